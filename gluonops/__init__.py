@@ -1,0 +1,23 @@
+"""gluonops: a layer zoo for Gluon on Apache MXNet 1.9.1.
+
+Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then registers its operators, so that
+``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
+``gluonops.loss``, ``gluonops.models``, ``gluonops.export``.
+"""
+from ._compat import import_mxnet
+
+import_mxnet()
+
+from .core import errors  # noqa: E402  (mxnet has to be importable first)
+
+errors.install()
+
+from . import data, export, loss, nn, ops  # noqa: E402
+from . import models  # noqa: E402  (built from the layers)
+from .core.backend import backend, current_backend  # noqa: E402
+from .core.errors import OpError  # noqa: E402
+from .doctor import doctor  # noqa: E402
+from .version import __version__  # noqa: E402
+
+__all__ = ["OpError", "__version__", "backend", "current_backend", "data", "doctor", "export", "loss", "models", "nn",
+           "ops"]

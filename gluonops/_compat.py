@@ -1,0 +1,40 @@
+"""Make MXNet 1.9.1 importable: give NumPy 1.24 to 1.26 back the aliases MXNet still reads."""
+import sys
+
+_ALIASES = {"int": int, "float": float, "object": object, "complex": complex}
+
+
+def import_mxnet():
+    """Import MXNet on NumPy 1.21 to 1.26 and return it.
+
+    NumPy 1.24 removed ``numpy.bool`` and its relatives; MXNet 1.9.1 and gluoncv read them at import.
+    NumPy 1.21 to 1.23 still have them and stay untouched.
+
+    Raises
+    ------
+    ImportError
+        NumPy is 2.0 or newer, or MXNet is not installed; the message says what to install.
+    """
+    import numpy
+    if int(numpy.__version__.split(".")[0]) >= 2:
+        raise ImportError(f"gluonops: found NumPy {numpy.__version__}; MXNet 1.9.1 needs NumPy 1.21 to 1.26. "
+                          "Run: pip install 'numpy<2'")
+    if "bool" not in vars(numpy) and not _has_alias(numpy):
+        numpy.bool = numpy.bool_
+        for name, value in _ALIASES.items():
+            setattr(numpy, name, value)
+    try:
+        import mxnet
+    except ModuleNotFoundError as error:
+        if error.name != "mxnet":
+            raise
+        raise ImportError("gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]' (or "
+                          f"'gluonops[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
+                          f"{sys.version_info.major}.{sys.version_info.minor}") from error
+    return mxnet
+
+
+def _has_alias(numpy):
+    """True on NumPy before 1.24, whose module __getattr__ still answers for ``numpy.bool``."""
+    major, minor = (int(part) for part in numpy.__version__.split(".")[:2])
+    return (major, minor) < (1, 24)

@@ -1,0 +1,137 @@
+"""Typed attributes of an operator. A CustomOp receives them as strings; this is the only place that parses them."""
+import ast
+import math
+import numbers
+
+from .errors import OpError
+
+__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Optional"]
+
+
+class Kind:
+    """What values an attribute takes. ``parse`` accepts a Python value or its string form."""
+
+    expected = ""
+
+    def parse(self, value):
+        """Return the typed value; raise ValueError or TypeError where it is not one of this kind."""
+        raise TypeError(f"{type(self).__name__} cannot parse {value!r}")
+
+    def text(self, value):
+        """The string form that MXNet stores in the graph and ``parse`` reads back."""
+        return str(value)
+
+
+class Int(Kind):
+    """An integer of at least ``low`` (None: any)."""
+
+    def __init__(self, low=None):
+        self.low = low
+        self.expected = "an integer" if low is None else f"an integer of at least {low}"
+
+    def parse(self, value):
+        if isinstance(value, str):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError
+        if self.low is not None and value < self.low:
+            raise ValueError
+        return int(value)
+
+
+class Float(Kind):
+    """A finite real number, ``above`` a bound or from ``low`` up, ``below`` a bound (None: unbounded)."""
+
+    def __init__(self, low=None, above=None, below=None):
+        self.low, self.above, self.below = low, above, below
+        bounds = [f"{word} {bound}" for word, bound in (("of at least", low), ("above", above), ("below", below))
+                  if bound is not None]
+        self.expected = " ".join(["a finite number"] + [" and ".join(bounds)] * bool(bounds))
+
+    def parse(self, value):
+        if isinstance(value, str):
+            value = float(value)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError
+        value = float(value)
+        if (not math.isfinite(value) or (self.low is not None and value < self.low)
+                or (self.above is not None and value <= self.above)
+                or (self.below is not None and value >= self.below)):
+            raise ValueError
+        return value
+
+    def text(self, value):
+        return repr(value)
+
+
+class Bool(Kind):
+    """True or False; as a string also 1 and 0. ``bool("False")`` is True: that is why this exists."""
+
+    expected = "True or False"
+    _words = {"true": True, "1": True, "false": False, "0": False}
+
+    def parse(self, value):
+        if isinstance(value, str) and value.lower() in self._words:
+            return self._words[value.lower()]
+        if isinstance(value, bool) or (isinstance(value, numbers.Integral) and value in (0, 1)):
+            return bool(value)
+        raise ValueError
+
+
+class Choice(Kind):
+    """One of a few words."""
+
+    def __init__(self, *words):
+        self.words = words
+        self.expected = " or ".join(", ".join(repr(w) for w in words).rsplit(", ", 1))
+
+    def parse(self, value):
+        if value not in self.words:
+            raise ValueError
+        return str(value)
+
+
+class IntOrTuple(Kind):
+    """An integer, or a tuple of integers, of at least ``low``."""
+
+    def __init__(self, low):
+        self.item = Int(low)
+        self.expected = f"{self.item.expected}, or a tuple of them"
+
+    def parse(self, value):
+        if isinstance(value, str):
+            value = ast.literal_eval(value.strip())
+        if isinstance(value, (tuple, list)):
+            if not value:
+                raise ValueError
+            return tuple(self.item.parse(v) for v in value)
+        return self.item.parse(value)
+
+
+class Optional(Kind):
+    """Another kind, or None."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.expected = f"None or {kind.expected}"
+
+    def parse(self, value):
+        return None if value is None or value == "None" else self.kind.parse(value)
+
+    def text(self, value):
+        return "None" if value is None else self.kind.text(value)
+
+
+class Attr:
+    """An attribute: its name, kind, default and one line of documentation."""
+
+    def __init__(self, name, kind, default, doc):
+        self.name, self.kind, self.default, self.doc = name, kind, default, doc
+
+    def parse(self, where, value):
+        """Return the typed value, or raise an OpError that says what is allowed."""
+        try:
+            return self.kind.parse(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            raise OpError(where, f"{self.name} is {value!r}; expected {self.kind.expected}",
+                          f"Pass another {self.name}") from error

@@ -1,0 +1,185 @@
+"""Which node an operator emits: ``custom``, ``native``, ``builtin``, or ``auto``; and the emitter."""
+import contextlib
+import os
+import threading
+
+import mxnet as mx
+
+from . import registry
+from .errors import OpError
+
+BACKENDS = ("auto", "custom", "native", "builtin")
+_default = os.environ.get("GLUONOPS_BACKEND") or "auto"
+_scopes = threading.local()
+
+
+class backend:   # pylint: disable=invalid-name
+    """Choose the backend, for the process or for a ``with`` block.
+
+    ``gluonops.backend("builtin")`` sets the process's default; ``with gluonops.backend("builtin"):`` holds for
+    the block and the thread that runs it. The choice decides which node a function or block emits, so it acts
+    when a net is traced: a net already hybridized keeps the nodes it was traced with. The environment variable
+    ``GLUONOPS_BACKEND`` sets the default at start.
+
+    Parameters
+    ----------
+    name : {'auto', 'custom', 'native', 'builtin'}
+        ``custom``: Python CustomOp, CUDA kernels on a GPU. ``native``: the C++ library. ``builtin``: MXNet's own
+        operators only. ``auto``: ``native`` where it is loaded and there is no GPU, else ``custom``.
+
+    Raises
+    ------
+    OpError
+        The name is unknown, or the backend is not available.
+    """
+
+    def __init__(self, name):
+        global _default
+        self._name, self._previous = _available(name), _default
+        _default = name
+
+    def __enter__(self):
+        global _default
+        _default = self._previous
+        _stack().append(self._name)
+        return self
+
+    def __exit__(self, *_):
+        _stack().pop()
+
+
+def current_backend():
+    """The backend in force here: the innermost ``with`` block's, else the process's default."""
+    stack = _stack()
+    return _available(stack[-1] if stack else _default)
+
+
+def _stack():
+    if not hasattr(_scopes, "stack"):
+        _scopes.stack = []
+    return _scopes.stack
+
+
+def _available(name):
+    if name not in BACKENDS:
+        raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
+                      "Choose one of them (also in GLUONOPS_BACKEND)")
+    if name == "native":
+        raise OpError("backend", "the native backend is not built: this version has no C++ library",
+                      "Use 'auto', 'custom' or 'builtin'")
+    return name
+
+
+def resolve(name):
+    """What ``auto`` means here."""
+    return "custom" if name == "auto" else name
+
+
+def emit(op, inputs, values, name=None):
+    """Run an operator on NDArrays, or add its node to a graph of Symbols.
+
+    Parameters
+    ----------
+    op : Op
+        The contract.
+    inputs : dict of str to NDArray or Symbol
+        One for each input of the contract, in its order. In a graph None stands for a variable named after the node.
+    values : dict
+        The attributes as the user gave them.
+    name : str, optional
+        The node's name; the outputs are named after it in every backend.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The first output; the others are hidden.
+    """
+    attrs = op.parse(values)
+    build = _builtin if resolve(current_backend()) == "builtin" else _custom
+    if _is_symbolic(op, inputs):
+        name = full_name(name, op.name)
+        arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
+        with mx.name.NameManager():   # the name is complete: no block may put its prefix in front once more
+            return build(op, mx.sym, attrs, arguments, {"name": name})
+    shapes = op.validate(attrs, {key: array.shape for key, array in inputs.items()},
+                         {key: array.dtype for key, array in inputs.items()})
+    if 0 in shapes[op.outputs[0].name]:
+        build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
+    return build(op, mx.nd, attrs, inputs.values(), {})
+
+
+def full_name(name, hint):
+    """The name that MXNet would give a node here: made from ``hint`` where there is none, with the block's prefix."""
+    current = mx.name.NameManager._current
+    if not hasattr(current, "value"):
+        current.value = mx.name.NameManager()
+    return current.value.get(name, hint)
+
+
+def _custom(op, space, attrs, inputs, named):
+    inputs = list(inputs)
+    if not _needs_plain_layout(space, inputs):
+        result = space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
+        return result if len(op.outputs) == 1 else result[0]
+    inputs = [_plain_layout(space, value) if arg.has_gradient(attrs) else value
+              for arg, value in zip(op.inputs, inputs)]
+    if not op.reads_head_gradient:
+        return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
+    inner = {key: f"{name}_custom" for key, name in named.items()}
+    result = space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner)
+    return _plain_layout(space, result if len(op.outputs) == 1 else result[0], **named)
+
+
+def _needs_plain_layout(space, inputs):
+    """Whether a CustomOp has to be kept from oneDNN's blocked layouts.
+
+    On the CPU a convolution's output, or the gradient it sends back, may be in a layout of oneDNN's own. MXNet 1.9.1
+    hands a CustomOp a temporary copy in plain layout and frees it before the CustomOp, which runs in another thread,
+    has read it: in imperative calls, and in nets hybridized without ``static_alloc``. On a GPU there is no oneDNN.
+    A graph does not know its device: it is taken to be for the GPU where there is one, as ``auto`` does.
+    """
+    if space is mx.nd:
+        return inputs[0].context.device_type != "gpu" and 0 not in inputs[0].shape
+    return mx.context.num_gpus() == 0
+
+
+def _plain_layout(space, value, **named):
+    """A copy in plain layout, and the same for the gradient: of the operators that copy and know no oneDNN, squeeze
+    is the cheapest (identity and scalar arithmetic work in place, which keeps the layout)."""
+    return space.squeeze(space.expand_dims(value, axis=0), axis=0, **named)
+
+
+def _builtin(op, space, attrs, inputs, named):
+    scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
+    with scope:
+        result = registry.get(op.name).reference.forward(space, attrs, *inputs)
+    result = result[0] if isinstance(result, tuple) else result
+    return space.identity(result, **named) if named else result
+
+
+def _is_symbolic(op, inputs):
+    kinds = {_kind(value) for value in inputs.values()}
+    if "Symbol" in kinds:
+        kinds.discard("NoneType")
+    if kinds in ({"NDArray"}, {"Symbol"}):
+        return kinds == {"Symbol"}
+    got = ", ".join(f"{key} is {_kind(value)}" for key, value in inputs.items())
+    raise op.error(f"{got}; expected NDArrays or Symbols", next(
+        (remedy for kind, remedy in _REMEDIES.items() if kind in kinds),
+        "Convert arrays with mx.nd.array, and do not mix NDArrays with Symbols"))
+
+
+_REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray()",
+             "sparse NDArray": "Convert it with .tostype('default')"}
+
+
+def _kind(value):
+    if isinstance(value, (mx.np.ndarray, mx.sym.np._Symbol)):
+        return "mxnet.numpy.ndarray"
+    if isinstance(value, mx.nd.sparse.BaseSparseNDArray):
+        return "sparse NDArray"
+    if isinstance(value, mx.nd.NDArray):
+        return "NDArray"
+    if isinstance(value, mx.sym.Symbol):
+        return "Symbol"
+    return type(value).__name__

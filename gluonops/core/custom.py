@@ -1,0 +1,169 @@
+"""Contract -> ``mx.operator.CustomOpProp`` and ``CustomOp``. Write, add and null requests are handled here, once."""
+import functools
+
+import mxnet as mx
+import numpy as np
+
+from . import errors, labels, rtc
+
+
+def guarded(body):
+    """Remember what a callback raises, so that it reaches the user (see :mod:`gluonops.core.errors`)."""
+    def wrap(method):
+        @functools.wraps(method)
+        def callback(self, *args, **kwargs):
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                errors.remember(self.op.name, error, body)
+                raise
+        return callback
+    return wrap
+
+
+class Operator(mx.operator.CustomOp):
+    """Runs one node: the CUDA kernel on a GPU, the reference in ``mx.nd`` elsewhere."""
+
+    def __init__(self, entry, attrs):
+        super().__init__()
+        self.op, self.reference, self.attrs = entry.op, entry.reference, attrs
+
+    @guarded(body=True)
+    def forward(self, is_train, req, in_data, out_data, aux):
+        op, inputs = self.op, _named(self.op.inputs, in_data)
+        if labels.checking():
+            labels.check(op, self.attrs, inputs)
+        if _empty(out_data):
+            return
+        targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
+        if rtc.usable(in_data[0].context):
+            shapes = {name: array.shape for name, array in inputs.items()}
+            if rtc.launch(op, "forward", self.attrs, shapes, inputs, targets):
+                return
+        results = self.reference.forward(mx.nd, self.attrs, *self._widened(inputs).values())
+        results = results if isinstance(results, tuple) else (results,)
+        self._store(targets, _named(op.outputs, results))
+
+    @guarded(body=True)
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        op, targets = self.op, {}
+        for arg, request, grad in zip(op.inputs, req, in_grad):
+            if arg.has_gradient(self.attrs):
+                targets[arg.name] = request, grad
+            elif request in ("write", "inplace"):
+                grad[:] = 0
+        wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
+        if not wanted or _empty(wanted.values()):
+            return
+        available = {**_named(op.inputs, in_data), **_named(op.outputs, out_data),
+                     **{f"{out.name}_grad": grad for out, grad in zip(op.outputs, out_grad)}}
+        tensors = {name: available[name] for name in op.backward}
+        shapes = op.infer_shape(self.attrs, {name.replace("_grad", ""): array.shape
+                                             for name, array in {**tensors, **wanted}.items()})
+        if rtc.usable(next(iter(wanted.values())).context):
+            if rtc.launch(op, "backward", self.attrs, shapes, tensors, targets):
+                return
+        self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
+
+    def _widened(self, tensors):
+        """float16 data as float32, where the contract asks for it."""
+        if not self.op.wide:
+            return tensors
+        kinds = self.op.kinds(self.attrs)
+        return {name: array.astype("float32") if kinds[name] == "T" and array.dtype == np.float16 else array
+                for name, array in tensors.items()}
+
+    @staticmethod
+    def _store(targets, values):
+        for name, (request, target) in targets.items():
+            if request == "add":
+                target[:] = target.astype(values[name].dtype) + values[name]
+            elif request != "null":
+                target[:] = values[name]
+
+
+def _named(declared, arrays):
+    return {item.name: array for item, array in zip(declared, arrays)}
+
+
+def _empty(arrays):
+    return any(0 in array.shape for array in arrays)
+
+
+class Properties(mx.operator.CustomOpProp):
+    """What MXNet asks about a node before it runs; the contract answers."""
+
+    entry = None   # set by the subclass that `register` makes
+
+    def __init__(self, **kwargs):
+        super().__init__(need_top_grad=self.op.reads_head_gradient)
+        self._error = None
+        try:
+            self.attrs = self.op.parse(kwargs)
+        except errors.OpError as error:
+            # MXNet 1.9.1 dies of an exception in a constructor: raise from the next question instead.
+            self._error = error
+
+    @property
+    def op(self):
+        """The contract."""
+        return self.entry.op
+
+    @guarded(body=False)
+    def list_arguments(self):
+        if self._error:
+            raise self._error
+        return [arg.name for arg in self.op.inputs]
+
+    def list_outputs(self):
+        return [out.name for out in self.op.outputs]
+
+    @guarded(body=False)
+    def infer_shape(self, in_shape):
+        known = {arg.name: tuple(shape) for arg, shape in zip(self.op.inputs, in_shape) if len(shape)}
+        shapes = self.op.infer_shape(self.attrs, known)
+        return ([list(shapes.get(arg.name, ())) for arg in self.op.inputs],
+                [list(shapes.get(out.name, ())) for out in self.op.outputs], [])
+
+    @guarded(body=False)
+    def infer_type(self, in_type):
+        dtypes = self.op.infer_type(self.attrs, {arg.name: dtype for arg, dtype in zip(self.op.inputs, in_type)})
+        as_type = [dtypes[t.name] and np.dtype(dtypes[t.name]).type for t in self.op.tensors]
+        return as_type[:len(self.op.inputs)], as_type[len(self.op.inputs):], []
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        ids = dict(zip((arg.name for arg in self.op.inputs), in_data))
+        ids.update(zip((out.name for out in self.op.outputs), out_data))
+        ids.update((f"{out.name}_grad", i) for out, i in zip(self.op.outputs, out_grad))
+        return [_Unlisted(ids[name]) for name in self.op.backward]
+
+    @guarded(body=False)
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Operator(self.entry, self.attrs)
+
+
+# MXNet 1.9.1 keeps one process-wide set of backward dependencies, the last node's, and looks up every node's tensors
+# in it: a tensor that one node did not ask for and another one did is "unknown storage type: -1". Two things keep
+# operators apart: what ours ask for cannot be found in that set, and ours take an absent tensor as it is.
+
+class _Unlisted(int):
+    """An integer that no set finds."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+def _array(handle, writable=True, stype=0):
+    return mx.nd.NDArray(handle, writable=writable)
+
+
+def register(entry):
+    """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
+    prop = type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,), {"entry": entry})
+    make_array, mx.operator._ndarray_cls = mx.operator._ndarray_cls, _array
+    try:
+        mx.operator.register(entry.op.graph_name)(prop)
+    finally:
+        mx.operator._ndarray_cls = make_array

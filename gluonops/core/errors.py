@@ -1,0 +1,93 @@
+"""OpError, and the road by which an error raised inside an operator reaches the user.
+
+MXNet calls a CustomOp through C: what Python raises there is printed, and the caller gets a bare
+"Check failed". So the operator side remembers its error here (:func:`remember`), and the one function with
+which MXNet turns a C failure into a Python exception is wrapped to hand out the remembered one instead.
+"""
+import atexit
+import collections
+import sys
+import threading
+
+import mxnet as mx
+
+__all__ = ["OpError"]
+
+
+class OpError(ValueError):
+    """Bad input to gluonops: says what, what it got, what was expected, and what to do.
+
+    Parameters
+    ----------
+    where : str
+        Who complains, without the package's name: ``reorg``, ``backend``, ``export.symbol``.
+    what : str
+        The complaint: what was got, and what was expected.
+    remedy : str
+        What the user can do about it; one sentence, without the full stop.
+    """
+
+    def __init__(self, where, what, remedy):
+        super().__init__(f"gluonops.{where}: {what}. {remedy}.")
+        self.where, self.what, self.remedy = where, what, remedy
+
+    def __reduce__(self):
+        return type(self), (self.where, self.what, self.remedy)
+
+
+# How MXNet names the call that failed: an error inside an op's body surfaces in whichever thread waits for
+# the result, one inside a property callback in the calling thread itself.
+_BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"
+_lock = threading.Lock()
+_from_bodies = collections.deque(maxlen=64)
+_here = threading.local()
+
+
+def remember(where, error, body):
+    """Keep an error raised inside a CustomOp until MXNet reports the failed call."""
+    if not isinstance(error, OpError):
+        cause, error = error, OpError(where, f"{type(error).__name__}: {error}",
+                                      "The traceback above is where it happened; if the input is sound, report it")
+        error.__cause__ = cause
+    if body:
+        with _lock:
+            _from_bodies.append(error)
+    else:
+        _here.error = error
+
+
+def _recall(text):
+    if _BODY in text:
+        with _lock:
+            return _from_bodies.popleft() if _from_bodies else None
+    if _PROPERTY in text:
+        error, _here.error = getattr(_here, "error", None), None
+        return error
+    return None
+
+
+def _finish():
+    """At exit, wait for operators still running: MXNet would end the process under them with SIGABRT."""
+    try:
+        mx.nd.waitall()
+    except Exception as error:
+        print(f"gluonops: an operator failed and nothing waited for its result: {error}", file=sys.stderr)
+
+
+def install():
+    """Wrap MXNet's factory of exceptions, once, and leave no operator running at exit."""
+    original = mx.base.get_last_ffi_error
+    if getattr(original, "gluonops", False):
+        return
+
+    def get_last_ffi_error():
+        error = original()
+        ours = _recall(str(error))
+        if ours is None:
+            return error
+        ours.__context__ = error
+        return ours
+
+    get_last_ffi_error.gluonops = True
+    mx.base.get_last_ffi_error = get_last_ffi_error
+    atexit.register(_finish)

@@ -1,0 +1,42 @@
+"""Label checks that need the values: switched on with ``GLUONOPS_CHECK_LABELS=1``, because reading them waits.
+
+Switched off, an operator answers a label it cannot use with NaN in that row; it never reads beyond the row.
+"""
+import os
+
+import numpy as np
+
+SHOWN = 3
+
+
+def checking():
+    """Whether class labels are checked before each forward pass."""
+    return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
+
+
+def check(op, attrs, arrays, ready=False):
+    """Raise an OpError that names the first label which is not a class.
+
+    Parameters
+    ----------
+    op : Op
+    attrs : Attrs
+    arrays : dict of str to NDArray
+        The inputs by name.
+    """
+    for arg in op.inputs:
+        if arg.classes is None or not getattr(attrs, "sparse_label", True):
+            continue
+        classes = arrays[arg.classes].shape[attrs.axis]
+        label = arrays[arg.name].asnumpy()
+        values = label.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            good = (values >= 0) & (values < classes) & (values == np.floor(values))
+        if getattr(attrs, "ignore_label", None) is not None:
+            good |= values == attrs.ignore_label
+        if not good.all():
+            wrong = np.argwhere(~good)
+            position = ", ".join(str(i) for i in wrong[0])
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from 0 to "
+                           f"{classes - 1}", "Correct the labels, or name the value to skip with ignore_label")

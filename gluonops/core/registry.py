@@ -1,0 +1,62 @@
+"""Finds the operators: every folder of ``gluonops/ops`` holds one, complete."""
+import dataclasses
+import importlib
+import pathlib
+import types
+
+from .contract import Op
+from .errors import OpError
+
+FILES = ("__init__.py", "contract.py", "reference.py", "kernel.cu", "block.py")
+_ops = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A registered operator: its contract, its reference and its folder."""
+    op: Op
+    reference: types.ModuleType
+    folder: pathlib.Path
+
+
+def folders(root):
+    """The operator folders below ``root``, sorted."""
+    return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
+
+
+def check_folder(folder, waived=()):
+    """Raise an OpError naming the files that an operator's folder lacks."""
+    missing = [name for name in FILES if name not in waived and not (folder / name).is_file()]
+    if missing:
+        raise OpError(f"ops.{folder.name}", f"the folder lacks {', '.join(missing)}; expected {', '.join(FILES)}",
+                      "Add the file, or waive it in contract.py with a reason")
+
+
+def register(folder):
+    """Import one operator's contract and reference and enter it."""
+    package = f"gluonops.ops.{folder.name}"
+    if not (folder / "contract.py").is_file():
+        check_folder(folder)
+    op = importlib.import_module(f"{package}.contract").OP
+    check_folder(folder, op.waived)
+    if op.name != folder.name:
+        raise OpError(f"ops.{folder.name}", f"the contract is named {op.name!r}; expected {folder.name!r}",
+                      "Name folder and contract alike")
+    if op.name in _ops:
+        raise OpError(f"ops.{folder.name}", "the operator is registered twice", "Rename one of them")
+    entry = Entry(op, importlib.import_module(f"{package}.reference"), folder)
+    _ops[op.name] = entry
+    return entry
+
+
+def get(name):
+    """The entry of an operator by name."""
+    if name not in _ops:
+        raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
+                      "Check the spelling")
+    return _ops[name]
+
+
+def entries():
+    """All entries, by name."""
+    return dict(sorted(_ops.items()))

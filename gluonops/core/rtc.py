@@ -1,0 +1,152 @@
+"""``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes).
+
+A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
+request per written tensor (0 null, 1 write, 2 add), and the contract's scalars. Its template parameters are the
+contract's type variables. ``prelude.cuh`` goes in front of every source; kernels include nothing.
+"""
+import functools
+import pathlib
+import warnings
+
+import mxnet as mx
+
+from .contract import accumulator
+from .errors import OpError
+
+PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
+C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
+           "int32": "int32_t", "int64": "int64_t"}
+REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
+MAX_BLOCKS = 65536   # kernels stride over what is left
+_failed = set()
+
+
+def usable(context):
+    """Whether tensors on this context are computed by CUDA kernels."""
+    return context.device_type == "gpu"
+
+
+def source(op):
+    """The complete CUDA source of an operator."""
+    from . import registry
+    return PRELUDE.read_text() + "#line 1\n" + (registry.get(op.name).folder / "kernel.cu").read_text()
+
+
+def written(op, direction):
+    """The tensors that a kernel writes: outputs, or the inputs that can have a gradient."""
+    return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
+
+
+def read(op, direction):
+    """Names of the tensors that a kernel reads."""
+    return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
+
+
+def export_name(op, direction, types):
+    """The template instance, as CUDA spells it: ``reorg_forward<float>``."""
+    return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
+
+
+def signature(op, direction, types, kinds, scalars):
+    """The argument list of a kernel, as ``mx.rtc`` and ``kernel.cu`` spell it.
+
+    Parameters
+    ----------
+    types : dict of str to str
+        Type variable -> dtype, ``"A"`` included.
+    kinds : dict of str to str
+        Tensor -> type variable; see ``Op.kinds``.
+    scalars : dict of str to int or float
+    """
+    grad = "_grad" if direction == "backward" else ""
+    parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
+    parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
+    parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
+    parts += [f"{'double' if isinstance(value, float) else 'int64_t'} {name}" for name, value in scalars.items()]
+    return ", ".join(parts)
+
+
+def geometry(rows, length):
+    """Grid and block for ``rows`` independent rows of ``length`` elements each.
+
+    One thread per element where length is 1; else ``blockDim.x`` threads share a row and ``blockDim.y`` rows share
+    a block: a warp per row for short rows, a block per row for long ones.
+    """
+    if length == 1:
+        return (max(1, min(-(-rows // 256), MAX_BLOCKS)), 1, 1), (256, 1, 1)
+    across = 32 if length <= 1024 else 256 if length <= 16384 else 1024
+    down = max(1, 256 // across)
+    return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)
+
+
+def type_combinations(op):
+    """Every assignment of dtypes to the type variables that the contract allows."""
+    combinations = [{}]
+    for variable, dtypes in op.types.items():
+        combinations = [{**c, variable: dtype} for c in combinations for dtype in dtypes if dtype in C_TYPES]
+    return combinations
+
+
+@functools.lru_cache(maxsize=None)
+def _module(op_name, exports):
+    from . import registry
+    op = registry.get(op_name).op
+    text = source(op)
+    try:
+        return mx.rtc.CudaModule(text, exports=exports)
+    except mx.MXNetError as error:
+        kernel = text[text.index("#line 1\n") + len("#line 1\n"):].splitlines()
+        numbered = "\n".join(f"{i:4d}  {line}" for i, line in enumerate(kernel, 1))
+        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile:\n{error}\n{numbered}\n",
+                      "Report it with this text") from error
+
+
+@functools.lru_cache(maxsize=None)
+def _kernel(op_name, direction, types, text):
+    from . import registry
+    op = registry.get(op_name).op
+    exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
+    return _module(op_name, exports).get_kernel(exports[direction == "backward"], text)
+
+
+def launch(op, direction, attrs, shapes, tensors, targets):
+    """Run a kernel; False where it cannot be had, after one warning, so that the caller computes in ``mx.nd``.
+
+    Parameters
+    ----------
+    op : Op
+    direction : {'forward', 'backward'}
+    attrs : Attrs
+    shapes : dict of str to tuple
+        The shapes of the inputs (at least).
+    tensors : dict of str to NDArray
+        What the kernel reads.
+    targets : dict of str to (str, NDArray)
+        Request and array for what it writes; for backward under the inputs' names.
+    """
+    if op.cuda is None or op.name in _failed:
+        return False
+    kinds = op.kinds(attrs)
+    arrays = {**tensors, **{name: array for name, (request, array) in targets.items() if request != "null"}}
+    dtypes = {kinds[name]: array.dtype.__name__ for name, array in arrays.items()}
+    types = tuple((variable, dtypes.get(variable, dtypes["T"])) for variable in op.types)
+    types += (("A", accumulator(dict(types)["T"])),)
+    scalars = op.cuda.scalars(attrs, shapes)
+    context = next(iter(arrays.values())).context
+    try:
+        kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), kinds, scalars))
+    except (OpError, mx.MXNetError) as error:
+        _failed.add(op.name)
+        warnings.warn(f"gluonops.{op.name}: no CUDA kernel, computing with mx.nd instead: {error}", RuntimeWarning,
+                      stacklevel=2)
+        return False
+    outputs = []
+    for tensor in written(op, direction):
+        request, array = targets.get(tensor.name, ("null", None))
+        if request == "null":   # never touched by the kernel, but mx.rtc wants an array of the right type
+            array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
+        outputs.append((REQUESTS[request], array))
+    grid, block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
+    kernel.launch([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
+                  + [request for request, _ in outputs] + list(scalars.values()), context, grid, block)
+    return True
