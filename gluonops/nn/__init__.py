@@ -1,0 +1,8 @@
+"""The layers: one HybridBlock per operator, and compositions that own no kernel."""
+from ..ops.abs.block import Abs
+from ..ops.reorg.block import Reorg
+from ..ops.softmax.block import Softmax
+from ..ops.softmax_output.block import SoftmaxOutput
+from ..ops.tile.block import Tile
+
+__all__ = ["Abs", "Reorg", "Softmax", "SoftmaxOutput", "Tile"]

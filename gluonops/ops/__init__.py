@@ -1,0 +1,22 @@
+"""The operators, one folder each. Every function takes NDArrays or Symbols and returns the same kind.
+
+``gluonops.ops.list()`` names them; ``help(gluonops.ops.reorg)`` is an operator's page.
+"""
+import importlib as _importlib
+import pathlib as _pathlib
+
+from ..core import custom as _custom
+from ..core import registry as _registry
+
+__all__ = ["list"]
+
+for _folder in _registry.folders(_pathlib.Path(__file__).parent):
+    _custom.register(_registry.register(_folder))
+    # The function takes the place of its module: gluonops.ops.reorg(data), not gluonops.ops.reorg.reorg(data).
+    globals()[_folder.name] = getattr(_importlib.import_module(f"{__name__}.{_folder.name}"), _folder.name)
+    __all__.append(_folder.name)
+
+
+def list():   # pylint: disable=redefined-builtin
+    """Names of the operators, sorted."""
+    return sorted(_registry.entries())

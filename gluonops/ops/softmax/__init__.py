@@ -1,0 +1,41 @@
+"""softmax: probabilities along an axis, as an ordinary layer.
+
+``y = exp((x - max) / T) / sum(exp((x - max) / T))`` along ``axis``, T the temperature; any rank, any axis. Gradient:
+``(g - sum(g * y)) * y / T``: it honours the head gradient, unlike :func:`gluonops.ops.softmax_output`. Finite for every
+finite input. float16 is computed in float32 (in the builtin graph: in float16, then divided by its own sum, because
+MXNet's softmax adds up in float16 and is off by a factor of two at 4,096 equal classes).
+
+Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
+Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
+"""
+from ...core.backend import emit
+from .contract import OP
+
+__all__ = ["softmax"]
+
+
+def softmax(data, axis=-1, temperature=1.0, name=None):
+    """Probabilities along an axis.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Any shape; float16, float32 or float64.
+    axis : int, default -1
+        The classes.
+    temperature : float, default 1.0
+        Divides the logits; above 0.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The shape and dtype of ``data``, from 0 to 1, summing to 1 along ``axis``.
+
+    Raises
+    ------
+    OpError
+        ``axis`` does not exist, ``temperature`` is not above 0, or the dtype is an integer.
+    """
+    return emit(OP, {"data": data}, {"axis": axis, "temperature": temperature}, name)

@@ -1,0 +1,68 @@
+"""What ``tile`` declares."""
+import math
+
+from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Cuda, Dim, Int, IntOrTuple, Op, Out, Size, check_axis
+
+LOOPS = 8   # dimensions the CUDA kernel walks
+
+
+def counts(attrs, ndim):
+    """One repeat count per output dimension."""
+    if isinstance(attrs.tiles, tuple):
+        return (1,) * (ndim - len(attrs.tiles)) + attrs.tiles
+    axis = check_axis("tile", attrs.axis, ndim)
+    return tuple(attrs.tiles if i == axis else 1 for i in range(ndim))
+
+
+def shapes(attrs, ndims):
+    data = tuple(Dim(f"dim{i}") for i in range(ndims["data"]))
+    repeats = counts(attrs, len(data))
+    added = len(repeats) - len(data)
+    output = repeats[:added] + tuple(dim * Size("tiles", count) for dim, count in zip(data, repeats[added:]))
+    return {"data": data, "output": output}, ()
+
+
+def loops(attrs, shape):
+    """(size, repeats) per loop, outermost first: neighbours that repeat as one block are one loop."""
+    repeats = counts(attrs, len(shape))
+    merged = []
+    for size, count in zip((1,) * (len(repeats) - len(shape)) + tuple(shape), repeats):
+        if merged and count == 1:
+            merged[-1] = merged[-1][0] * size, merged[-1][1]
+        elif size != 1 or count != 1:
+            merged.append((size, count))
+    return merged
+
+
+def scalars(attrs, known):
+    """The loops as size0, repeats0, ..., filled up in front with loops of one step."""
+    found = loops(attrs, known["data"])
+    padded = [(1, 1)] * (LOOPS - len(found)) + found
+    return {f"{word}{i}": value for i, pair in enumerate(padded) for word, value in zip(("size", "repeats"), pair)}
+
+
+def check(attrs):
+    if isinstance(attrs.tiles, tuple) and attrs.axis != -1:
+        return f"axis is {attrs.axis} and tiles is the tuple {attrs.tiles}", "Leave axis out, or pass an integer"
+    if isinstance(attrs.tiles, tuple) and len(attrs.tiles) > LOOPS:
+        return f"tiles has {len(attrs.tiles)} counts; expected at most {LOOPS}", "Reshape the input first"
+    return None
+
+
+OP = Op(
+    name="tile",
+    summary="repeat along one axis or several",
+    inputs=(Arg("data", "T", "any shape"),),
+    outputs=(Out("output", "T", "repeated axes multiplied"),),
+    attrs=(Attr("tiles", IntOrTuple(1), 1, "how many times: an integer for `axis`, a tuple as in numpy.tile"),
+           Attr("axis", Int(), -1, "the axis that an integer repeats")),
+    types={"T": FLOATS + INTEGERS},
+    shapes=shapes,
+    backward=("output_grad",),
+    cuda=Cuda(scalars=scalars,
+              forward=lambda attrs, known: (math.prod(known["data"]) * math.prod(
+                  count for _, count in loops(attrs, known["data"])), 1),
+              backward=lambda attrs, known: (math.prod(known["data"]), 1)),
+    check=check,
+    wide=True,
+)
