@@ -1,0 +1,4 @@
+"""Ways out of Gluon."""
+from .symbol import symbol
+
+__all__ = ["symbol"]
