@@ -1,0 +1,51 @@
+"""Shared fixtures: seeds, GPU marker, and the parametrization of operator suites."""
+import os
+import zlib
+
+os.environ.setdefault("GLUONOPS_CHECK_LABELS", "1")
+os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")
+
+import gluonops as gops  # noqa: E402,F401  (first: it makes mxnet importable)
+
+import mxnet as mx  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
+
+
+def pytest_report_header(config):
+    return f"gluonops: GLUONOPS_TEST_SEED={SEED}, {mx.context.num_gpus()} GPUs"
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers of a test's own, the same in every run; GLUONOPS_TEST_SEED draws others."""
+    seed = zlib.crc32(request.node.name.encode()) ^ SEED
+    mx.random.seed(seed)
+    np.random.seed(seed)
+    return np.random.RandomState(seed)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and mx.context.num_gpus() == 0:
+        if os.environ.get("GLUONOPS_REQUIRE_GPU") == "1":
+            pytest.fail("GLUONOPS_REQUIRE_GPU=1 and MXNet sees no GPU", pytrace=False)
+        pytest.skip("MXNet sees no GPU")
+
+
+def pytest_generate_tests(metafunc):
+    """A suite's class says over what its tests run; see op_suite.OpSuite."""
+    suite = metafunc.cls
+    if suite is None or not hasattr(suite, "axes"):
+        return
+    for name in ("case", "dtype", "row", "error", "label_dtype"):
+        if name in metafunc.fixturenames:
+            values = suite.axes(name)
+            metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", ["custom", "builtin"])
+    if "mode" in metafunc.fixturenames:
+        metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
+    if "context" in metafunc.fixturenames:
+        metafunc.parametrize("context", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])

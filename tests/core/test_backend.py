@@ -1,0 +1,114 @@
+"""Choosing a backend, and what the emitter refuses."""
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet.gluon import nn
+
+
+def kinds(graph):
+    return {node["op"] for node in json.loads(graph.tojson())["nodes"]} - {"null"}
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = gops.core.backend._default
+    yield
+    gops.core.backend._default = before
+
+
+def test_auto_is_custom_here():
+    assert gops.current_backend() == "auto"
+    assert "Custom" in kinds(gops.ops.abs(mx.sym.var("data")))
+
+
+def test_scope_and_setter():
+    with gops.backend("builtin"):
+        assert gops.current_backend() == "builtin"
+        with gops.backend("custom"):
+            assert gops.current_backend() == "custom"
+        assert gops.current_backend() == "builtin"
+        assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"abs", "_copy"}
+    assert gops.current_backend() == "auto"
+    gops.backend("builtin")
+    assert gops.current_backend() == "builtin"
+    with gops.backend("custom"):
+        assert gops.current_backend() == "custom"
+    assert gops.current_backend() == "builtin"
+
+
+def test_a_scope_ends_with_an_error_inside():
+    with pytest.raises(KeyError), gops.backend("builtin"):
+        raise KeyError
+    assert gops.current_backend() == "auto"
+
+
+def test_a_scope_is_its_threads_own():
+    seen = []
+    with gops.backend("builtin"):
+        thread = threading.Thread(target=lambda: seen.append(gops.current_backend()))
+        thread.start()
+        thread.join()
+    assert seen == ["auto"]
+
+
+@pytest.mark.parametrize("name, text", [
+    ("cuda", "gluonops.backend: got 'cuda'; expected 'auto', 'custom', 'native' or 'builtin'"),
+    ("native", "gluonops.backend: the native backend is not built"),
+])
+def test_unavailable(name, text):
+    with pytest.raises(gops.OpError, match=text):
+        gops.backend(name)
+    assert gops.current_backend() == "auto"
+
+
+def in_environment(value, code):
+    return subprocess.run([sys.executable, "-c", f"import gluonops as gops, mxnet as mx\n{code}"], text=True,
+                          env={**os.environ, "GLUONOPS_BACKEND": value}, capture_output=True, timeout=120)
+
+
+def test_environment_variable():
+    assert in_environment("builtin", "print(gops.current_backend())").stdout.split() == ["builtin"]
+    result = in_environment("cuda", "gops.ops.abs(mx.nd.ones(1))")
+    assert result.returncode and "OpError: gluonops.backend: got 'cuda'" in result.stderr
+
+
+@pytest.mark.parametrize("value, text", [
+    (np.ones(3), "data is ndarray; expected NDArrays or Symbols. Convert arrays with mx.nd.array"),
+    (mx.np.ones(3), "data is mxnet.numpy.ndarray; expected NDArrays or Symbols. Convert it with .as_nd_ndarray()"),
+    (mx.nd.ones((2, 2)).tostype("csr"), "data is sparse NDArray; expected NDArrays or Symbols. Convert it with .tostype"),
+    ([1, 2], "data is list"),
+    (None, "data is NoneType"),
+])
+def test_what_is_no_tensor(value, text):
+    with pytest.raises(gops.OpError) as caught:
+        gops.ops.abs(value)
+    assert text in str(caught.value)
+
+
+def test_mixed_kinds():
+    with pytest.raises(gops.OpError, match="data is Symbol, label is NDArray; expected NDArrays or Symbols"):
+        gops.ops.softmax_output(mx.sym.var("data"), mx.nd.ones(3))
+    with pytest.raises(gops.OpError, match="label is NoneType"):
+        gops.ops.softmax_output(mx.nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize("backend", ["custom", "builtin"])
+def test_names_in_nested_blocks(backend):
+    """A node carries its block's prefix once, in every backend, and twins get names of their own."""
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(gops.nn.Reorg(prefix="first_"), gops.nn.Reorg(prefix="second_"))
+    with gops.backend(backend):
+        graph = net(mx.sym.var("data"))
+        names = [name for name in graph.get_internals().list_outputs() if name.endswith("reorg0_output")]
+        assert names == ["net_first_reorg0_output", "net_second_reorg0_output"]
+        assert gops.ops.abs(mx.sym.var("x"), name="mine").list_outputs() == ["mine_output"]
+        with mx.name.Prefix("outer_"):
+            assert gops.ops.softmax_output(mx.sym.var("x"), name="mine").list_arguments() == ["x", "outer_mine_label"]

@@ -1,0 +1,126 @@
+"""An error inside an operator reaches the user, with the operator and the cause; and ours do not disturb others."""
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import registry
+from mxnet import autograd
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError("planted")
+    return lambda direction: monkeypatch.setattr(registry.get("abs").reference, direction, fail)
+
+
+def cause_of(caught):
+    assert str(caught.value).startswith("gluonops.abs: ZeroDivisionError: planted")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert isinstance(caught.value.__context__, mx.MXNetError)
+
+
+def test_python_error_in_forward(broken):
+    broken("forward")
+    with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
+        gops.ops.abs(mx.nd.ones(3)).asnumpy()
+    cause_of(caught)
+
+
+def test_python_error_in_backward(broken):
+    broken("backward")
+    x = mx.nd.ones(3)
+    x.attach_grad()
+    with gops.backend("custom"), autograd.record():
+        y = gops.ops.abs(x)
+    with pytest.raises(gops.OpError) as caught:
+        y.backward()
+        x.grad.asnumpy()
+    cause_of(caught)
+
+
+def test_python_error_in_module(broken):
+    broken("forward")
+    module = mx.mod.Module(mx.sym.Custom(mx.sym.var("data"), op_type="gluonops_abs"), label_names=None)
+    module.bind([("data", (2,))])
+    module.init_params()
+    with pytest.raises(gops.OpError) as caught:
+        module.forward(mx.io.DataBatch([mx.nd.ones(2)]), is_train=False)
+        module.get_outputs()[0].asnumpy()
+    cause_of(caught)
+
+
+def test_the_next_call_works(broken, monkeypatch):
+    with monkeypatch.context():
+        broken("forward")
+        with gops.backend("custom"), pytest.raises(gops.OpError):
+            gops.ops.abs(mx.nd.ones(3)).asnumpy()
+    monkeypatch.undo()
+    with gops.backend("custom"):
+        np.testing.assert_array_equal(gops.ops.abs(mx.nd.array([-1])).asnumpy(), [1])
+
+
+def test_mxnets_own_errors_stay(rng):
+    with pytest.raises(mx.MXNetError, match="Incompatible|inconsistent|Check failed") as caught:
+        mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((2, 3))).wait_to_read()
+    assert not isinstance(caught.value, gops.OpError)
+
+
+def test_fields_and_copies():
+    import pickle
+    error = gops.OpError("reorg", "stride is 0", "Pass another")
+    copy = pickle.loads(pickle.dumps(error))   # as a DataLoader's worker sends it
+    assert str(copy) == str(error) == "gluonops.reorg: stride is 0. Pass another."
+    assert (copy.where, copy.what, copy.remedy) == ("reorg", "stride is 0", "Pass another")
+
+
+class Theirs(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], mx.nd.ones_like(in_data[0]) * 3)
+
+
+@mx.operator.register("theirs_plain")
+class PlainProperties(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Theirs()
+
+
+@mx.operator.register("theirs_loss")
+class LossProperties(PlainProperties):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+
+@pytest.mark.parametrize("order", ["ours_first", "theirs_first"])
+@pytest.mark.parametrize("theirs", ["theirs_plain", "theirs_loss"])
+@pytest.mark.parametrize("ours", ["reorg", "softmax_output"])
+def test_beside_another_custom_op(ours, theirs, order):
+    """MXNet keeps the dependencies of the last CustomOp for all: ours must neither suffer from that nor cause it."""
+    def our_node(x):
+        if ours == "reorg":
+            return mx.sym.Custom(x, op_type="gluonops_reorg")
+        return mx.sym.Custom(x, op_type="gluonops_softmax_output", axis=1, name="head")
+
+    def their_node(x):
+        return mx.sym.Custom(x, op_type=theirs)
+
+    data = mx.sym.var("data")
+    graph = our_node(their_node(data)) if order == "theirs_first" else their_node(our_node(data))
+    executor = graph.simple_bind(mx.cpu(), data=(1, 4, 4, 4))
+    for _ in range(2):
+        output = executor.forward(is_train=True, data=mx.nd.ones((1, 4, 4, 4)))[0]
+        executor.backward([mx.nd.ones_like(output)])
+        assert np.isfinite(executor.grad_dict["data"].asnumpy()).all()
+
+
+def test_a_process_that_fails_ends():
+    """With an error nobody waited for, the interpreter still exits."""
+    code = ("import gluonops as gops, mxnet as mx, os\nos.environ['GLUONOPS_CHECK_LABELS'] = '1'\n"
+            "gops.ops.softmax_output(mx.nd.ones((2, 3)), mx.nd.array([0, 5]))\nraise SystemExit(3)")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 3

@@ -1,0 +1,429 @@
+"""Every check of an operator, once. A test file supplies cases, a NumPy oracle and a hand-computed table.
+
+Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
+"""
+import dataclasses
+import json
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import registry
+from mxnet import autograd
+from mxnet.gluon import HybridBlock, SymbolBlock
+
+# float16 is computed in float32 by the custom backend, and in float16 by MXNet's own operators.
+TOLERANCE = {("custom", "float16"): 2e-3, ("builtin", "float16"): 2e-2, "float32": 4e-6, "float64": 1e-12}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Shapes of the inputs, in order, and attributes."""
+    id: str
+    shapes: tuple
+    attrs: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One hand-computed row: inputs, output, head gradient and the gradient of each input (None: not compared)."""
+    id: str
+    inputs: tuple
+    attrs: dict
+    output: list
+    head: list
+    gradients: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Bad:
+    """Input that is refused, and a part of the message."""
+    id: str
+    shapes: tuple
+    attrs: dict
+    text: str
+    dtypes: tuple = ()
+    spelled: bool = True     # False: the function's signature refuses it, only a node in a graph can have it
+    first: bool = True       # False: Module refuses it itself, before the operator sees it
+
+
+class Layer(HybridBlock):
+    """The operator as a user's block."""
+
+    def __init__(self, function, attrs):
+        super().__init__()
+        self._function, self._attrs = function, attrs
+
+    def hybrid_forward(self, F, data, *others):
+        return self._function(data, *others, **self._attrs)
+
+
+class OpSuite:
+    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table``, ``errors`` and ``oracle``."""
+
+    name = None        # the operator
+    cases = ()         # Case; the first one is small and typical
+    table = ()         # Row
+    errors = ()        # Bad
+    exact = False      # whether elements only move
+    empty = None       # Case with a batch of 0
+    determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
+
+    # -- what a test file writes -----------------------------------------------------------------------------
+    def oracle(self, attrs, *inputs):
+        """Output in float64 from float64 inputs (integers for integer types)."""
+        raise AssertionError("write the oracle")
+
+    def oracle_gradient(self, attrs, head, *inputs):
+        """Gradient of every input that has one, by name."""
+        raise AssertionError("write the gradient's oracle")
+
+    def scalar(self, attrs, head, *inputs):
+        """What the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
+        return (head * self.oracle(attrs, *inputs)).sum()
+
+    # -- helpers ---------------------------------------------------------------------------------------------
+    @classmethod
+    def axes(cls, name):
+        op = registry.get(cls.name).op
+        return {"case": cls.cases, "dtype": op.types["T"], "row": cls.table, "error": cls.errors,
+                "label_dtype": op.types.get("L", ())}[name]
+
+    @property
+    def op(self):
+        return registry.get(self.name).op
+
+    @property
+    def function(self):
+        return getattr(gops.ops, self.name)
+
+    def typed(self, case):
+        return self.op.parse(case.attrs)
+
+    def draw(self, case, dtype, rng, label_dtype="float32"):
+        """Random inputs for a case, as NumPy arrays of their dtypes."""
+        attrs, arrays = self.typed(case), []
+        for arg, shape in zip(self.op.inputs, case.shapes):
+            if arg.classes and getattr(attrs, "sparse_label", True):
+                labels = rng.randint(0, case.shapes[0][attrs.axis], shape)
+                if attrs.ignore_label is not None:
+                    labels = np.where(rng.rand(*shape) < 0.3, attrs.ignore_label, labels)
+                arrays.append(labels.astype(label_dtype))
+            elif np.dtype(dtype).kind in "iu":
+                arrays.append(rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype))
+            else:
+                arrays.append((rng.randn(*shape) * 2).astype(dtype))
+        return arrays
+
+    def differentiable(self, case):
+        return [arg.name for arg in self.op.inputs if arg.has_gradient(self.typed(case))]
+
+    def run(self, case, arrays, head, backend, mode="imperative", context="cpu"):
+        """Output and gradients of all inputs, in one of the ways a user runs an operator."""
+        context = mx.Context(context)
+        inputs = [mx.nd.array(a, dtype=a.dtype).as_in_context(context) for a in arrays]
+        with gops.backend(backend):
+            net = self.net(case, mode)
+            for array in inputs:
+                array.attach_grad()
+            for _ in range(2 if mode == "static" else 1):   # the second pass reuses the static graph's memory
+                with autograd.record():
+                    output = net(*inputs)
+                output.backward(mx.nd.array(head, dtype=output.dtype).as_in_context(context))
+        return output.asnumpy(), {arg.name: a.grad.asnumpy() for arg, a in zip(self.op.inputs, inputs)}
+
+    def net(self, case, mode):
+        if mode == "imperative":
+            return lambda *inputs: self.function(*inputs, **case.attrs)
+        if mode == "reloaded":
+            variables = [mx.sym.var(arg.name) for arg in self.op.inputs]
+            graph = mx.sym.load_json(self.function(*variables, **case.attrs).tojson())
+            return SymbolBlock(graph, variables)
+        layer = Layer(self.function, case.attrs)
+        layer.hybridize(**{"static_alloc": True, "static_shape": True} if mode == "static" else {})
+        return layer
+
+    def expected(self, case, arrays, head):
+        wide = [a.astype("float64") if a.dtype.kind == "f" else a for a in arrays]
+        attrs = self.typed(case)
+        return self.oracle(attrs, *wide), self.oracle_gradient(attrs, head.astype("float64"), *wide)
+
+    def close(self, got, expected, what, backend="custom", dtype="float32", exact=None):
+        """Equal where elements only move; else within a few units of the last place of the largest element."""
+        exact = self.exact if exact is None else exact
+        assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
+        if exact or np.dtype(dtype).kind != "f":
+            np.testing.assert_array_equal(got, expected.astype(got.dtype), err_msg=what)
+            return
+        tolerance = TOLERANCE.get((backend, dtype)) or TOLERANCE[dtype]
+        finite = expected[np.isfinite(expected)]
+        scale = max(1.0, np.abs(finite).max()) if finite.size else 1.0
+        np.testing.assert_allclose(got.astype("float64"), expected, rtol=tolerance, atol=tolerance * scale, err_msg=what)
+
+    def head(self, case, arrays, rng):
+        shape = self.oracle(self.typed(case), *[a.astype("float64") for a in arrays]).shape
+        return rng.randn(*shape)
+
+    def compare(self, case, dtype, arrays, head, backend, **how):
+        head = head.astype(dtype)
+        output, gradients = self.run(case, arrays, head, backend, **how)
+        expected, expected_gradients = self.expected(case, arrays, head)
+        self.close(output, expected, "output", backend, dtype)
+        assert output.dtype == np.dtype(dtype)
+        if np.dtype(dtype).kind != "f":
+            return
+        assert sorted(expected_gradients) == sorted(self.differentiable(case))
+        for name, gradient in gradients.items():
+            self.close(gradient, expected_gradients.get(name, np.zeros(gradient.shape)), f"gradient of {name}", backend,
+                       dtype)
+
+    # -- the checks ------------------------------------------------------------------------------------------
+    def test_output_and_gradient(self, case, dtype, backend, mode, rng):
+        arrays = self.draw(case, dtype, rng)
+        self.compare(case, dtype, arrays, self.head(case, arrays, rng), backend, mode=mode)
+
+    @pytest.mark.gpu
+    @pytest.mark.parametrize("gpu_mode", ["imperative", "static"])
+    def test_on_gpu(self, case, dtype, gpu_mode, rng):
+        arrays = self.draw(case, dtype, rng)
+        self.compare(case, dtype, arrays, self.head(case, arrays, rng), "custom", mode=gpu_mode, context="gpu")
+
+    def test_hand_computed(self, row, backend):
+        case = Case(row.id, tuple(np.shape(i) for i in row.inputs), row.attrs)
+        arrays = [np.array(values, "float32") for values in row.inputs]
+        output, gradients = self.run(case, arrays, np.array(row.head, "float32"), backend)
+        np.testing.assert_allclose(output, row.output, rtol=1e-6, atol=1e-6)
+        for arg, expected in zip(self.op.inputs, row.gradients):
+            if expected is not None:
+                np.testing.assert_allclose(gradients[arg.name], expected, rtol=1e-6, atol=1e-6, err_msg=arg.name)
+
+    def test_table_is_there(self):
+        assert self.table and self.cases and self.errors
+
+    def test_oracle_gradient_is_the_derivative(self, case, rng):
+        """The oracles agree with each other: central differences in float64."""
+        arrays = [a.astype("float64") for a in self.draw(case, "float64", rng)]
+        if arrays[0].size > 400:
+            pytest.skip("the small cases say it")
+        attrs, head = self.typed(case), self.head(case, arrays, rng)
+        gradients = self.oracle_gradient(attrs, head, *arrays)
+        for i, arg in enumerate(self.op.inputs):
+            if arg.name in gradients:
+                numeric = self.central_difference(lambda: self.scalar(attrs, head, *arrays), arrays[i])  # noqa: B023
+                np.testing.assert_allclose(gradients[arg.name], numeric, rtol=1e-6, atol=1e-6, err_msg=arg.name)
+
+    def test_finite_differences_of_the_reference(self, backend, rng):
+        """The gradient that runs is the derivative of the forward pass that runs, in float64."""
+        if "_grad" not in "".join(self.op.backward):
+            pytest.skip("ignores the head gradient: its forward pass is not what it differentiates")
+        case = self.cases[0]
+        arrays = self.draw(case, "float64", rng)
+        head = self.head(case, arrays, rng)
+        _, gradients = self.run(case, arrays, head, backend)
+
+        def scalar():
+            with gops.backend("builtin"):
+                inputs = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
+                return (self.function(*inputs, **case.attrs).asnumpy() * head).sum()
+
+        for arg, array in zip(self.op.inputs, arrays):
+            if arg.name in self.differentiable(case):
+                np.testing.assert_allclose(gradients[arg.name], self.central_difference(scalar, array), rtol=1e-6,
+                                           atol=1e-6, err_msg=arg.name)
+
+    @staticmethod
+    def central_difference(scalar, array, step=1e-5):
+        gradient = np.zeros(array.shape)
+        for index in np.ndindex(*array.shape):
+            value = array[index]
+            array[index] = value + step
+            above = scalar()
+            array[index] = value - step
+            below = scalar()
+            array[index] = value
+            gradient[index] = (above - below) / (2 * step)
+        return gradient
+
+    @pytest.mark.parametrize("request_", ["write", "add", "null"])
+    def test_requests(self, request_, dtype, backend, rng):
+        """What is written over was NaN before; what is added to keeps its value; null is left alone."""
+        if np.dtype(dtype).kind != "f":
+            pytest.skip("integers have no gradient")
+        case = self.cases[0]
+        arrays = self.draw(case, dtype, rng)
+        head = self.head(case, arrays, rng).astype(dtype)
+        expected, gradients = self.expected(case, arrays, head)
+        with gops.backend(backend):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], **case.attrs)
+        inputs = {arg.name: mx.nd.array(a, dtype=a.dtype) for arg, a in zip(self.op.inputs, arrays)}
+        before = {name: np.full(a.shape, np.nan) if request_ == "write" else rng.randn(*a.shape)
+                  for name, a in inputs.items()}
+        stored = {name: mx.nd.array(before[name], dtype=a.dtype) for name, a in inputs.items()}
+        before = {name: a.asnumpy().astype("float64") for name, a in stored.items()}
+        executor = graph.bind(mx.cpu(), inputs, stored, request_)
+        executor.outputs[0][:] = np.nan
+        for passes in (1, 2, 3):
+            output = executor.forward(is_train=True)[0]
+            self.close(output.asnumpy(), expected, "output", backend, dtype)
+            if request_ != "null":
+                executor.backward([mx.nd.array(head, dtype=dtype)])
+            for name, gradient in stored.items():
+                want = {"write": 0, "add": before[name], "null": before[name]}[request_]
+                if request_ != "null":
+                    want = want + gradients.get(name, np.zeros(gradient.shape)) * (passes if request_ == "add" else 1)
+                self.close(gradient.asnumpy(), want, f"gradient of {name}, pass {passes}", backend, dtype,
+                           exact=self.exact and request_ != "add")
+
+    def test_input_used_twice(self, backend, mode, rng):
+        """data enters two nodes: both gradients arrive."""
+        case = self.cases[0]
+        arrays = self.draw(case, "float32", rng)
+        head = self.head(case, arrays, rng).astype("float32")
+        expected, gradients = self.expected(case, arrays, head)
+        once = self.function
+
+        def twice(*inputs, **attrs):
+            return once(*inputs, **attrs) + once(*inputs, **attrs)
+
+        suite = type(self)()
+        suite.__class__ = type("Twice", (type(self),), {"function": property(lambda _: twice)})
+        output, got = suite.run(case, arrays, head, backend, mode)
+        np.testing.assert_allclose(output, 2 * expected, rtol=1e-5, atol=1e-5)
+        for name, gradient in gradients.items():
+            np.testing.assert_allclose(got[name], 2 * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
+
+    def test_offset_view(self, backend, rng):
+        """Inputs and gradients that start in the middle of an array."""
+        case = self.cases[0]
+        arrays = self.draw(case, "float32", rng)
+        head = self.head(case, arrays, rng).astype("float32")
+        expected, gradients = self.expected(case, arrays, head)
+        inputs, stored = {}, {}
+        for arg, array in zip(self.op.inputs, arrays):
+            whole = np.full((array.shape[0] + 2, *array.shape[1:]), np.nan, "float32")
+            whole[1:-1] = array
+            inputs[arg.name] = mx.nd.array(whole)[1:-1]
+            stored[arg.name] = mx.nd.array(np.full(whole.shape, np.nan, "float32"))
+        with gops.backend(backend):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], **case.attrs)
+            if len(self.op.inputs) == 1:
+                self.close(self.function(inputs["data"], **case.attrs).asnumpy(), expected, "output")
+        views = {name: array[1:-1] for name, array in stored.items()}
+        executor = graph.bind(mx.cpu(), inputs, views)
+        self.close(executor.forward(is_train=True)[0].asnumpy(), expected, "output")
+        executor.backward([mx.nd.array(head)])
+        for name, gradient in gradients.items():
+            self.close(views[name].asnumpy(), gradient, f"gradient of {name}")
+            whole = stored[name].asnumpy()
+            assert np.isnan(whole[0]).all() and np.isnan(whole[-1]).all(), "wrote outside the view"
+
+    def test_label_dtypes(self, label_dtype, backend, rng):
+        case = self.cases[0]
+        arrays = self.draw(case, "float32", rng, label_dtype)
+        self.compare(case, "float32", arrays, self.head(case, arrays, rng), backend)
+
+    def test_empty_batch(self, backend, rng):
+        with mx.util.np_shape(True):
+            arrays = self.draw(self.empty, "float32", rng)
+            inputs = [mx.nd.array(a) for a in arrays]
+            inputs[0].attach_grad()
+            with gops.backend(backend), autograd.record():
+                output = self.function(*inputs, **self.empty.attrs)
+            output.backward()
+            expected = self.oracle(self.typed(self.empty), *[a.astype("float64") for a in arrays])
+            assert output.shape == expected.shape and 0 in output.shape
+            assert output.asnumpy().size == 0 and inputs[0].grad.asnumpy().size == 0
+
+    def test_shapes_change_from_call_to_call(self, backend, rng):
+        """One hybridized block, one after another, over all cases that share the first one's attributes."""
+        same = [case for case in self.cases if case.attrs == self.cases[0].attrs]
+        assert len(same) > 1, "give the first case's attributes to another shape"
+        with gops.backend(backend):
+            layer = self.net(same[0], "hybridized")
+            for case in same + same[:1]:
+                arrays = self.draw(case, "float32", rng)
+                expected = self.oracle(self.typed(case), *[a.astype("float64") for a in arrays])
+                self.close(layer(*[mx.nd.array(a) for a in arrays]).asnumpy(), expected, case.id)
+
+    # -- the graph -------------------------------------------------------------------------------------------
+    def symbol(self, case, name="node"):
+        return mx.sym.Custom(op_type=self.op.graph_name, name=name, **{k: str(v) for k, v in case.attrs.items()})
+
+    def test_names(self):
+        graph = self.symbol(self.cases[0])
+        assert graph.list_arguments() == [f"node_{arg.name}" for arg in self.op.inputs]
+        assert graph.list_outputs() == [f"node_{out.name}" for out in self.op.outputs]
+
+    def test_node_in_json(self, case):
+        """Attributes survive the graph as the strings the contract writes; outputs are named after the node."""
+        with gops.backend("custom"):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], name="node", **case.attrs)
+        assert graph.list_outputs() == ["node_output"]
+        nodes = [node for node in json.loads(graph.tojson())["nodes"] if node["op"] == "Custom"]
+        attrs = dict(nodes[0]["attrs"])
+        assert len(nodes) == 1 and attrs.pop("op_type") == self.op.graph_name
+        assert self.op.parse(attrs) == self.typed(case)
+
+    def test_builtin_graph_has_no_custom_node(self, case):
+        with gops.backend("builtin"):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], name="node", **case.attrs)
+        assert graph.list_outputs() == ["node_output"]
+        assert not any("Custom" in node["op"] or "gluonops" in node["op"] for node in json.loads(graph.tojson())["nodes"])
+
+    def test_shape_inference(self, case, rng):
+        """From the data alone: every other input's shape and every output's."""
+        first = self.op.inputs[0].name
+        if len(self.op.inputs) > 1 and len(case.shapes[1]) == len(case.shapes[0]) and getattr(
+                self.typed(case), "sparse_label", False):
+            pytest.skip("a label that keeps its axis is not what follows from the data alone")
+        arguments, outputs, _ = self.symbol(case).infer_shape(**{f"node_{first}": case.shapes[0]})
+        assert arguments == [tuple(shape) for shape in case.shapes]
+        expected = self.oracle(self.typed(case), *[a.astype("float64") for a in self.draw(case, "float64", rng)])
+        assert outputs[0] == expected.shape
+
+    def test_determined_shapes(self):
+        for known, attrs, everything in self.determined:
+            assert self.op.infer_shape(self.op.parse(attrs), known) == everything
+
+    def test_type_inference(self, dtype):
+        graph = self.symbol(self.cases[0])
+        arguments, outputs, _ = graph.infer_type(node_data=dtype)
+        assert set(arguments) == {np.dtype(dtype).type}
+        assert outputs[0] == np.dtype(dtype).type
+
+    # -- refusals --------------------------------------------------------------------------------------------
+    def test_refused_imperative(self, error, backend):
+        if not error.spelled:
+            pytest.skip("Python refuses it")
+        with gops.backend(backend), pytest.raises(gops.OpError) as caught:
+            self.function(*self.bad_inputs(error), **error.attrs).wait_to_read()
+        self.says(caught, error)
+
+    def test_refused_in_a_graph(self, error, capfd):
+        with pytest.raises(gops.OpError) as caught:
+            graph = self.symbol(error)
+            inputs = self.bad_inputs(error)
+            names = [f"node_{arg.name}" for arg in self.op.inputs]
+            graph.infer_type(**{name: array.dtype for name, array in zip(names, inputs)})
+            graph.infer_shape(**{name: array.shape for name, array in zip(names, inputs)})
+        self.says(caught, error)
+
+    def test_refused_in_module(self, error):
+        if not error.first:
+            pytest.skip("Module refuses it")
+        with pytest.raises(gops.OpError) as caught:
+            names = [f"node_{arg.name}" for arg in self.op.inputs]
+            inputs = [mx.io.DataDesc(name, array.shape, array.dtype)
+                      for name, array in zip(names, self.bad_inputs(error))]
+            module = mx.mod.Module(self.symbol(error), names[:1], names[1:] or None)
+            module.bind(inputs[:1], inputs[1:] or None)
+        self.says(caught, error)
+
+    def bad_inputs(self, error):
+        dtypes = error.dtypes or ("float32",) * len(error.shapes)
+        return [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in zip(error.shapes, dtypes)]
+
+    def says(self, caught, error):
+        text = str(caught.value)
+        assert text.startswith(f"gluonops.{self.name}: ") and error.text in text and text.endswith("."), text

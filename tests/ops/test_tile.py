@@ -1,0 +1,48 @@
+import numpy as np
+from op_suite import Bad, Case, OpSuite, Row
+
+
+class TestTile(OpSuite):
+    name = "tile"
+    cases = (
+        Case("last_axis", ((3, 4),), {"tiles": 3}),
+        Case("last_axis_4d", ((2, 3, 1, 5),), {"tiles": 3}),
+        Case("axis_0", ((3, 4),), {"tiles": 2, "axis": 0}),
+        Case("axis_1", ((3, 4, 2),), {"tiles": 2, "axis": 1}),
+        Case("once", ((3, 4),), {"tiles": 1}),
+        Case("tuple", ((3, 4),), {"tiles": (2, 3)}),
+        Case("short_tuple", ((2, 3, 4),), {"tiles": (5,)}),
+        Case("long_tuple", ((3,),), {"tiles": (2, 4, 3)}),
+        Case("gaps", ((2, 3, 2, 5),), {"tiles": (2, 1, 3, 1)}),
+        Case("prime", ((7, 13),), {"tiles": (11, 1)}),
+        Case("beyond_1024", ((1, 1031),), {"tiles": (3, 2)}),
+    )
+    empty = Case("empty", ((0, 3),), {"tiles": 2})
+    table = (
+        Row("row", ([[1, 2]],), {"tiles": 2}, [[1, 2, 1, 2]], [[1, 2, 30, 40]], ([[31, 42]],)),
+        Row("both", ([[1, 2]],), {"tiles": (2, 1)}, [[1, 2], [1, 2]], [[1, 2], [3, 4]], ([[4, 6]],)),
+    )
+    errors = (
+        Bad("zero", ((2, 2),), {"tiles": 0}, "tiles is "),
+        Bad("nothing", ((2, 2),), {"tiles": ()}, "tiles is "),
+        Bad("words", ((2, 2),), {"tiles": "two"}, "expected an integer of at least 1, or a tuple of them"),
+        Bad("axis", ((2, 2),), {"tiles": 2, "axis": 2}, "axis 2 is out of range for data of 2 dimensions"),
+        Bad("axis_and_tuple", ((2, 2),), {"tiles": (2, 2), "axis": 0}, "axis is 0 and tiles is the tuple (2, 2)"),
+        Bad("too_many", ((2, 2),), {"tiles": (1,) * 9}, "tiles has 9 counts; expected at most 8"),
+    )
+    determined = (
+        ({"output": (3, 8)}, {"tiles": 2}, {"data": (3, 4), "output": (3, 8)}),
+    )
+
+    def counts(self, attrs, ndim):
+        if isinstance(attrs.tiles, tuple):
+            return attrs.tiles
+        return tuple(attrs.tiles if i == attrs.axis % ndim else 1 for i in range(ndim))
+
+    def oracle(self, attrs, data):
+        return np.tile(data, self.counts(attrs, data.ndim))
+
+    def oracle_gradient(self, attrs, head, data):
+        """Number the elements, tile the numbers, and add up what lands on each."""
+        numbers = np.tile(np.arange(data.size).reshape(data.shape), self.counts(attrs, data.ndim))
+        return {"data": np.bincount(numbers.ravel(), head.ravel(), data.size).reshape(data.shape)}
