@@ -1,0 +1,166 @@
+"""gops.export.symbol: what it writes, who can load it, and what it refuses."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import gluon
+from mxnet.gluon import nn
+
+BACKENDS = pytest.mark.parametrize("backend", ["custom", "builtin"])
+SHAPE = (2, 3, 8, 8)
+
+FRESH = """
+import sys
+import numpy
+if "bool" not in vars(numpy):
+    numpy.bool = numpy.bool_
+import mxnet as mx
+prefix, inputs, outputs = sys.argv[1:]
+graph, arguments, states = mx.model.load_checkpoint(prefix, 0)
+data = mx.nd.load(inputs)[0]
+module = mx.mod.Module(graph, label_names=None)
+module.bind([("data", data.shape)], for_training=False)
+module.set_params(arguments, states)
+module.forward(mx.io.DataBatch([data]), is_train=False)
+mx.nd.save(outputs, module.get_outputs())
+assert not any(name.startswith("gluonops") for name in sys.modules)
+"""
+
+
+def reorg_net():
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), gops.nn.Reorg(2), nn.Conv2D(4, 1), nn.Flatten(), nn.Dense(5))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+@pytest.fixture
+def net(rng):
+    net = reorg_net()
+    with mx.autograd.record():   # so that the running statistics of the batch norm are not the initial ones
+        net(mx.nd.array(rng.randn(16, *SHAPE[1:])))
+    return net
+
+
+@pytest.fixture
+def data(rng):
+    return mx.nd.array(rng.randn(*SHAPE))
+
+
+def operators(path):
+    with open(path) as file:
+        return {node["op"] for node in json.load(file)["nodes"]}
+
+
+@BACKENDS
+def test_loaders_agree(backend, net, data, tmp_path):
+    """Module, SymbolBlock and a bare executor compute what the net computes."""
+    expected = net(data).asnumpy()
+    json_path, params_path = gops.export.symbol(net, tmp_path / "net", SHAPE, backend=backend)
+    assert ("Custom" in operators(json_path)) == (backend == "custom")
+    assert sorted(os.listdir(tmp_path)) == ["net-0000.params", "net-symbol.json"]
+
+    module = mx.mod.Module.load(str(tmp_path / "net"), 0, label_names=None)
+    for batch in (1, 2):   # another batch than the one exported with
+        module.bind([("data", (batch, *SHAPE[1:]))], for_training=False, force_rebind=True)
+        module.forward(mx.io.DataBatch([data[:batch]]), is_train=False)
+        np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected[:batch], rtol=1e-5, atol=1e-6)
+
+    block = gluon.SymbolBlock.imports(json_path, ["data"], params_path)
+    np.testing.assert_allclose(block(data).asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+    graph, values = mx.sym.load(json_path), mx.nd.load(params_path)
+    executor = graph.simple_bind(mx.cpu(), grad_req="null", data=SHAPE)
+    executor.copy_params_from({k[4:]: v for k, v in values.items() if k.startswith("arg:")},
+                              {k[4:]: v for k, v in values.items() if k.startswith("aux:")})
+    np.testing.assert_allclose(executor.forward(data=data)[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_builtin_runs_without_gluonops(net, data, tmp_path):
+    expected = net(data).asnumpy()
+    gops.export.symbol(net, tmp_path / "net", SHAPE)
+    mx.nd.save(str(tmp_path / "inputs"), [data])
+    subprocess.run([sys.executable, "-c", FRESH, str(tmp_path / "net"), str(tmp_path / "inputs"),
+                    str(tmp_path / "outputs")], check=True, cwd=tmp_path, timeout=120)
+    np.testing.assert_allclose(mx.nd.load(str(tmp_path / "outputs"))[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_hybridized_net_exports_with_another_backend(net, data, tmp_path):
+    with gops.backend("custom"):
+        net.hybridize(static_alloc=True, static_shape=True)
+        expected = net(data).asnumpy()
+    json_path, _ = gops.export.symbol(net, tmp_path / "net", SHAPE, backend="builtin")
+    assert "Custom" not in operators(json_path)
+    np.testing.assert_array_equal(net(data).asnumpy(), expected)
+
+
+def test_open_shapes_are_closed(tmp_path):
+    """A net that never ran: its shapes come from data_shape."""
+    json_path, params_path = gops.export.symbol(reorg_net(), tmp_path / "net", SHAPE)
+    assert all(0 not in value.shape for value in mx.nd.load(params_path).values())
+
+
+@BACKENDS
+def test_a_head_to_fine_tune_in_module(backend, net, data, tmp_path):
+    """Exported with a loss head, Module.fit lowers the loss; the parameters start as the net's."""
+    prefix = str(tmp_path / "net")
+    gops.export.symbol(net, prefix, SHAPE, backend=backend, head="softmax_output")
+    module = mx.mod.Module.load(prefix, 0, label_names=["softmax_label"])
+    label = mx.nd.array([1, 3])
+    batches = mx.io.NDArrayIter(data, label, 2, label_name="softmax_label")
+    module.bind(batches.provide_data, batches.provide_label)
+    logits = net(data).asnumpy()
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(module.predict(batches).asnumpy(), probabilities, rtol=1e-4, atol=1e-6)
+    before = dict(module.score(batches, "ce"))["cross-entropy"]
+    batches.reset()
+    module.fit(batches, num_epoch=10, optimizer_params={"learning_rate": 0.05}, eval_metric="ce", force_init=False)
+    batches.reset()
+    assert dict(module.score(batches, "ce"))["cross-entropy"] < before / 2
+
+
+def test_nothing_is_lost_when_writing_fails(net, tmp_path, monkeypatch):
+    """The files of an earlier export survive a crash, and no temporary file stays."""
+    paths = gops.export.symbol(net, tmp_path / "net", SHAPE)
+    before = [pathlib.Path(path).read_bytes() for path in paths]
+
+    def full(path, values):
+        with open(path, "w") as file:
+            file.write("half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(mx.nd, "save", full)
+    with pytest.raises(OSError):
+        gops.export.symbol(net, tmp_path / "net", SHAPE)
+    assert [pathlib.Path(path).read_bytes() for path in paths] == before
+    assert len(os.listdir(tmp_path)) == 2
+
+
+class Two(gluon.HybridBlock):
+    def hybrid_forward(self, F, data):
+        return data, data + 1
+
+
+@pytest.mark.parametrize("make, options, text", [
+    (lambda: gluon.nn.Sequential(), {}, "net is Sequential; expected a HybridBlock"),
+    (lambda: nn.Dense(3), {}, "is not initialized. Call net.initialize()"),
+    (Two, {}, "Two has several outputs; expected one"),
+    (reorg_net, {"prefix": "missing/net"}, "the folder missing does not exist"),
+    (reorg_net, {"head": "svm"}, "head is 'svm'; expected None or 'softmax_output'"),
+    (gops.nn.Softmax, {"head": "softmax_output"}, "Softmax already ends in a softmax; expected logits"),
+    (reorg_net, {"backend": "tensorrt"}, "got 'tensorrt'; expected 'auto', 'custom', 'native' or 'builtin'"),
+    (reorg_net, {"backend": "native"}, "the native backend is not built"),
+    (reorg_net, {"data_shape": (2, 3, 9, 8)}, "height 9 is not divisible by stride 2"),
+])
+def test_refusals(make, options, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gops.OpError) as caught:
+        gops.export.symbol(make(), **{"prefix": "net", "data_shape": SHAPE, **options})
+    assert text in str(caught.value)
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,114 @@
+"""The house itself: the same files in every operator's folder, names that agree, and the rules of the code."""
+import ast
+import importlib
+import inspect
+import pathlib
+import re
+
+import gluonops as gops
+import pytest
+from gluonops.core import registry
+
+PACKAGE = pathlib.Path(gops.__file__).parent
+ROOT = PACKAGE.parent
+OPS = gops.ops.list()
+SOURCES = sorted(path for room in ("gluonops", "models", "examples", "tests", "tools")
+                 for path in (ROOT / room).rglob("*.py"))
+
+
+def test_the_operators_of_the_foundation_are_there():
+    assert set(OPS) >= {"abs", "reorg", "softmax", "softmax_cross_entropy", "softmax_output", "tile"}
+
+
+@pytest.mark.parametrize("name", OPS)
+class TestOperator:
+    def test_files(self, name):
+        entry = registry.get(name)
+        found = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
+        assert found == set(registry.FILES) - set(entry.op.waived)
+        assert all((entry.folder / file).stat().st_size for file in found), "an empty file"
+
+    def test_has_a_suite(self, name):
+        assert (ROOT / "tests" / "ops" / f"test_{name}.py").is_file()
+
+    def test_is_documented(self, name):
+        page = importlib.import_module(f"gluonops.ops.{name}.contract").__package__
+        page = importlib.import_module(page).__doc__
+        assert page.startswith(f"{name}: ") and "Source" in page
+        doc = inspect.getdoc(getattr(gops.ops, name))
+        op = registry.get(name).op
+        assert all(f"\n{word}\n" in doc for word in ("Parameters", "Returns", "Raises"))
+        assert all(re.search(rf"^{word} : ", doc, re.M) for word in (*[t.name for t in op.inputs + op.attrs], "name"))
+
+    def test_function_has_the_contracts_defaults(self, name):
+        op = registry.get(name).op
+        parameters = inspect.signature(getattr(gops.ops, name)).parameters
+        assert list(parameters) == [t.name for t in op.inputs + op.attrs] + ["name"]
+        for attr in op.attrs:
+            if parameters[attr.name].default is not inspect.Parameter.empty:
+                assert parameters[attr.name].default == attr.default
+
+    def test_kernels_are_named_after_it_and_include_nothing(self, name):
+        source = (registry.get(name).folder / "kernel.cu").read_text()
+        assert re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)", source) == [f"{name}_forward", f"{name}_backward"]
+        assert "#include" not in source
+
+    def test_has_a_block(self, name):
+        blocks = [getattr(room, block) for room in (gops.nn, gops.loss) for block in room.__all__]
+        assert any(block.__module__ == f"gluonops.ops.{name}.block" for block in blocks)
+
+    def test_no_shape_is_read_in_a_graph(self, name):
+        """forward and hybrid_forward see Symbols, which have no shape."""
+        folder = registry.get(name).folder
+        for file, function in (("reference.py", "forward"), ("block.py", "hybrid_forward")):
+            for node in ast.walk(ast.parse((folder / file).read_text())):
+                if isinstance(node, ast.FunctionDef) and node.name == function:
+                    read = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+                    assert not read & {"shape", "ndim", "size", "dtype", "context"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "ops").rglob("*.py")) + [PACKAGE / "core" / "custom.py"],
+                         ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_op_bodies_never_wait(path):
+    read = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    assert not read & {"asnumpy", "asscalar", "wait_to_read", "waitall"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").glob("*.py")), ids=lambda path: path.name)
+def test_core_knows_no_operator(path):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert "ops" not in node.module.split(".")
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert not (names | strings) & (set(OPS) - {"abs"})
+
+
+@pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
+                                    "gluonops.models", "gluonops.data"])
+def test_all_is_explicit_and_true(module):
+    room = importlib.import_module(module)
+    assert sorted(set(room.__all__)) == sorted(room.__all__)
+    assert all(inspect.getdoc(getattr(room, name)) or name == "__version__" for name in room.__all__)
+    for word in ("nn", "loss"):
+        if module.endswith(word):
+            classes = [name for name, value in vars(room).items() if inspect.isclass(value)]
+            assert sorted(classes) == sorted(room.__all__)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_source_says_what_it_is_and_stays_short(path):
+    text = path.read_text()
+    if path.parts[-2] != "ops" and "tests" not in path.parts:
+        assert ast.get_docstring(ast.parse(text)), "no docstring"
+    limit = 450 if "tests" in path.parts else 350
+    if path.parent.parent == PACKAGE / "ops":
+        limit = 60 if path.name == "block.py" else 120
+    assert len(text.splitlines()) <= limit
+    assert "pickle" not in text.replace('"pickle"', "")
+
+
+def test_package_data_is_installed():
+    assert (PACKAGE / "core" / "prelude.cuh").is_file()
+    assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
