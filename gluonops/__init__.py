@@ -12,8 +12,7 @@ from .core import errors  # noqa: E402  (mxnet has to be importable first)
 
 errors.install()
 
-from . import data, export, loss, nn, ops  # noqa: E402
-from . import models  # noqa: E402  (built from the layers)
+from . import data, export, loss, models, nn, ops  # noqa: E402
 from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .doctor import doctor  # noqa: E402

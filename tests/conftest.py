@@ -6,7 +6,6 @@ os.environ.setdefault("GLUONOPS_CHECK_LABELS", "1")
 os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")
 
 import gluonops as gops  # noqa: E402,F401  (first: it makes mxnet importable)
-
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

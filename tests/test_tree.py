@@ -50,7 +50,8 @@ class TestOperator:
 
     def test_kernels_are_named_after_it_and_include_nothing(self, name):
         source = (registry.get(name).folder / "kernel.cu").read_text()
-        assert re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)", source) == [f"{name}_forward", f"{name}_backward"]
+        assert re.findall(r"__global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)", source) == [
+            f"{name}_forward", f"{name}_backward"]
         assert "#include" not in source
 
     def test_has_a_block(self, name):
@@ -106,7 +107,8 @@ def test_source_says_what_it_is_and_stays_short(path):
     if path.parent.parent == PACKAGE / "ops":
         limit = 60 if path.name == "block.py" else 120
     assert len(text.splitlines()) <= limit
-    assert "pickle" not in text.replace('"pickle"', "")
+    if "tests" not in path.parts:
+        assert "pickle" not in text
 
 
 def test_package_data_is_installed():

@@ -71,8 +71,8 @@ def test_simple_bind(backend, rng):
     p = executor.forward(is_train=True)[0].asnumpy()
     executor.backward()
     np.testing.assert_allclose(p.sum(1), 1, rtol=1e-6)
-    np.testing.assert_allclose(executor.grad_dict["fc2_bias"].asnumpy(), (p - np.eye(3)[[0, 1, 2, 1]]).sum(0), rtol=1e-4,
-                               atol=1e-6)
+    expected = (p - np.eye(3)[[0, 1, 2, 1]]).sum(0)
+    np.testing.assert_allclose(executor.grad_dict["fc2_bias"].asnumpy(), expected, rtol=1e-4, atol=1e-6)
 
 
 @BACKENDS
@@ -130,7 +130,8 @@ def test_module_takes_changing_shapes(backend, rng):
         data = rng.randn(*shape).astype("float32")
         module.forward(mx.io.DataBatch([mx.nd.array(data)]), is_train=False)
         b, c, h, w = shape
-        expected = data.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4).reshape(b, c * 4, h // 2, w // 2)
+        blocks = data.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4)
+        expected = blocks.reshape(b, c * 4, h // 2, w // 2)
         np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), expected)
 
 
@@ -139,7 +140,8 @@ def test_module_fit_is_the_same_as_by_hand(backend, rng):
     """Three steps of SGD through Module, and in NumPy."""
     data, label = rng.randn(6, 4).astype("float32"), np.array([0, 1, 2, 2, 1, 0], "float32")
     with gops.backend(backend):
-        graph = gops.ops.softmax_output(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc"), name="softmax")
+        logits = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+        graph = gops.ops.softmax_output(logits, name="softmax")
     weight, bias = rng.randn(3, 4).astype("float32"), rng.randn(3).astype("float32")
     module = mx.mod.Module(graph)
     module.fit(mx.io.NDArrayIter(data, label, 6), num_epoch=3, optimizer="sgd", eval_metric="acc",

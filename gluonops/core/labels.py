@@ -14,7 +14,7 @@ def checking():
     return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
 
 
-def check(op, attrs, arrays, ready=False):
+def check(op, attrs, arrays):
     """Raise an OpError that names the first label which is not a class.
 
     Parameters
@@ -38,5 +38,5 @@ def check(op, attrs, arrays, ready=False):
             wrong = np.argwhere(~good)
             position = ", ".join(str(i) for i in wrong[0])
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from 0 to "
-                           f"{classes - 1}", "Correct the labels, or name the value to skip with ignore_label")
+            raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from "
+                           f"0 to {classes - 1}", "Correct the labels, or name the value to skip with ignore_label")

@@ -87,7 +87,7 @@ def type_combinations(op):
     return combinations
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _module(op_name, exports):
     from . import registry
     op = registry.get(op_name).op
@@ -101,7 +101,7 @@ def _module(op_name, exports):
                       "Report it with this text") from error
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kernel(op_name, direction, types, text):
     from . import registry
     op = registry.get(op_name).op

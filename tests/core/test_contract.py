@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize("kind, value, typed", [
     (Int(), "-3", -3), (Int(1), 2, 2), (Float(), "1e-3", 1e-3), (Float(above=0), 2, 2.0), (Bool(), "False", False),
     (Bool(), "1", True), (Bool(), 0, False), (Choice("a", "b"), "b", "b"), (IntOrTuple(1), "(2, 3)", (2, 3)),
-    (IntOrTuple(1), [2, 3], (2, 3)), (IntOrTuple(1), "4", 4), (Optional(Int()), "None", None), (Optional(Int()), "7", 7),
+    (IntOrTuple(1), [2, 3], (2, 3)), (IntOrTuple(1), "4", 4), (Optional(Int()), "None", None),
+    (Optional(Int()), "7", 7),
 ])
 def test_values(kind, value, typed):
     parsed = Attr("x", kind, None, "").parse("op", value)

@@ -62,7 +62,8 @@ def test_kernels_compile_without_warnings(name, options, nvrtc):
 
 
 def test_a_broken_kernel_does_not_compile(nvrtc):
-    code, log = compile_source(nvrtc, rtc.source(registry.get("abs").op).replace("size", "sise", 1), ["abs_forward<float>"])
+    source = rtc.source(registry.get("abs").op).replace("int64_t size", "int64_t sise", 1)
+    code, log = compile_source(nvrtc, source, ["abs_forward<float>"])
     assert code != 0 and "kernel.cu" in log
 
 

@@ -53,12 +53,15 @@ class TestReorg(OpSuite):
         Bad("channels", ((1, 6, 4, 4),), {}, "channels 6 is not divisible by stride * stride = 4. Change the number of "
             "channels or choose another stride."),
         Bad("reverse", ((1, 6, 4, 4),), {"reverse": True}, "channels 6 is not divisible by stride * stride = 4"),
-        Bad("rank", ((4, 4, 4),), {}, "data has shape (4, 4, 4); expected 4 dimensions (batch, channels, height, width)"),
+        Bad("rank", ((4, 4, 4),), {},
+            "data has shape (4, 4, 4); expected 4 dimensions (batch, channels, height, width)"),
         Bad("stride", ((1, 4, 4, 4),), {"stride": 0}, "expected an integer of at least 1"),
         Bad("fraction", ((1, 4, 4, 4),), {"stride": 1.5}, "expected an integer of at least 1"),
-        Bad("mode", ((1, 4, 4, 4),), {"mode": "tensorflow"}, "mode is 'tensorflow'; expected 'darknet', 'DCR' or 'CRD'"),
+        Bad("mode", ((1, 4, 4, 4),), {"mode": "tensorflow"},
+            "mode is 'tensorflow'; expected 'darknet', 'DCR' or 'CRD'"),
         Bad("bool", ((1, 4, 4, 4),), {"reverse": "maybe"}, "reverse is 'maybe'; expected True or False"),
-        Bad("attribute", ((1, 4, 4, 4),), {"flatten": 1}, "'flatten' is not an attribute; expected mode, reverse, stride",
+        Bad("attribute", ((1, 4, 4, 4),), {"flatten": 1},
+            "'flatten' is not an attribute; expected mode, reverse, stride",
             spelled=False),
     )
     determined = (

@@ -3,7 +3,6 @@ import mxnet as mx
 import numpy as np
 import pytest
 from op_suite import Bad, Case, OpSuite, Row
-
 from softmax_oracle import softmax
 
 
@@ -25,10 +24,12 @@ class TestSoftmax(OpSuite):
     table = (
         Row("even", ([[0, 0], [np.log(3), 0]],), {}, [[0.5, 0.5], [0.75, 0.25]], [[1, 0], [1, 0]],
             ([[0.25, -0.25], [0.1875, -0.1875]],)),
-        Row("temperature", ([[2 * np.log(3), 0]],), {"temperature": 2}, [[0.75, 0.25]], [[1, 0]], ([[0.09375, -0.09375]],)),
+        Row("temperature", ([[2 * np.log(3), 0]],), {"temperature": 2}, [[0.75, 0.25]], [[1, 0]],
+            ([[0.09375, -0.09375]],)),
     )
     errors = (
-        Bad("axis", ((2, 3),), {"axis": 2}, "axis 2 is out of range for data of 2 dimensions. Choose an axis from -2 to 1."),
+        Bad("axis", ((2, 3),), {"axis": 2},
+            "axis 2 is out of range for data of 2 dimensions. Choose an axis from -2 to 1."),
         Bad("temperature", ((2, 3),), {"temperature": 0}, "expected a finite number above 0"),
         Bad("nan", ((2, 3),), {"temperature": "nan"}, "temperature is 'nan'"),
         Bad("integers", ((2, 3),), {}, "data has dtype int32; expected float16, float32, float64", ("int32",)),

@@ -97,8 +97,8 @@ def test_a_label_that_is_no_class_is_named(monkeypatch):
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
     with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
         gops.ops.softmax_output(mx.nd.ones((2, 3, 2)), mx.nd.array([[0, 1], [7, 3]]), axis=1).wait_to_read()
-    assert str(caught.value) == ("gluonops.softmax_output: label[1, 0] is 7 (and 1 more); expected a whole number from 0 "
-                                 "to 2. Correct the labels, or name the value to skip with ignore_label.")
+    assert str(caught.value) == ("gluonops.softmax_output: label[1, 0] is 7 (and 1 more); expected a whole number from "
+                                 "0 to 2. Correct the labels, or name the value to skip with ignore_label.")
 
 
 @pytest.mark.parametrize("backend", ["custom", "builtin"])

@@ -43,25 +43,18 @@ class SoftmaxCELoss(Loss):
                          "ignore_label": ignore_label}
         OP.parse(self._options)
         if from_logits and (smoothing or ignore_label is not None):
-            raise OP.error(f"from_logits is True with smoothing {smoothing} and ignore_label {ignore_label}",
-                           "Pass logits and from_logits=False")
-        self._from_logits = from_logits
+            raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
+        self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        axis = self._options["axis"]
-        if self._from_logits:
-            loss = self._from_log_probabilities(F, pred, label)
-        else:
-            if not self._options["sparse_label"]:
-                label = _reshape_like(F, label, pred)
+        if not self._sparse:
+            label = _reshape_like(F, label, pred)
+        if not self._from_logits:
             rows = _softmax_cross_entropy(pred, label, **self._options)
             # One class in place of all: the shape that gluon's loss weights and averages.
-            loss = F.reshape_like(rows, F.BlockGrad(F.slice_axis(pred, axis=axis, begin=0, end=1)))
-        loss = _apply_weighting(F, loss, self._weight, sample_weight)
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
-
-    def _from_log_probabilities(self, F, pred, label):
-        axis = self._options["axis"]
-        if self._options["sparse_label"]:
-            return -F.pick(pred, label, axis=axis, keepdims=True)
-        return -F.sum(pred * _reshape_like(F, label, pred), axis=axis, keepdims=True)
+            loss = F.reshape_like(rows, F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1)))
+        elif self._sparse:
+            loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+        else:
+            loss = -F.sum(pred * label, axis=self._axis, keepdims=True)
+        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight), axis=self._batch_axis, exclude=True)

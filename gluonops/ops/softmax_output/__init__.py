@@ -9,8 +9,8 @@ A label that is no class (not a whole number from 0 to C-1) makes its row's grad
 variable ``GLUONOPS_CHECK_LABELS=1`` the custom backend raises an OpError with its position instead.
 
 Coming from ``mx.sym.SoftmaxOutput``: that one overwrites under ``grad_req="add"``; divides by the number of spatial
-positions with ``multi_output=True`` even when normalization is ``null``; and in ``valid`` counts ``label != ignore_label``
-even with ``use_ignore=False``. Exact replacements::
+positions with ``multi_output=True`` even when normalization is ``null``; and in ``valid`` counts
+``label != ignore_label`` even with ``use_ignore=False``. Exact replacements::
 
     SoftmaxOutput(x, y)                       -> softmax_output(x, y)
     SoftmaxOutput(x, y, multi_output=True)    -> softmax_output(x, y, axis=1, grad_scale=1 / positions)

@@ -13,7 +13,8 @@ def label_dims(name, attrs, ndim):
     dims = class_dims(ndim, axis)
     label = dims[:axis] + dims[axis + 1:]
     if not label:
-        raise OpError(name, "data has 1 dimension; expected a batch of rows", "Add a batch axis with expand_dims(axis=0)")
+        raise OpError(name, "data has 1 dimension; expected a batch of rows",
+                      "Add a batch axis with expand_dims(axis=0)")
     return dims, label
 
 

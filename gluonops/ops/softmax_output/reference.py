@@ -61,7 +61,7 @@ def forward(F, attrs, data, label):
     # The loss, row by row, stands behind the output: make_loss sends its gradient back whatever comes in.
     rows = F.pick(_log_probabilities(F, data, axis), F.BlockGrad(label), axis=axis, mode="clip")
     weights = divided(F, attrs, row_weights(F, rows, valid, ignored) * attrs.grad_scale, ignored)
-    # A hybridized graph merges equal nodes, and two heads merged would send back one gradient: the mark keeps them apart.
+    # A hybridized graph merges equal nodes, and two heads merged send back one gradient: the mark keeps them apart.
     with mx.AttrScope(__gluonops_head__=full_name(None, "head")):
         loss = F.make_loss(rows * F.BlockGrad(-weights))
     return F.where(F.ones_like(output), output, F.broadcast_like(F.expand_dims(loss, axis=axis), output))

@@ -1,0 +1,83 @@
+"""The command ``gluonops``: ``gluonops doctor`` and ``gluonops ops``.
+
+Like doctor.py, this file imports nothing of the package at the top: the command runs it as a file, so that it can
+say in one line why ``import gluonops`` fails.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import runpy
+import shutil
+import sys
+
+HERE = pathlib.Path(__file__).parent
+
+
+def main(argv=None):
+    """Run the command; returns the exit code: 0, 1 where it failed, 2 where it was misspelled."""
+    args = _parser().parse_args(argv)
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:   # the reader has left, as in `gluonops ops | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if args.debug:
+            raise
+        print(_doctor().explain(error), file=sys.stderr)
+        return 1
+
+
+def _parser():
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser = argparse.ArgumentParser(prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.")
+    version = runpy.run_path(str(HERE / "version.py"))["__version__"]
+    parser.add_argument("--version", action="version", version=f"gluonops {version}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    doctor = commands.add_parser(
+        "doctor", parents=[common], help="what is installed, what is missing, and what to do about it",
+        description="Print versions, backends, GPUs and what is missing. Exits with 1 where gluonops cannot be used.")
+    doctor.set_defaults(run=_run_doctor)
+    ops = commands.add_parser(
+        "ops", parents=[common], help="the operators: layers, backends, types, attributes, gradients",
+        description="Print the operators, as their contracts declare them.")
+    ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+    ops.set_defaults(run=_run_ops)
+    return parser
+
+
+def _doctor():
+    """doctor.py, loaded as a file, since the package may not import."""
+    spec = importlib.util.spec_from_file_location("gluonops_doctor", HERE / "doctor.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run_doctor(args):
+    doctor = _doctor()
+    found = doctor.examine()
+    print(json.dumps(found, indent=2) if args.json else doctor.render(found))
+    return 0 if found["ok"] else 1
+
+
+def _run_ops(args):
+    from gluonops.core import registry, table
+    names = [registry.get(args.name).op.name] if args.name else None
+    if args.json:
+        print(json.dumps(table.rows(names), indent=2))
+    else:
+        print(table.terminal(shutil.get_terminal_size().columns, names))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The support table, from the contracts: for the README (Markdown), for a terminal, and as plain data."""
+import re
+import textwrap
+
+from . import registry
+from .contract import Bool, Choice
+from .errors import OpError
+
+BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
+HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does", "backends": "Backends",
+            "dtypes": "Types", "attributes": "Attributes", "gradient": "Gradient"}
+
+
+def rows(names=None):
+    """One dict per operator (of ``names``, or all); its keys are those of ``HEADINGS``, its values plain data."""
+    return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
+
+
+def _row(entry):
+    op = entry.op
+    return {
+        "op": op.name,
+        "layer": _layer(entry),
+        "summary": op.summary,
+        "backends": _backends(op),
+        "dtypes": _dtypes(op),
+        "attributes": {a.name: a.default for a in op.attrs},
+        "gradient": _gradient(op),
+    }
+
+
+def _layer(entry):
+    """``nn.Reorg``: the class of the catalogue that the operator's block.py defines."""
+    from .. import loss, nn
+    module = f"gluonops.ops.{entry.op.name}.block"
+    for catalogue, place in ((nn, "nn"), (loss, "loss")):
+        for name in catalogue.__all__:
+            if getattr(catalogue, name).__module__ == module:
+                return f"{place}.{name}"
+    return f"none: {entry.op.waived.get('block.py', 'not in a catalogue')}"
+
+
+def _backends(op):
+    if op.cuda is not None:
+        return "custom on CPU and CUDA, builtin"
+    return f"custom on CPU, builtin; no CUDA kernel: {op.waived.get('kernel.cu', 'the contract declares none')}"
+
+
+def _dtypes(op):
+    """``data: float16/32/64; label: ...``: what the inputs take, those of one type together."""
+    kinds, texts = op.kinds(op.parse({})), []
+    for variable, dtypes in op.types.items():
+        inputs = [arg.name for arg in op.inputs if kinds[arg.name] == variable]
+        if inputs:
+            texts.append(f"{', '.join(inputs)}: {short(dtypes)}")
+    return "; ".join(texts)
+
+
+def short(dtypes):
+    """``("float16", "float32", "uint8")`` -> ``float16/32, uint8``."""
+    groups = {}
+    for dtype in dtypes:
+        word, bits = re.fullmatch(r"([a-z]+)(\d*)", dtype).groups()
+        groups.setdefault(word, []).append(bits)
+    return ", ".join(word + "/".join(bits) for word, bits in groups.items())
+
+
+def _gradient(op):
+    texts = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
+    return ", ".join(texts or ["none"]) + ("" if op.reads_head_gradient else "; ignores the head gradient")
+
+
+def _condition(op, arg):
+    """For an input that has a gradient only with some attributes: the value that gives it one."""
+    if not callable(arg.gradient) or arg.has_gradient(op.parse({})):
+        return ""
+    for attr in op.attrs:
+        choices = (True, False) if isinstance(attr.kind, Bool) else getattr(attr.kind, "words", ())
+        for value in choices if isinstance(attr.kind, (Bool, Choice)) else ():
+            try:
+                if arg.has_gradient(op.parse({attr.name: value})):
+                    return f" where {attr.name}={value!r}"
+            except OpError:   # the contract refuses this value beside the other defaults
+                continue
+    return " with some attributes"
+
+
+def markdown():
+    """The table as it stands in the README, between its two markers."""
+    lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
+    for row in rows():
+        cells = {**row, "op": f"`{row['op']}`", "attributes": _attributes(row, "`")}
+        if " " not in row["layer"]:
+            cells["layer"] = f"`{row['layer']}`"
+        lines.append("| " + " | ".join(cells[key].replace("|", "\\|") for key in HEADINGS) + " |")
+    return "\n".join(lines)
+
+
+def terminal(width=100, names=None):
+    """A paragraph per operator (of ``names``, or all)."""
+    paragraphs = []
+    for row in rows(names):
+        lines = [f"{row['op']}: {row['summary']}"]
+        cells = {**row, "attributes": _attributes(row)}
+        for key in ("layer", "backends", "dtypes", "attributes", "gradient"):
+            lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {HEADINGS[key].split()[0]:<12}",
+                                   subsequent_indent=" " * 14)
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs)
+
+
+def _attributes(row, quote=""):
+    return ", ".join(f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()) or "none"
+
+
+def replace(text):
+    """``text`` with the table between its markers renewed; an OpError where it lacks them."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{markdown()}\n{END}{rest.split(END)[1]}"

@@ -1,0 +1,131 @@
+"""Handwritten digits: the 1,797 that ship inside scikit-learn, or MNIST from a folder. Nothing is downloaded.
+
+Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), as ``sklearn.datasets.load_digits``
+has it (8x8, 16 levels of grey); LeCun, Cortes and Burges, "The MNIST database of handwritten digits" (28x28, 256 levels).
+"""
+import collections
+import os
+
+import mxnet as mx
+import numpy as np
+
+from ..core.attributes import Attr, Float, Int
+from ..core.errors import OpError
+from .idx import read_idx
+
+__all__ = ["Split", "digits"]
+
+MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+         "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
+
+
+class Split(collections.namedtuple("Split", "images labels")):
+    """Images with their labels; unpacks into ``gluon.data.ArrayDataset(*split)`` and ``mx.io.NDArrayIter(*split)``.
+
+    Parameters
+    ----------
+    images : numpy.ndarray
+        float32 from 0 (background) to 1, (N, 1, size, size).
+    labels : numpy.ndarray
+        int32, (N,).
+    """
+
+    __slots__ = ()
+
+
+def digits(data_dir=None, size=28, seed=0, held_out=0.2, classes=None):
+    """Handwritten digits, for training and held out.
+
+    Parameters
+    ----------
+    data_dir : str or os.PathLike, optional
+        Folder with MNIST's four files in idx format, gzipped or not. Without it: the digits inside scikit-learn.
+    size : int, default 28
+        Height and width of the images; resized bilinearly from 8 (28 for MNIST) where it differs.
+    seed : int, default 0
+        Decides which of scikit-learn's digits are held out. MNIST comes split.
+    held_out : float, default 0.2
+        Share of scikit-learn's digits to hold out, the same for every class.
+    classes : sequence of int, optional
+        Keep these digits only. Their labels become their positions in it: with ``classes=(5, 6)`` a six has label 1.
+        An image that is held out is held out whatever ``classes`` is.
+
+    Returns
+    -------
+    tuple of Split
+        For training, and held out; the order of the images is shuffled but fixed by ``seed``.
+
+    Raises
+    ------
+    OpError
+        A file is missing or not what MNIST's is, an argument is out of range, or scikit-learn is not installed.
+    """
+    where = "data.digits"
+    size = Attr("size", Int(1), 28, "height and width").parse(where, size)
+    seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
+    held_out = Attr("held_out", Float(above=0, below=1), 0.2, "share").parse(where, held_out)
+    splits = _embedded(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
+    chosen = range(10) if classes is None else _checked(classes)
+    return tuple(_prepare(images, labels, chosen, size) for images, labels in splits)
+
+
+def _checked(classes):
+    chosen = list(classes)
+    if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(10)):
+        raise OpError("data.digits", f"classes is {classes!r}; expected different digits from 0 to 9",
+                      "Pass a sequence such as range(5)")
+    return chosen
+
+
+def _prepare(images, labels, chosen, size):
+    """Keep the chosen classes, renumber them, scale and resize."""
+    keep = np.isin(labels, chosen)
+    position = np.zeros(10, "int32")
+    position[chosen] = np.arange(len(chosen))
+    images = images[keep, None].astype("float32", copy=False)
+    if len(images) and images.shape[2:] != (size, size):
+        images = mx.nd.contrib.BilinearResize2D(mx.nd.array(images), height=size, width=size).asnumpy()
+    return Split(images, position[labels[keep]])
+
+
+def _embedded(seed, held_out):
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise OpError("data.digits", "scikit-learn, which brings the digits, is not installed",
+                      "Run pip install 'gluonops[examples]', or pass data_dir, a folder with MNIST's files") from error
+    found = load_digits()
+    order = np.random.RandomState(seed).permutation(len(found.target))
+    images, labels = found.images[order] / 16, found.target[order]
+    held = np.zeros(len(labels), bool)
+    for label in range(10):
+        places = np.flatnonzero(labels == label)
+        held[places[:np.clip(round(len(places) * held_out), 1, len(places) - 1)]] = True
+    return (images[~held], labels[~held]), (images[held], labels[held])
+
+
+def _mnist(folder):
+    paths = {name: _find(folder, name) for names in MNIST.values() for name in names}
+    missing = [name for name, path in paths.items() if path is None]
+    if missing:
+        found = f"has no {', no '.join(missing)} (nor with .gz)" if os.path.isdir(folder) else "does not exist"
+        raise OpError("data.digits", f"the folder {folder} {found}",
+                      f"Put MNIST's files there ({', '.join(paths)}), or leave data_dir out")
+    for images, labels in MNIST.values():
+        yield _read(paths[images], paths[labels])
+
+
+def _find(folder, name):
+    return next((path for path in (os.path.join(folder, name + end) for end in ("", ".gz")) if os.path.isfile(path)),
+                None)
+
+
+def _read(images_path, labels_path):
+    images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+    if len(images) != len(labels):
+        raise OpError("data.digits", f"{images_path} has {len(images)} images; expected {len(labels)}, the number of "
+                      f"labels in {labels_path}", "Fetch the two files again, from one place")
+    if not len(labels) or labels.max() > 9:
+        raise OpError("data.digits", f"{labels_path} has " + (f"the label {labels.max()}" if len(labels) else "no labels")
+                      + "; expected digits from 0 to 9", "Fetch the file again")
+    return images / np.float32(255), labels

@@ -1,0 +1,207 @@
+"""What this installation has and lacks, and what to do about it.
+
+It imports nothing of the package at the top and runs as a file of its own too: where ``import gluonops`` fails,
+``gluonops doctor`` says why.
+"""
+import importlib
+import importlib.metadata
+import pathlib
+import platform
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+
+__all__ = ["doctor"]
+
+HERE = pathlib.Path(__file__).parent
+FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
+NEWEST_GPU = 8.9   # compute capability; the CUDA wheel of MXNet 1.9.1 has machine code up to 8.6, which 8.9 runs
+
+
+def doctor():
+    """Print versions, backends, GPUs and what is missing, with the command that installs it.
+
+    Returns
+    -------
+    dict
+        The same as data. ``ok`` is False where gluonops cannot be used; ``problems`` say why, and ``hints`` what
+        could be better.
+    """
+    found = examine()
+    print(render(found))
+    return found
+
+
+def examine():
+    """Look around, and never raise."""
+    found = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
+             "backends": {}, "backend": None, "gpus": [], "packages": _example_packages()}
+    try:
+        importlib.import_module("gluonops")
+    except Exception as error:   # whatever it is, saying so is what the doctor is for
+        found["problems"].append(explain(error))
+    else:
+        _examine_mxnet(found)
+        _examine_backends(found)
+    _examine_gpus(found)
+    _examine_packages(found)
+    found["ok"] = not found["problems"]
+    return found
+
+
+def _versions():
+    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}",
+                "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"], "numpy": _version("numpy")}
+    names = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    return {**versions, **{name: version for name, version in sorted(names.items())
+                           if name == "mxnet" or name.startswith("mxnet-")}}
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _example_packages():
+    """Requirement -> installed version or None, of what gluonops declares for its examples."""
+    try:
+        requirements = importlib.metadata.requires("gluonops") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    wanted = [r.split(";")[0].strip() for r in requirements if re.search(r"extra == ['\"]examples['\"]", r)]
+    return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
+
+
+def explain(error):
+    """One line for an exception of ``import gluonops``: what is wrong, and the remedy where it has none itself."""
+    text = " ".join(str(error).split())
+    if text.startswith("gluonops"):
+        return text
+    if isinstance(error, ImportError) and error.name == "gluonops" and "models" in text:
+        return f"gluonops: {HERE.parent} is a clone that is not installed. Run in it: pip install -e ."
+    text = f"gluonops: {type(error).__name__}: {text}"
+    library = re.search(r"(lib[\w+-]+)\.so[.\d]*: cannot open shared object", text)
+    if getattr(error, "name", None) == "distutils":
+        return f"{text}. MXNet needs it, and Python {platform.python_version()} lacks it. Run: pip install setuptools"
+    if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+        return f"{text}. Run: pip install 'numpy>=1.21,<2'"
+    if library and library.group(1) == "libcuda":
+        return f"{text}. It comes with the NVIDIA driver. Install that, or MXNet without CUDA: pip install mxnet==1.9.1"
+    if library:
+        return f"{text}. {_library_remedy(library.group(1))}"
+    return text
+
+
+def _library_remedy(library):
+    """What to do about a CUDA library that the loader did not find: it may lie in a wheel, out of its sight."""
+    folders = sorted({str(path.parent) for entry in sys.path if entry
+                      for path in pathlib.Path(entry).glob("nvidia/*/lib/lib*.so*")})
+    if any(path.name.startswith(f"{library}.so") for folder in folders for path in pathlib.Path(folder).iterdir()):
+        return f"It is installed, but the loader does not look there. Run: export LD_LIBRARY_PATH={':'.join(folders)}"
+    return "Run: pip install 'gluonops[cu117]'"
+
+
+def _examine_mxnet(found):
+    mx = importlib.import_module("mxnet")
+    features = mx.runtime.Features()
+    found["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
+                      "features": {name: features.is_enabled(name) for name in FEATURES}}
+    wheels = [name for name in found["versions"] if name.startswith("mxnet")]
+    if len(wheels) > 1:
+        found["hints"].append(f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of "
+                              "them, then install one")
+
+
+def _examine_backends(found):
+    from gluonops.core.backend import BACKENDS, backend, current_backend, resolve
+    for name in BACKENDS:
+        try:
+            with backend(name):
+                found["backends"][name] = resolve(name) if name == "auto" else "available"
+        except ValueError as error:
+            found["backends"][name] = f"not available: {getattr(error, 'what', error)}"
+    try:
+        found["backend"] = current_backend()
+    except ValueError as error:
+        found["problems"].append(str(error))
+
+
+def _examine_gpus(found):
+    """What MXNet sees, and what the driver sees: they differ where MXNet was built without CUDA."""
+    devices = _driver_gpus()
+    has_cuda = bool(found["mxnet"]) and found["mxnet"]["features"]["CUDA"]
+    if has_cuda:
+        mx = importlib.import_module("mxnet")
+        try:
+            for i in range(mx.context.num_gpus()):
+                free, total = mx.context.gpu_memory_info(i)
+                found["gpus"].append({"id": i, "free_bytes": free, "total_bytes": total})
+        except mx.MXNetError as error:
+            found["hints"].append(f"MXNet cannot use CUDA: {str(error).strip().splitlines()[-1]}. Check the driver "
+                                  "with nvidia-smi")
+    elif devices and found["mxnet"]:
+        found["hints"].append(f"There is a GPU ({devices[0][0]}), and this MXNet is built without CUDA. Run: "
+                              "pip uninstall mxnet, then pip install 'gluonops[cu117]'")
+    new = [name for name, capability in devices if capability > NEWEST_GPU]
+    if new and has_cuda:
+        found["hints"].append(f"{new[0]} is newer than MXNet 1.9.1: its own CUDA operators have no code for it. Only "
+                              "gluonops's kernels run there")
+
+
+def _driver_gpus():
+    """(name, compute capability) of the GPUs as the driver lists them; empty where there is none."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    try:
+        lines = subprocess.run(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"], timeout=20,
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        return [(name.strip(), float(capability)) for name, capability in (line.rsplit(",", 1) for line in lines)]
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return []
+
+
+def _examine_packages(found):
+    missing = [requirement for requirement, version in found["packages"].items() if version is None]
+    if missing:
+        found["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
+    if not shutil.which("dot"):
+        found["hints"].append("mx.viz.plot_network draws a network only where Graphviz's program dot is installed")
+
+
+def render(found):
+    """The report as text."""
+    versions, mxnet = found["versions"], found["mxnet"]
+    lines = [f"gluonops {versions['gluonops']} in {found['path']}"]
+
+    def line(title, text):
+        lines.append(f"  {title:<12}{text}")
+
+    line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
+    line("NumPy", versions["numpy"] or "missing")
+    if mxnet:
+        line("MXNet", f"{mxnet['version']} in {mxnet['path']}")
+        line("built with", ", ".join(f"{name} {'yes' if on else 'no'}" for name, on in mxnet["features"].items()))
+    else:
+        wheels = ", ".join(f"{name} {version}" for name, version in versions.items() if name.startswith("mxnet"))
+        line("MXNet", f"not imported; installed: {wheels or 'none'}")
+    for name, state in found["backends"].items():
+        line("backends" if name == "auto" else "", f"{name}: {state}" + " (in force)" * (name == found["backend"]))
+    gpus = [f"{gpu['id']}: {gpu['free_bytes'] / 2**30:.1f} of {gpu['total_bytes'] / 2**30:.1f} GiB free"
+            for gpu in found["gpus"]]
+    line("GPUs", "; ".join(gpus) or "none that MXNet can use")
+    if found["packages"]:
+        line("examples", ", ".join(f"{re.match(r'[^<>=!~ ]+', requirement).group()} {version or 'missing'}"
+                                   for requirement, version in found["packages"].items()))
+    for title, items in (("Problems", found["problems"]), ("Hints", found["hints"])):
+        lines += ["", f"{title}:"] + [f"  - {text}" for text in items] if items else []
+    if found["ok"]:
+        lines += ["", "gluonops works here."]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(not doctor()["ok"])
