@@ -1,0 +1,283 @@
+// Typed attributes from the strings of a graph, with the same grammar and the same complaints as
+// gluonops/core/attributes.py.
+#ifndef GLUONOPS_NATIVE_ATTRIBUTES_H_
+#define GLUONOPS_NATIVE_ATTRIBUTES_H_
+
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace gluonops {
+
+// What an operator refuses, in full; carried to MXNet by operator.h.
+struct Refusal {
+    std::string text;
+};
+
+[[noreturn]] inline void refuse(const std::string &where, const std::string &what, const std::string &remedy)
+{
+    throw Refusal{"gluonops." + where + ": " + what + ". " + remedy + "."};
+}
+
+// A tuple as Python writes it.
+inline std::string shape_text(const std::vector<int64_t> &shape)
+{
+    std::string text = "(";
+    for (size_t i = 0; i < shape.size(); ++i)
+        text += (i ? ", " : "") + std::to_string(shape[i]);
+    return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+// A string as Python's repr writes it; beyond ASCII it is taken to be printable.
+inline std::string repr(const std::string &text)
+{
+    const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+    std::string result(1, quote);
+    for (const unsigned char c : text) {
+        static const char hex[] = "0123456789abcdef";
+        if (c == quote || c == '\\')
+            result += std::string("\\") + char(c);
+        else if (c == '\n' || c == '\r' || c == '\t')
+            result += c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
+        else if (c < 32 || c == 127)
+            result += std::string("\\x") + hex[c >> 4] + hex[c & 15];
+        else
+            result += char(c);
+    }
+    return result + quote;
+}
+
+inline std::string stripped(const std::string &text)
+{
+    size_t begin = 0, end = text.size();
+    while (begin < end && isspace(static_cast<unsigned char>(text[begin])))
+        ++begin;
+    while (end > begin && isspace(static_cast<unsigned char>(text[end - 1])))
+        --end;
+    return text.substr(begin, end - begin);
+}
+
+// Digits without the underscores that Python allows between two of them; false where one stands elsewhere.
+inline bool without_underscores(const std::string &text, std::string *plain)
+{
+    plain->clear();
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '_')
+            plain->push_back(text[i]);
+        else if (!i || i + 1 == text.size() || !isdigit(static_cast<unsigned char>(text[i - 1])) ||
+                 !isdigit(static_cast<unsigned char>(text[i + 1])))
+            return false;
+    }
+    return true;
+}
+
+// As int(text).
+inline bool parse_integer(const std::string &text, int64_t *value)
+{
+    std::string digits;
+    if (!without_underscores(stripped(text), &digits) || digits.empty())
+        return false;
+    const bool negative = digits[0] == '-';
+    size_t i = negative || digits[0] == '+';
+    if (i == digits.size())
+        return false;
+    uint64_t magnitude = 0;
+    for (; i < digits.size(); ++i) {
+        if (!isdigit(static_cast<unsigned char>(digits[i])))
+            return false;
+        const unsigned digit = unsigned(digits[i] - '0');
+        if (magnitude > (uint64_t(INT64_MAX) - digit) / 10)
+            return false;
+        magnitude = magnitude * 10 + digit;
+    }
+    *value = negative ? -int64_t(magnitude) : int64_t(magnitude);
+    return true;
+}
+
+// As float(text), for what is finite.
+inline bool parse_number(const std::string &text, double *value)
+{
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t());
+    std::string digits;
+    if (!without_underscores(stripped(text), &digits) || digits.empty() ||
+        digits.find_first_not_of("0123456789+-.eE") != std::string::npos)
+        return false;
+    char *end = nullptr;
+    *value = strtod_l(digits.c_str(), &end, plain);
+    return *end == 0 && isfinite(*value);
+}
+
+// As ast.literal_eval(text), for an integer or a tuple or list of integers.
+struct Integers {
+    bool is_tuple;
+    std::vector<int64_t> values;
+};
+
+inline bool parse_integers(const std::string &text, Integers *result)
+{
+    std::string inside = stripped(text);
+    const bool bracketed = inside.size() >= 2 && ((inside.front() == '(' && inside.back() == ')') ||
+                                                  (inside.front() == '[' && inside.back() == ']'));
+    const bool list = bracketed && inside.front() == '[';
+    if (bracketed)
+        inside = stripped(inside.substr(1, inside.size() - 2));
+    const bool comma = inside.find(',') != std::string::npos;
+    result->is_tuple = list || comma;
+    result->values.clear();
+    if (inside.empty())
+        return false;
+    if (comma && inside.back() == ',')   // (2,)
+        inside.pop_back();
+    for (size_t begin = 0; begin <= inside.size();) {
+        const size_t end = std::min(inside.find(',', begin), inside.size());
+        const std::string item = stripped(inside.substr(begin, end - begin));
+        const std::string digits = item.substr(!item.empty() && (item[0] == '-' || item[0] == '+'));
+        int64_t value;
+        if (!parse_integer(item, &value) || (digits.size() > 1 && digits[0] == '0' && value))   // 01 is no literal
+            return false;
+        result->values.push_back(value);
+        begin = end + 1;
+    }
+    return true;
+}
+
+struct OptionalInteger {
+    bool given;
+    int64_t value;
+};
+
+// What a number may be, and how the complaint says so.
+struct Bounds {
+    const char *expected = "a finite number";
+    double low = -INFINITY, above = -INFINITY, below = INFINITY;
+};
+
+// The attributes of a node. A complaint names them as the graph has them.
+class Attributes {
+ public:
+    typedef std::unordered_map<std::string, std::string> Strings;
+
+    Attributes(const char *where, const Strings &strings, std::vector<const char *> known)
+        : where_(where), strings_(strings)
+    {
+        std::vector<std::string> unknown;
+        for (const auto &item : strings) {
+            const std::string &name = item.first;
+            const bool internal = name.size() >= 4 && !name.compare(0, 2, "__") &&
+                                  !name.compare(name.size() - 2, 2, "__");
+            if (!internal && std::find(known.begin(), known.end(), name) == known.end())
+                unknown.push_back(name);
+        }
+        if (unknown.empty())
+            return;
+        std::sort(unknown.begin(), unknown.end());
+        std::vector<std::string> names(known.begin(), known.end());
+        std::sort(names.begin(), names.end());
+        std::string expected = names.empty() ? "this op takes none" : "expected ";
+        for (size_t i = 0; i < names.size(); ++i)
+            expected += (i ? ", " : "") + names[i];
+        refuse(where, repr(unknown[0]) + " is not an attribute; " + expected, "Check the spelling");
+    }
+
+    int64_t integer(const char *name, int64_t otherwise, int64_t low = INT64_MIN) const
+    {
+        const std::string *text = find(name);
+        int64_t value = otherwise;
+        if (text && (!parse_integer(*text, &value) || value < low))
+            complain(name, *text, integer_text(low));
+        return value;
+    }
+
+    OptionalInteger optional_integer(const char *name) const
+    {
+        const std::string *text = find(name);
+        OptionalInteger result = {text && *text != "None", 0};
+        if (result.given && !parse_integer(*text, &result.value))
+            complain(name, *text, "None or an integer");
+        return result;
+    }
+
+    Integers integers(const char *name, int64_t otherwise, int64_t low) const
+    {
+        const std::string *text = find(name);
+        Integers result = {false, {otherwise}};
+        if (!text)
+            return result;
+        bool good = parse_integers(*text, &result);
+        for (const int64_t value : result.values)
+            good &= value >= low;
+        if (!good)
+            complain(name, *text, integer_text(low) + ", or a tuple of them");
+        return result;
+    }
+
+    double number(const char *name, double otherwise, const Bounds &bounds) const
+    {
+        const std::string *text = find(name);
+        double value = otherwise;
+        if (text && (!parse_number(*text, &value) || value < bounds.low || value <= bounds.above ||
+                     value >= bounds.below))
+            complain(name, *text, bounds.expected);
+        return value;
+    }
+
+    bool boolean(const char *name, bool otherwise) const
+    {
+        const std::string *text = find(name);
+        if (!text)
+            return otherwise;
+        std::string lower = *text;
+        for (char &c : lower)
+            c = char(tolower(static_cast<unsigned char>(c)));
+        if (lower != "true" && lower != "1" && lower != "false" && lower != "0")
+            complain(name, *text, "True or False");
+        return lower == "true" || lower == "1";
+    }
+
+    // The first word is the default.
+    std::string choice(const char *name, const std::vector<std::string> &words) const
+    {
+        const std::string *text = find(name);
+        if (!text)
+            return words[0];
+        if (std::find(words.begin(), words.end(), *text) == words.end()) {
+            std::string expected;
+            for (size_t i = 0; i < words.size(); ++i)
+                expected += (!i ? "" : i + 1 < words.size() ? ", " : " or ") + repr(words[i]);
+            complain(name, *text, expected);
+        }
+        return *text;
+    }
+
+ private:
+    const std::string *find(const char *name) const
+    {
+        const auto found = strings_.find(name);
+        return found == strings_.end() ? nullptr : &found->second;
+    }
+
+    static std::string integer_text(int64_t low)
+    {
+        return low == INT64_MIN ? "an integer" : "an integer of at least " + std::to_string(low);
+    }
+
+    [[noreturn]] void complain(const char *name, const std::string &text, const std::string &expected) const
+    {
+        refuse(where_, std::string(name) + " is " + repr(text) + "; expected " + expected,
+               std::string("Pass another ") + name);
+    }
+
+    const char *where_;
+    const Strings &strings_;
+};
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_ATTRIBUTES_H_

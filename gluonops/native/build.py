@@ -1,0 +1,184 @@
+"""Compiles every operator's ``kernel.cc`` into ``gluonops/native/libgluonops.so``: ``python -m gluonops.native.build``.
+
+It imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
+"""
+import argparse
+import concurrent.futures
+import importlib.util
+import os
+import pathlib
+import platform
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+__all__ = ["BuildError", "build"]
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = HERE.parent
+LIBRARY = HERE / "libgluonops.so"
+COMPILERS = ("g++", "clang++", "c++")
+
+# No -ffast-math: NaN in a row has to come out as NaN.
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
+         "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized"]
+AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
+TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
+
+
+class BuildError(Exception):
+    """The library cannot be built; the message says why and what to do."""
+
+
+def build(library=LIBRARY, mxnet=None, jobs=None):
+    """Build the library.
+
+    Parameters
+    ----------
+    library : str or Path, optional
+        Where it goes; it is there only once it is complete.
+    mxnet : str or Path, optional
+        MXNet's folder; by default that of the MXNet which this Python would import.
+    jobs : int, optional
+        How many compilers run at once; by default one per processor, at most 4.
+
+    Returns
+    -------
+    pathlib.Path
+        The library.
+
+    Raises
+    ------
+    BuildError
+        There is no compiler or no MXNet, or the compiler failed.
+    """
+    compiler, mxnet, library = find_compiler(), find_mxnet(mxnet), pathlib.Path(library)
+    with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
+        units = list(compilations(compiler, mxnet, pathlib.Path(folder)))
+        with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
+            list(pool.map(_run, [command for command, _ in units]))
+        library.parent.mkdir(parents=True, exist_ok=True)
+        partial = library.with_name(f".{library.name}.{os.getpid()}")
+        try:
+            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units)])
+            os.replace(partial, library)
+        finally:
+            partial.unlink(missing_ok=True)
+    return library
+
+
+def compilations(compiler, mxnet, folder):
+    """(command, object file) for every translation unit."""
+    include = ["-I", str(mxnet / "include")]
+    targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
+    common = [*compiler, *FLAGS, *openmp(compiler)]
+    hidden = [*common, "-fvisibility=hidden"]
+    register = ["-DGLUONOPS_REGISTER", *(["-DGLUONOPS_ALL_TARGETS"] if targets else []), *include]
+
+    def unit(name, source, flags):
+        output = folder / f"{name}.o"
+        return [*flags, "-c", str(source), "-o", str(output)], output
+
+    # First the baseline: of what several units define the linker keeps the first, and that runs anywhere.
+    yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
+    yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
+    yield unit("runtime", HERE / "runtime.cc", hidden)
+    for source in kernels():
+        yield unit(f"{source.parent.name}_base", source, [*hidden, *register])
+    for target, flags in targets.items():
+        for source in kernels():
+            yield unit(f"{source.parent.name}_{target}", source, [*hidden, *flags, f"-DGLUONOPS_TARGET={target}"])
+
+
+def kernels():
+    """Every operator's kernel.cc."""
+    return sorted(PACKAGE.glob("ops/*/kernel.cc"))
+
+
+def versions(mxnet):
+    """What the library remembers: the versions it is built from."""
+    ours = runpy.run_path(str(PACKAGE / "version.py"))["__version__"]
+    theirs = mxnet_version(mxnet)
+    major, minor, patch = (int(part) for part in re.match(r"(\d+)\.(\d+)\.(\d+)", theirs).groups())
+    return [f'-DGLUONOPS_VERSION="{ours}"', f'-DGLUONOPS_MXNET_VERSION="{theirs}"',
+            f"-DGLUONOPS_MXNET_NUMBER={major * 10000 + minor * 100 + patch}"]
+
+
+def find_compiler():
+    """The command of a C++ compiler: that of the environment variable CXX, or the first one found."""
+    if os.environ.get("CXX"):
+        return shlex.split(os.environ["CXX"])
+    for name in COMPILERS:
+        if shutil.which(name):
+            return [name]
+    raise BuildError(f"gluonops.native: found no C++ compiler, looked for {', '.join(COMPILERS)}. Install one (Debian, "
+                     "Ubuntu: apt install g++) or name it in CXX.")
+
+
+def find_mxnet(folder=None):
+    """The folder of MXNet, with lib_api.h and lib_api.cc inside."""
+    if folder is None:
+        spec = importlib.util.find_spec("mxnet")
+        if spec is None or not spec.origin:
+            raise BuildError("gluonops.native: found no MXNet. Run: pip install mxnet==1.9.1")
+        folder = pathlib.Path(spec.origin).parent
+    folder = pathlib.Path(folder)
+    for file in ("include/mxnet/lib_api.h", "src/lib_api.cc", "libinfo.py"):
+        if not (folder / file).is_file():
+            raise BuildError(f"gluonops.native: {folder} lacks {file}. Install MXNet 1.9.1 from its wheel: "
+                             "pip install mxnet==1.9.1")
+    return folder
+
+
+def mxnet_version(folder):
+    """The version of the MXNet in a folder, without importing it."""
+    return re.search(r'^__version__ = "(.+)"$', (folder / "libinfo.py").read_text(encoding="utf-8"), re.M).group(1)
+
+
+def openmp(compiler):
+    """The flag for OpenMP, where the compiler has it."""
+    return ["-fopenmp"] if supports(compiler, ["-fopenmp"]) else []
+
+
+def supports(compiler, flags):
+    """Whether the compiler takes the flags and links what comes out."""
+    with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
+        command = [*compiler, *flags, "-x", "c++", "-", "-o", str(pathlib.Path(folder) / "probe")]
+        return subprocess.run(command, input="int main() { return 0; }", text=True, capture_output=True,
+                              check=False).returncode == 0
+
+
+def processors():
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(command):
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise BuildError(f"gluonops.native: the compiler failed: {shlex.join(command)}\n{done.stderr.strip()}")
+    if done.stderr.strip():
+        print(done.stderr.strip(), file=sys.stderr)
+
+
+def main(arguments=None):
+    """Command line: build, say where, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gluonops.native.build", description="Build gluonops's C++ library.")
+    parser.add_argument("--output", default=LIBRARY, help="where the library goes")
+    parser.add_argument("--mxnet", help="MXNet's folder")
+    parser.add_argument("--jobs", type=int, help="compilers at once")
+    options = parser.parse_args(arguments)
+    try:
+        print(build(options.output, options.mxnet, options.jobs))
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+// What MXNet, and gluonops/core/native.py before it, ask of the library as a whole.
+#include <mxnet/lib_api.h>
+
+#define GLUONOPS_TEXT_(x) #x
+#define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
+#define GLUONOPS_PUBLIC __attribute__((visibility("default")))
+
+#include "target.h"
+
+extern "C" {
+
+// "gluonops=1.0.0 mxnet=1.9.1 lib_api=11": what this was built from.
+GLUONOPS_PUBLIC const char *gluonops_build_info()
+{
+    return "gluonops=" GLUONOPS_VERSION " mxnet=" GLUONOPS_MXNET_VERSION " lib_api=" GLUONOPS_TEXT(MX_LIBRARY_VERSION);
+}
+
+// The instruction set that the kernels use here.
+GLUONOPS_PUBLIC const char *gluonops_target()
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    return names[gluonops::target()];
+}
+
+GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)
+{
+    if (version == GLUONOPS_MXNET_NUMBER)
+        return mxnet::ext::MX_SUCCESS;
+    MX_ERROR_MSG << "gluonops.native: the library was built for MXNet " GLUONOPS_MXNET_VERSION
+                    " and is loaded by another. Build it again: python -m gluonops.native.build.";
+    return mxnet::ext::MX_FAIL;
+}
+
+}  // extern "C"

@@ -1,0 +1,319 @@
+// Vectors as wide as the target's registers, in the compiler's own notation: what a kernel loads from float16 it
+// computes in float. Lanes that lie beyond the end of a row are neither read nor written.
+#ifndef GLUONOPS_NATIVE_SIMD_H_
+#define GLUONOPS_NATIVE_SIMD_H_
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "half.h"
+#include "target.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+#if defined(__AVX512F__)
+enum { WIDTH = 64 };
+#elif defined(__AVX2__)
+enum { WIDTH = 32 };
+#else
+enum { WIDTH = 16 };
+#endif
+
+typedef float Floats __attribute__((vector_size(WIDTH)));
+typedef int32_t Ints __attribute__((vector_size(WIDTH)));
+typedef uint32_t Words __attribute__((vector_size(WIDTH)));
+typedef double Doubles __attribute__((vector_size(WIDTH)));
+typedef int64_t Longs __attribute__((vector_size(WIDTH)));
+typedef uint64_t LongWords __attribute__((vector_size(WIDTH)));
+
+// What a stored type computes in, and that type's vectors and integers of its size.
+template <typename T> struct Simd;
+template <> struct Simd<float> {
+    typedef float Scalar;
+    typedef Floats Vector;
+    typedef int32_t Index;
+    typedef Ints Indices;
+    enum { LANES = WIDTH / 4 };
+};
+template <> struct Simd<Half> : Simd<float> {};
+template <> struct Simd<double> {
+    typedef double Scalar;
+    typedef Doubles Vector;
+    typedef int64_t Index;
+    typedef Longs Indices;
+    enum { LANES = WIDTH / 8 };
+};
+
+// How many lanes an access touches: all of them, known to the compiler, or the first few.
+struct All {};
+struct First { int64_t lanes; };
+
+GLUONOPS_INLINE Floats all(float x) { return x - Floats{}; }
+GLUONOPS_INLINE Doubles all(double x) { return x - Doubles{}; }
+GLUONOPS_INLINE Ints all(int32_t x) { return x - Ints{}; }
+GLUONOPS_INLINE Longs all(int64_t x) { return x - Longs{}; }
+
+GLUONOPS_INLINE Floats load(const float *from, All)
+{
+    Floats v;
+    memcpy(&v, from, WIDTH);
+    return v;
+}
+
+GLUONOPS_INLINE Doubles load(const double *from, All)
+{
+    Doubles v;
+    memcpy(&v, from, WIDTH);
+    return v;
+}
+
+GLUONOPS_INLINE Floats load(const Half *from, All)
+{
+#if defined(__AVX512F__)
+    return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
+#elif defined(__F16C__) && defined(__AVX2__)
+    return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+#else
+    Floats v;
+    for (int lane = 0; lane < WIDTH / 4; ++lane)
+        v[lane] = widen(from[lane]);
+    return v;
+#endif
+}
+
+GLUONOPS_INLINE void store(float *to, Floats v, All) { memcpy(to, &v, WIDTH); }
+GLUONOPS_INLINE void store(double *to, Doubles v, All) { memcpy(to, &v, WIDTH); }
+
+GLUONOPS_INLINE void store(Half *to, Floats v, All)
+{
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(to),
+                        _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__) && defined(__AVX2__)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int lane = 0; lane < WIDTH / 4; ++lane)
+        to[lane] = narrow(v[lane]);
+#endif
+}
+
+// The first lanes of a vector; the others are `rest`.
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, First first, typename Simd<T>::Scalar rest)
+{
+    enum { LANES = Simd<T>::LANES };
+    T buffer[LANES] = {};
+    memcpy(buffer, from, size_t(first.lanes) * sizeof(T));
+    typename Simd<T>::Vector v = load(buffer, All());
+    for (int lane = 0; lane < LANES; ++lane)
+        v[lane] = lane < first.lanes ? v[lane] : rest;
+    return v;
+}
+
+template <typename T>
+GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, First first)
+{
+    T buffer[Simd<T>::LANES];
+    store(buffer, v, All());
+    memcpy(to, buffer, size_t(first.lanes) * sizeof(T));
+}
+
+#if defined(__AVX512F__)
+GLUONOPS_INLINE Floats load(const float *from, First first, float rest)
+{
+    return Floats(_mm512_mask_loadu_ps(__m512(all(rest)), __mmask16((1u << first.lanes) - 1), from));
+}
+GLUONOPS_INLINE Doubles load(const double *from, First first, double rest)
+{
+    return Doubles(_mm512_mask_loadu_pd(__m512d(all(rest)), __mmask8((1u << first.lanes) - 1), from));
+}
+GLUONOPS_INLINE void store(float *to, Floats v, First first)
+{
+    _mm512_mask_storeu_ps(to, __mmask16((1u << first.lanes) - 1), __m512(v));
+}
+GLUONOPS_INLINE void store(double *to, Doubles v, First first)
+{
+    _mm512_mask_storeu_pd(to, __mmask8((1u << first.lanes) - 1), __m512d(v));
+}
+#elif defined(__AVX2__)
+GLUONOPS_INLINE Ints first_lanes(First first)
+{
+    const Ints count = {0, 1, 2, 3, 4, 5, 6, 7};
+    return count < int32_t(first.lanes);
+}
+GLUONOPS_INLINE Floats load(const float *from, First first, float rest)
+{
+    const Ints mask = first_lanes(first);
+    return mask ? Floats(_mm256_maskload_ps(from, __m256i(mask))) : all(rest);
+}
+GLUONOPS_INLINE void store(float *to, Floats v, First first)
+{
+    _mm256_maskstore_ps(to, __m256i(first_lanes(first)), __m256(v));
+}
+#endif
+
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, All every, typename Simd<T>::Scalar)
+{
+    return load(from, every);
+}
+
+// Past the caches, to an aligned address: for results much larger than the caches, which would first read what they
+// are to overwrite. fence() before another thread reads.
+GLUONOPS_INLINE void stream(float *to, Floats v)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(to, __m512(v));
+#elif defined(__AVX2__)
+    _mm256_stream_ps(to, __m256(v));
+#elif defined(__x86_64__)
+    _mm_stream_ps(to, __m128(v));
+#else
+    store(to, v, All());
+#endif
+}
+
+GLUONOPS_INLINE void stream(double *to, Doubles v) { stream(reinterpret_cast<float *>(to), Floats(v)); }
+
+GLUONOPS_INLINE void stream(Half *to, Floats v)
+{
+#if defined(__AVX512F__)
+    _mm256_stream_si256(reinterpret_cast<__m256i *>(to),
+                        _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__) && defined(__AVX2__)
+    _mm_stream_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
+#else
+    store(to, v, All());
+#endif
+}
+
+GLUONOPS_INLINE void fence()
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+GLUONOPS_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }     // b where a is NaN
+GLUONOPS_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+
+template <typename Vector, typename Scalar>
+GLUONOPS_INLINE Scalar largest_lane(Vector v, Scalar start)
+{
+    for (unsigned lane = 0; lane < sizeof(Vector) / sizeof(Scalar); ++lane)
+        start = v[lane] > start ? v[lane] : start;
+    return start;
+}
+
+GLUONOPS_INLINE float sum_of_lanes(Floats v)
+{
+    float half[WIDTH / 4];
+    memcpy(half, &v, WIDTH);
+    for (int step = WIDTH / 8; step; step /= 2)
+        for (int lane = 0; lane < step; ++lane)
+            half[lane] += half[lane + step];
+    return half[0];
+}
+
+GLUONOPS_INLINE double sum_of_lanes(Doubles v)
+{
+    double half[WIDTH / 8];
+    memcpy(half, &v, WIDTH);
+    for (int step = WIDTH / 16; step; step /= 2)
+        for (int lane = 0; lane < step; ++lane)
+            half[lane] += half[lane + step];
+    return half[0];
+}
+
+// exp, to about one unit of the last place, subnormal results and NaN included: x = k ln 2 + r, exp(r) by a
+// polynomial, 2^k in two factors so that neither overflows.
+GLUONOPS_INLINE Floats exponential(Floats x)
+{
+    x = x < -104.0f ? all(-104.0f) : x;
+    x = x > 89.0f ? all(89.0f) : x;
+    const float magic = 12582912.0f;   // 1.5 * 2^23: adding it rounds to a whole number, found in the low bits
+    const Floats shifted = x * 1.44269504088896341f + magic;
+    const Floats k = shifted - magic;
+    const Floats r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const Ints power = Ints(Words(shifted) - 0x4b400000u), half = power >> 1;
+    return p * Floats(Words(half + 127) << 23) * Floats((Words(power) - Words(half) + 127u) << 23);
+}
+
+GLUONOPS_INLINE Doubles exponential(Doubles x)
+{
+    x = x < -746.0 ? all(-746.0) : x;
+    x = x > 710.0 ? all(710.0) : x;
+    const double magic = 6755399441055744.0;   // 1.5 * 2^52
+    const Doubles shifted = x * 1.4426950408889634074 + magic;
+    const Doubles k = shifted - magic;
+    const Doubles r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    Doubles p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * (r * r) + r + 1.0;
+    const Longs power = Longs(LongWords(shifted) - 0x4338000000000000u), half = power >> 1;
+    return p * Doubles(LongWords(half + 1023) << 52) * Doubles((LongWords(power) - LongWords(half) + 1023u) << 52);
+}
+
+GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }
+GLUONOPS_INLINE double logarithm(double x) { return __builtin_log(x); }
+
+template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
+
+// The lowest finite number: unlike -infinity it can be subtracted from itself.
+template <typename A> GLUONOPS_INLINE A lowest();
+template <> GLUONOPS_INLINE float lowest<float>() { return -__FLT_MAX__; }
+template <> GLUONOPS_INLINE double lowest<double>() { return -__DBL_MAX__; }
+
+GLUONOPS_INLINE float get(const Half *from) { return widen(*from); }
+GLUONOPS_INLINE float get(const float *from) { return *from; }
+GLUONOPS_INLINE double get(const double *from) { return *from; }
+GLUONOPS_INLINE void put(Half *to, float x) { *to = narrow(x); }
+GLUONOPS_INLINE void put(float *to, float x) { *to = x; }
+GLUONOPS_INLINE void put(double *to, double x) { *to = x; }
+
+// to[0 .. items) from compute(i, All()) or compute(i, First{lanes}), which gives the values of the elements from i on.
+template <bool PAST_CACHE, typename T, typename Compute>
+GLUONOPS_INLINE void write_row(T *to, int64_t items, const Compute &compute)
+{
+    enum { LANES = Simd<T>::LANES };
+    int64_t i = 0;
+    if (PAST_CACHE) {
+        const int64_t off = int64_t(reinterpret_cast<uintptr_t>(to) % (LANES * sizeof(T)) / sizeof(T));
+        i = off ? LANES - off : 0;
+        i = i < items ? i : items;
+        if (i)
+            store(to, compute(int64_t(0), First{i}), First{i});
+    }
+    for (; i + LANES <= items; i += LANES) {
+        if (PAST_CACHE)
+            stream(to + i, compute(i, All()));
+        else
+            store(to + i, compute(i, All()), All());
+    }
+    if (i < items)
+        store(to + i, compute(i, First{items - i}), First{items - i});
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_SIMD_H_

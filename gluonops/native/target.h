@@ -1,0 +1,48 @@
+// Kernels are compiled once per instruction set: each compilation names its own GLUONOPS_TARGET, a namespace, and
+// run_on() calls the best of them that the processor has. What lies in such a namespace may use nothing of the C++
+// library that is not expanded in place: the linker would keep one copy for all, perhaps the one for AVX-512.
+#ifndef GLUONOPS_NATIVE_TARGET_H_
+#define GLUONOPS_NATIVE_TARGET_H_
+
+#ifndef GLUONOPS_TARGET
+#define GLUONOPS_TARGET base
+#endif
+
+#define GLUONOPS_INLINE inline __attribute__((always_inline))
+#define GLUONOPS_LAMBDA __attribute__((always_inline))
+
+namespace gluonops {
+
+enum Target { BASE, AVX2, AVX512 };
+
+// The best of this processor, or what the environment variable GLUONOPS_NATIVE_TARGET (base, avx2, avx512) limits
+// it to. Asked once.
+Target target();
+
+}  // namespace gluonops
+
+// A kernel: `void name(const Call &call)`, once per target; where the operator is registered also in namespace
+// gluonops, as the one that calls the best.
+#if defined(GLUONOPS_ALL_TARGETS)
+#define GLUONOPS_KERNEL(name, Call)                                     \
+    namespace base { void name(const Call &call); }                     \
+    namespace avx2 { void name(const Call &call); }                     \
+    namespace avx512 { void name(const Call &call); }                   \
+    inline void name(const Call &call)                                  \
+    {                                                                   \
+        switch (target()) {                                             \
+        case AVX512: return avx512::name(call);                         \
+        case AVX2: return avx2::name(call);                             \
+        default: return base::name(call);                               \
+        }                                                               \
+    }
+#elif defined(GLUONOPS_REGISTER)
+#define GLUONOPS_KERNEL(name, Call)                                     \
+    namespace base { void name(const Call &call); }                     \
+    inline void name(const Call &call) { base::name(call); }
+#else
+#define GLUONOPS_KERNEL(name, Call)                                     \
+    namespace GLUONOPS_TARGET { void name(const Call &call); }
+#endif
+
+#endif  // GLUONOPS_NATIVE_TARGET_H_

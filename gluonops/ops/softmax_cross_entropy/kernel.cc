@@ -1,0 +1,346 @@
+// softmax_cross_entropy on the CPU. Bytes moved: forward the logits' and three numbers per row, backward twice the
+// logits' (read, write); dense labels' as often. What is read again after a reduction is still in the cache.
+//
+// A row's target is keep * label + spread: label is 1 at the class and 0 elsewhere where labels are sparse.
+#include "../../native/rows.h"
+
+namespace gluonops {
+
+struct CrossEntropyCall {
+    int type;
+    RowSizes sizes;
+    bool sparse;
+    Labels labels;             // sparse
+    const void *dense;         // dense
+    double smoothing;
+    const void *data;
+    void *output, *max, *log_sum;                  // backward reads max and log_sum
+    const void *output_grad;                       // backward
+    void *data_grad, *label_grad;                  // backward; label_grad with dense labels only
+};
+
+GLUONOPS_KERNEL(softmax_cross_entropy_forward, CrossEntropyCall)
+GLUONOPS_KERNEL(softmax_cross_entropy_backward, CrossEntropyCall)
+
+namespace GLUONOPS_TARGET {
+namespace {
+
+// The call in the types of one instantiation. A is what T computes in; it is also the type of max and log_sum.
+template <typename T>
+struct Typed {
+    typedef typename Simd<T>::Scalar A;
+    RowSizes sizes;
+    bool sparse, smooth;
+    Labels labels;
+    A keep, spread, smoothing;
+    const T *data, *dense, *output_grad;
+    T *output, *data_grad, *label_grad;
+    A *max, *log_sum;
+
+    explicit Typed(const CrossEntropyCall &call)
+        : sizes(call.sizes), sparse(call.sparse), smooth(call.smoothing > 0), labels(call.labels),
+          keep(A(1 - call.smoothing)), spread(A(call.smoothing / double(call.sizes.classes))),
+          smoothing(A(call.smoothing)), data(static_cast<const T *>(call.data)),
+          dense(static_cast<const T *>(call.dense)), output_grad(static_cast<const T *>(call.output_grad)),
+          output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
+          label_grad(static_cast<T *>(call.label_grad)), max(static_cast<A *>(call.max)),
+          log_sum(static_cast<A *>(call.log_sum)) {}
+};
+
+template <typename T>
+void forward_rows(const Typed<T> &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    const Typed<T> k = call;
+    const int64_t classes = k.sizes.classes;
+    each_row(k.sizes, (k.sparse ? 1 : 2) * sizeof(T), [=](int64_t row) {
+        const int64_t named = k.sparse ? class_of(k.labels, row, classes) : NO_CLASS;
+        const T *x = k.data + row * classes;
+        if (named == IGNORED) {   // counts as a row of zeros, whatever it holds
+            put(k.output + row, A(0));
+            k.max[row] = 0;
+            k.log_sum[row] = logarithm(A(classes));
+            return;
+        }
+        const A top = row_maximum(x, classes);
+        const A log_all = logarithm(row_exponentials(x, classes, top, A(1)));
+        A loss = 0;
+        if (!k.sparse) {
+            const T *q = k.dense + row * classes;
+            const A keep = k.keep, spread = k.spread;
+            loss = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+                return (keep * load(q + i, lanes, A(0)) + spread) * (log_all - (load(x + i, lanes, A(0)) - top));
+            });
+        } else if (named == NO_CLASS) {
+            loss = not_a_number<A>();
+        } else {
+            if (k.smooth)
+                loss = k.spread * row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+                    return log_all - (load(x + i, lanes, A(0)) - top);
+                });
+            loss += k.keep * (log_all - (get(x + named) - top));
+        }
+        put(k.output + row, loss);
+        k.max[row] = top;
+        k.log_sum[row] = log_all;
+    });
+}
+
+template <typename T>
+void forward_columns(const Typed<T> &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    const Typed<T> k = call;
+    const int64_t classes = k.sizes.classes, inner = k.sizes.inner;
+    each_block<T>(k.sizes, (k.sparse ? 1 : 2) * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
+        alignas(64) A top[COLUMNS], log_all[COLUMNS], loss[COLUMNS];
+        A *tops = top, *logs = log_all, *losses = loss;
+        const T *x = k.data + start;
+        column_totals(x, k.sizes, width, A(1), tops, logs);
+        for (int64_t j = 0; j < width; ++j)
+            logs[j] = logarithm(logs[j]);
+        each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(losses + j, all(A(0)), All()); });
+        if (!k.sparse || k.smooth)
+            for (int64_t c = 0; c < classes; ++c)
+                each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                    const auto surprise = load(logs + j, All()) -
+                                          (load(x + c * inner + j, lanes, A(0)) - load(tops + j, All()));
+                    auto target = all(k.spread);
+                    if (!k.sparse)
+                        target += k.keep * load(k.dense + start + c * inner + j, lanes, A(0));
+                    store(losses + j, load(losses + j, All()) + target * surprise, All());
+                });
+        for (int64_t j = 0; j < width; ++j) {
+            const int64_t row = first_row + j, named = k.sparse ? class_of(k.labels, row, classes) : 0;
+            if (k.sparse && named >= 0)
+                losses[j] += k.keep * (logs[j] - (get(x + named * inner + j) - tops[j]));
+            if (named == NO_CLASS)
+                losses[j] = not_a_number<A>();
+            put(k.output + row, named == IGNORED ? A(0) : losses[j]);
+            k.max[row] = named == IGNORED ? A(0) : tops[j];
+            k.log_sum[row] = named == IGNORED ? logarithm(A(classes)) : logs[j];
+        }
+    });
+}
+
+template <bool PAST_CACHE, typename T>
+void backward_rows(const Typed<T> &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    enum { N = Simd<T>::LANES };
+    const Typed<T> k = call;
+    const int64_t classes = k.sizes.classes;
+    each_row(k.sizes, (k.sparse ? 2 : 4) * sizeof(T), [=](int64_t row) {
+        const T *x = k.data + row * classes;
+        T *grad = k.data_grad + row * classes;
+        const A head = get(k.output_grad + row), top = k.max[row], log_all = k.log_sum[row];
+        const A keep = k.keep, spread = k.spread;
+        if (!k.sparse) {
+            const T *q = k.dense + row * classes;
+            const A mass = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+                return keep * load(q + i, lanes, A(0)) + spread;
+            });
+            write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+                const auto p = exponential(load(x + i, lanes, A(0)) - top - log_all);
+                return head * (mass * p - (keep * load(q + i, lanes, A(0)) + spread));
+            });
+            write_row<PAST_CACHE>(k.label_grad + row * classes, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+                return -keep * head * (load(x + i, lanes, A(0)) - top - log_all);
+            });
+            return;
+        }
+        const int64_t named = class_of(k.labels, row, classes);
+        if (named < 0) {   // whatever the row or the head gradient holds
+            const A value = named == IGNORED ? A(0) : not_a_number<A>();
+            write_row<PAST_CACHE>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return all(value); });
+            return;
+        }
+        write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+            auto v = exponential(load(x + i, lanes, A(0)) - top - log_all) - spread;
+            if (uint64_t(named - i) < N)
+                v[named - i] -= keep;
+            return v * head;
+        });
+    });
+}
+
+template <typename T>
+void backward_columns(const Typed<T> &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Index Index;
+    const Typed<T> k = call;
+    const int64_t classes = k.sizes.classes, inner = k.sizes.inner;
+    each_block<T>(k.sizes, (k.sparse ? 2 : 4) * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
+        alignas(64) A head[COLUMNS], shift[COLUMNS], mass[COLUMNS];
+        alignas(64) Index name[COLUMNS];
+        A *heads = head, *shifts = shift, *masses = mass;
+        Index *names = name;
+        const T *x = k.data + start;
+        for (int64_t j = 0; j < width; ++j) {
+            const int64_t row = first_row + j, named = k.sparse ? class_of(k.labels, row, classes) : 0;
+            names[j] = Index(named);
+            heads[j] = named == NO_CLASS ? not_a_number<A>() : get(k.output_grad + row);
+            masses[j] = A(k.sparse);
+            shifts[j] = k.log_sum[row];
+        }
+        if (!k.sparse)
+            for (int64_t c = 0; c < classes; ++c)
+                each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                    const auto target = k.keep * load(k.dense + start + c * inner + j, lanes, A(0)) + k.spread;
+                    store(masses + j, load(masses + j, All()) + target, All());
+                });
+        const A *tops = k.max + first_row;
+        for (int64_t c = 0; c < classes; ++c) {
+            const int64_t line = start + c * inner;
+            write_row<false>(k.data_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                const auto zero = all(A(0));
+                const auto p = exponential(load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
+                                           load(shifts + j, All()));
+                if (!k.sparse)
+                    return load(heads + j, All()) * (load(masses + j, All()) * p -
+                                                     (k.keep * load(k.dense + line + j, lanes, A(0)) + k.spread));
+                typename Simd<T>::Indices named;
+                memcpy(&named, names + j, WIDTH);
+                const auto target = (named == Index(c) ? all(k.keep) : zero) + k.spread;
+                const auto grad = load(heads + j, All()) * (p - target);
+                return named == Index(IGNORED) ? zero : grad;
+            });
+            if (!k.sparse)
+                write_row<false>(k.label_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                    return -k.keep * load(heads + j, All()) *
+                           (load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
+                            load(shifts + j, All()));
+                });
+        }
+        (void)x;
+    });
+}
+
+template <typename T>
+void forward(const CrossEntropyCall &call)
+{
+    const Typed<T> typed(call);
+    if (call.sizes.inner == 1)
+        forward_rows(typed);
+    else
+        forward_columns(typed);
+}
+
+template <typename T>
+void backward(const CrossEntropyCall &call)
+{
+    const Typed<T> typed(call);
+    if (call.sizes.inner != 1)
+        backward_columns(typed);
+    else if (call.sizes.outer * call.sizes.classes * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
+        backward_rows<true>(typed);
+    else
+        backward_rows<false>(typed);
+}
+
+}  // namespace
+
+void softmax_cross_entropy_forward(const CrossEntropyCall &call)
+{
+    switch (call.type) {
+    case FLOAT16: return forward<Half>(call);
+    case FLOAT32: return forward<float>(call);
+    default: return forward<double>(call);
+    }
+}
+
+void softmax_cross_entropy_backward(const CrossEntropyCall &call)
+{
+    switch (call.type) {
+    case FLOAT16: return backward<Half>(call);
+    case FLOAT32: return backward<float>(call);
+    default: return backward<double>(call);
+    }
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#ifdef GLUONOPS_REGISTER
+#include "../../native/operator.h"
+
+namespace gluonops {
+namespace {
+
+struct SoftmaxCrossEntropy : Contract {
+    static constexpr const char *NAME = "softmax_cross_entropy";
+    struct Attrs {
+        int64_t axis;
+        OptionalInteger ignore_label;
+        double smoothing;
+        bool sparse_label;
+    };
+    static std::vector<const char *> attributes() { return {"axis", "ignore_label", "smoothing", "sparse_label"}; }
+    static Attrs parse(const Attributes &given)
+    {
+        const Attrs attrs = {given.integer("axis", -1), given.optional_integer("ignore_label"),
+                             given.number("smoothing", 0.0, from_below(0, 1)), given.boolean("sparse_label", true)};
+        if (attrs.ignore_label.given && !attrs.sparse_label)
+            refuse(NAME, "ignore_label is " + std::to_string(attrs.ignore_label.value) + " and sparse_label is False",
+                   "Weight the rows instead: probabilities hold no label to ignore");
+        return attrs;
+    }
+    static Tensors tensors(const Attrs &attrs)
+    {
+        return {{"data", 'T'}, {"label", attrs.sparse_label ? 'L' : 'T'}, {"output", 'T'}, {"max", 'A'},
+                {"log_sum", 'A'}};
+    }
+    enum { INPUTS = 2, OUTPUTS = 3 };
+    static const std::vector<int> &types() { return floats(); }
+    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
+    {
+        Pattern data, rows;
+        const size_t axis = size_t(label_dims(NAME, attrs.axis, ndims[0], &data, &rows));
+        if (!attrs.sparse_label)
+            return {{data, data, rows, rows, rows}, {}};
+        if (ndims[1] == ndims[0])   // as gluon's loss takes it: the axis kept, with one class
+            rows.insert(rows.begin() + axis, Dim(1));
+        return {{data, rows, rows, rows, rows}, {}};
+    }
+    static CrossEntropyCall call(const Attrs &attrs, Arrays inputs)
+    {
+        CrossEntropyCall made = {};
+        made.type = inputs[0].dtype;
+        made.sizes = row_sizes(inputs[0].shape, attrs.axis);
+        made.sparse = attrs.sparse_label;
+        made.labels = labels_of(inputs[1], attrs.ignore_label);
+        made.dense = inputs[1].data_ptr;
+        made.smoothing = attrs.smoothing;
+        made.data = inputs[0].data_ptr;
+        return made;
+    }
+    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
+    {
+        CrossEntropyCall made = call(attrs, inputs);
+        if (attrs.sparse_label)
+            check_labels(NAME, "label", inputs[1].shape, made.labels, made.sizes.classes);
+        made.output = outputs[0].data_ptr;
+        made.max = outputs[1].data_ptr;
+        made.log_sum = outputs[2].data_ptr;
+        softmax_cross_entropy_forward(made);
+    }
+    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results)
+    {
+        CrossEntropyCall made = call(attrs, inputs);
+        made.output_grad = grads[0].data_ptr;
+        made.max = outputs[1].data_ptr;
+        made.log_sum = outputs[2].data_ptr;
+        made.data_grad = results[0].data_ptr;
+        made.label_grad = results[1].data_ptr;
+        softmax_cross_entropy_backward(made);
+        if (attrs.sparse_label)
+            clear(results[1]);
+    }
+};
+
+GLUONOPS_REGISTER_OP(gluonops_softmax_cross_entropy, SoftmaxCrossEntropy)
+
+}  // namespace
+}  // namespace gluonops
+#endif

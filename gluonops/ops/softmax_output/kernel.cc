@@ -1,0 +1,197 @@
+// softmax_output on the CPU. Bytes moved, forward and backward: twice the tensor's, plus the labels.
+#include "../../native/rows.h"
+
+namespace gluonops {
+
+struct SoftmaxOutputCall {
+    int type;
+    RowSizes sizes;
+    Labels labels;
+    bool count_valid;    // whether scale is to be divided by the number of labels that are not ignored
+    double scale;
+    const void *data;    // forward
+    const void *output;  // backward
+    void *result;
+};
+
+GLUONOPS_KERNEL(softmax_output_forward, SoftmaxOutputCall)
+GLUONOPS_KERNEL(softmax_output_backward, SoftmaxOutputCall)
+
+namespace GLUONOPS_TARGET {
+namespace {
+
+int64_t count_valid(const SoftmaxOutputCall &call)
+{
+    const int64_t rows = call.sizes.outer * call.sizes.inner;
+    if (!call.labels.ignores)
+        return rows;
+    int64_t count = 0, *total = &count;
+    const Labels labels = call.labels;
+    parallel_for(rows, 4 * size_of(labels.type), [=](int64_t begin, int64_t end) {
+        int64_t here = 0;
+        for (int64_t row = begin; row < end; ++row)
+            here += label_value(labels, row) != double(labels.ignore);
+        __atomic_fetch_add(total, here, __ATOMIC_RELAXED);
+    });
+    return count;
+}
+
+// (output - onehot) * weight: 0 in an ignored row whatever it holds, NaN where the label is no class.
+template <bool PAST_CACHE, typename T, typename A>
+void backward_rows(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
+{
+    enum { N = Simd<T>::LANES };
+    const int64_t classes = call.sizes.classes;
+    const Labels labels = call.labels;
+    each_row(call.sizes, 2 * sizeof(T), [=](int64_t row) {
+        const int64_t named = class_of(labels, row, classes);
+        const T *y = output + row * classes;
+        T *grad = data_grad + row * classes;
+        if (named < 0) {
+            const A value = named == IGNORED ? A(0) : not_a_number<A>();
+            write_row<PAST_CACHE>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return all(value); });
+            return;
+        }
+        write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+            auto v = load(y + i, lanes, A(0));
+            if (uint64_t(named - i) < N)
+                v[named - i] -= 1;
+            return v * scale;
+        });
+    });
+}
+
+template <typename T, typename A>
+void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
+{
+    typedef typename Simd<T>::Index Index;
+    const RowSizes sizes = call.sizes;
+    const Labels labels = call.labels;
+    each_block<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
+        alignas(64) A weight[COLUMNS];
+        alignas(64) Index name[COLUMNS];
+        A *weights = weight;
+        Index *names = name;
+        for (int64_t j = 0; j < width; ++j) {
+            const int64_t named = class_of(labels, first_row + j, sizes.classes);
+            names[j] = Index(named);
+            weights[j] = named == NO_CLASS ? not_a_number<A>() : scale;
+        }
+        for (int64_t c = 0; c < sizes.classes; ++c)
+            write_row<false>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                typename Simd<T>::Indices named;
+                memcpy(&named, names + j, WIDTH);
+                const auto zero = all(A(0));
+                const auto hit = named == Index(c) ? all(A(1)) : zero;
+                const auto grad = (load(output + start + c * sizes.inner + j, lanes, A(0)) - hit) *
+                                  load(weights + j, All());
+                return named == Index(IGNORED) ? zero : grad;
+            });
+    });
+}
+
+template <typename T>
+void backward(const SoftmaxOutputCall &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    const T *output = static_cast<const T *>(call.output);
+    T *data_grad = static_cast<T *>(call.result);
+    double scale = call.scale;
+    if (call.count_valid) {
+        const int64_t count = count_valid(call);
+        scale /= double(count > 1 ? count : 1);
+    }
+    if (call.sizes.inner != 1)
+        backward_columns(call, output, data_grad, A(scale));
+    else if (call.sizes.outer * call.sizes.classes * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
+        backward_rows<true>(call, output, data_grad, A(scale));
+    else
+        backward_rows<false>(call, output, data_grad, A(scale));
+}
+
+}  // namespace
+
+void softmax_output_forward(const SoftmaxOutputCall &call)
+{
+    switch (call.type) {
+    case FLOAT16: return probabilities<Half>(call.sizes, call.data, call.result, 1.0);
+    case FLOAT32: return probabilities<float>(call.sizes, call.data, call.result, 1.0);
+    default: return probabilities<double>(call.sizes, call.data, call.result, 1.0);
+    }
+}
+
+void softmax_output_backward(const SoftmaxOutputCall &call)
+{
+    switch (call.type) {
+    case FLOAT16: return backward<Half>(call);
+    case FLOAT32: return backward<float>(call);
+    default: return backward<double>(call);
+    }
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#ifdef GLUONOPS_REGISTER
+#include "../../native/operator.h"
+
+namespace gluonops {
+namespace {
+
+struct SoftmaxOutput : Contract {
+    static constexpr const char *NAME = "softmax_output";
+    struct Attrs {
+        int64_t axis;
+        OptionalInteger ignore_label;
+        std::string normalization;
+        double grad_scale;
+    };
+    static std::vector<const char *> attributes() { return {"axis", "ignore_label", "normalization", "grad_scale"}; }
+    static Attrs parse(const Attributes &given)
+    {
+        return {given.integer("axis", -1), given.optional_integer("ignore_label"),
+                given.choice("normalization", {"null", "batch", "valid"}), given.number("grad_scale", 1.0, Bounds())};
+    }
+    static Tensors tensors(const Attrs &)
+    {
+        return {{"data", 'T'}, {"label", 'L'}, {"output", 'T'}};
+    }
+    enum { INPUTS = 2, OUTPUTS = 1 };
+    static const std::vector<int> &types() { return floats(); }
+    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
+    {
+        Pattern data, label;
+        label_dims(NAME, attrs.axis, ndims[0], &data, &label);
+        return {{data, label, data}, {}};
+    }
+    static SoftmaxOutputCall call(const Attrs &attrs, Arrays inputs)
+    {
+        const double batch = double(inputs[1].shape[0]);
+        return {inputs[0].dtype, row_sizes(inputs[0].shape, attrs.axis), labels_of(inputs[1], attrs.ignore_label),
+                attrs.normalization == "valid",
+                attrs.normalization == "batch" ? attrs.grad_scale / (batch > 1 ? batch : 1) : attrs.grad_scale,
+                nullptr, nullptr, nullptr};
+    }
+    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
+    {
+        SoftmaxOutputCall made = call(attrs, inputs);
+        check_labels(NAME, "label", inputs[1].shape, made.labels, made.sizes.classes);
+        made.data = inputs[0].data_ptr;
+        made.result = outputs[0].data_ptr;
+        softmax_output_forward(made);
+    }
+    static void backward(const Attrs &attrs, Arrays, Arrays inputs, Arrays outputs, Arrays results)
+    {
+        SoftmaxOutputCall made = call(attrs, inputs);
+        made.output = outputs[0].data_ptr;
+        made.result = results[0].data_ptr;
+        softmax_output_backward(made);
+        clear(results[1]);
+    }
+};
+
+GLUONOPS_REGISTER_OP(gluonops_softmax_output, SoftmaxOutput)
+
+}  // namespace
+}  // namespace gluonops
+#endif
