@@ -1,0 +1,88 @@
+"""The C++ library: finds it, makes sure that it fits, loads it once, and says why not where it does not."""
+import ctypes
+import os
+import pathlib
+import re
+import threading
+
+import mxnet as mx
+
+from ..version import __version__
+
+__all__ = ["library_path", "load", "loaded", "reason", "target"]
+
+LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
+BUILD = "python -m gluonops.native.build"
+
+_lock = threading.Lock()
+_state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
+
+
+def library_path():
+    """Where the library is, or would be: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
+
+    A process without gluonops can load the file by itself: ``mx.library.load(path)``.
+    """
+    return os.path.abspath(os.environ.get("GLUONOPS_LIBRARY") or LIBRARY)
+
+
+def loaded():
+    """Whether MXNet has the operators ``gluonops_<op>``."""
+    return _state["path"] is not None
+
+
+def reason():
+    """Why the library is not loaded, and what to do about it; None where it is loaded."""
+    return None if loaded() else _state["reason"]
+
+
+def load():
+    """Load the library into MXNet, once per process and without a word; :func:`reason` tells what kept it.
+
+    ``GLUONOPS_NATIVE=0`` keeps it from being loaded.
+
+    Returns
+    -------
+    bool
+        Whether it is loaded.
+    """
+    with _lock:
+        if not _state["tried"]:
+            _state["tried"] = True
+            path = library_path()
+            _state["reason"] = unfit(path)
+            if _state["reason"] is None:
+                try:
+                    mx.library.load(path, verbose=False)
+                    _state["path"] = path
+                except mx.MXNetError as error:
+                    _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+    return loaded()
+
+
+def unfit(path):
+    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None where it can."""
+    if os.environ.get("GLUONOPS_NATIVE") == "0":
+        return "GLUONOPS_NATIVE=0 switches it off"
+    if not os.path.isfile(path):
+        return f"the C++ library is not built, {path} is missing; run: {BUILD}"
+    try:
+        library = ctypes.CDLL(path)   # the loader hands MXNet the same copy
+        describe = library.gluonops_build_info
+    except (OSError, AttributeError) as error:
+        return f"{path} is not a library of gluonops: {error}; run: {BUILD}"
+    describe.restype = ctypes.c_char_p
+    built = dict(re.findall(r"(\w+)=(\S+)", describe().decode()))
+    for name, ours in (("gluonops", __version__), ("mxnet", mx.__version__)):
+        if built.get(name) != ours:
+            return f"{path} was built for {name} {built.get(name)}, and this is {name} {ours}; run: {BUILD}"
+    return None
+
+
+def target():
+    """The instruction set that the kernels use here: ``base``, ``avx2`` or ``avx512``; None where not loaded."""
+    if not loaded():
+        return None
+    name = ctypes.CDLL(_state["path"]).gluonops_target
+    name.restype = ctypes.c_char_p
+    return name().decode()
