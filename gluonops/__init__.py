@@ -8,9 +8,10 @@ from ._compat import import_mxnet
 
 import_mxnet()
 
-from .core import errors  # noqa: E402  (mxnet has to be importable first)
+from .core import errors, native  # noqa: E402  (mxnet has to be importable first)
 
 errors.install()
+native.load()
 
 from . import data, export, loss, models, nn, ops  # noqa: E402
 from .core.backend import backend, current_backend  # noqa: E402

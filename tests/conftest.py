@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc):
             values = suite.axes(name)
             metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["custom", "builtin"])
+        metafunc.parametrize("backend", ["custom", "native", "builtin"])
     if "mode" in metafunc.fixturenames:
         metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
     if "context" in metafunc.fixturenames:

@@ -14,7 +14,7 @@ from mxnet import autograd
 from mxnet.gluon import HybridBlock, SymbolBlock
 
 # float16 is computed in float32 by the custom backend, and in float16 by MXNet's own operators.
-TOLERANCE = {("custom", "float16"): 2e-3, ("builtin", "float16"): 2e-2, "float32": 4e-6, "float64": 1e-12}
+TOLERANCE = {("custom", "float16"): 2e-3, ("native", "float16"): 2e-3, ("builtin", "float16"): 2e-2, "float32": 4e-6, "float64": 1e-12}
 
 
 @dataclasses.dataclass(frozen=True)

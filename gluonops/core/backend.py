@@ -5,7 +5,7 @@ import threading
 
 import mxnet as mx
 
-from . import registry
+from . import native, registry
 from .errors import OpError
 
 BACKENDS = ("auto", "custom", "native", "builtin")
@@ -64,15 +64,17 @@ def _available(name):
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
                       "Choose one of them (also in GLUONOPS_BACKEND)")
-    if name == "native":
-        raise OpError("backend", "the native backend is not built: this version has no C++ library",
-                      "Use 'auto', 'custom' or 'builtin'")
+    if name == "native" and not native.loaded():
+        raise OpError("backend", f"the native backend is not available: {native.reason()}",
+                      "Or use 'auto', 'custom' or 'builtin'")
     return name
 
 
 def resolve(name):
-    """What ``auto`` means here."""
-    return "custom" if name == "auto" else name
+    """What ``auto`` means here: ``native`` where the library is loaded and there is no GPU, else ``custom``."""
+    if name != "auto":
+        return name
+    return "native" if native.loaded() and mx.context.num_gpus() == 0 else "custom"
 
 
 def emit(op, inputs, values, name=None):
@@ -95,7 +97,7 @@ def emit(op, inputs, values, name=None):
         The first output; the others are hidden.
     """
     attrs = op.parse(values)
-    build = _builtin if resolve(current_backend()) == "builtin" else _custom
+    build = _builder(op, current_backend())
     if _is_symbolic(op, inputs):
         name = full_name(name, op.name)
         arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
@@ -103,9 +105,20 @@ def emit(op, inputs, values, name=None):
             return build(op, mx.sym, attrs, arguments, {"name": name})
     shapes = op.validate(attrs, {key: array.shape for key, array in inputs.items()},
                          {key: array.dtype for key, array in inputs.items()})
-    if 0 in shapes[op.outputs[0].name]:
+    if build is _builtin and 0 in shapes[op.outputs[0].name]:
         build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
     return build(op, mx.nd, attrs, inputs.values(), {})
+
+
+def _builder(op, name):
+    """The function that emits; only ``auto`` falls back where an operator has no native kernel."""
+    chosen = resolve(name)
+    if chosen == "native" and not native.has(op):
+        if name == "native":
+            raise op.error(f"it has no native kernel ({op.waived.get('kernel.cc', 'kernel.cc is missing')})",
+                           "Use 'auto', 'custom' or 'builtin'")
+        chosen = "custom"
+    return {"builtin": _builtin, "native": _native, "custom": _custom}[chosen]
 
 
 def full_name(name, hint):
@@ -114,6 +127,20 @@ def full_name(name, hint):
     if not hasattr(current, "value"):
         current.value = mx.name.NameManager()
     return current.value.get(name, hint)
+
+
+def _native(op, space, attrs, inputs, named):
+    """The C++ operator behind the identity guard.
+
+    MXNet tells a library's operator nothing of the request, so it overwrites where ``grad_req="add"`` or an input
+    used twice asks it to add. The backward of an identity in front of each input honours the request (a label has a
+    gradient too, of zeros).
+    Inside a hybridized graph it works in place; an imperative call that is not recorded needs none.
+    """
+    if space is mx.sym or mx.autograd.is_recording():
+        inputs = [space.identity(value) for value in inputs]
+    result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named)
+    return result if len(op.outputs) == 1 else result[0]
 
 
 def _custom(op, space, attrs, inputs, named):

@@ -9,7 +9,7 @@ import mxnet as mx
 
 from ..version import __version__
 
-__all__ = ["library_path", "load", "loaded", "reason", "target"]
+__all__ = ["has", "library_path", "load", "loaded", "reason", "target"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
@@ -29,6 +29,11 @@ def library_path():
 def loaded():
     """Whether MXNet has the operators ``gluonops_<op>``."""
     return _state["path"] is not None
+
+
+def has(op):
+    """Whether the library is loaded and has this operator."""
+    return loaded() and hasattr(mx.nd, op.graph_name)
 
 
 def reason():

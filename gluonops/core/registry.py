@@ -7,7 +7,7 @@ import types
 from .contract import Op
 from .errors import OpError
 
-FILES = ("__init__.py", "contract.py", "reference.py", "kernel.cu", "block.py")
+FILES = ("__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py")
 _ops = {}
 
 

@@ -198,8 +198,28 @@ GLUONOPS_INLINE void fence()
 #endif
 }
 
-GLUONOPS_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }     // b where a is NaN
-GLUONOPS_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+// a > b ? a : b, so b where one is NaN: what the processors' instruction does, which the compiler does not see.
+GLUONOPS_INLINE Floats larger(Floats a, Floats b)
+{
+#if defined(__AVX512F__)
+    return Floats(_mm512_max_ps(__m512(a), __m512(b)));
+#elif defined(__AVX2__)
+    return Floats(_mm256_max_ps(__m256(a), __m256(b)));
+#else
+    return a > b ? a : b;
+#endif
+}
+
+GLUONOPS_INLINE Doubles larger(Doubles a, Doubles b)
+{
+#if defined(__AVX512F__)
+    return Doubles(_mm512_max_pd(__m512d(a), __m512d(b)));
+#elif defined(__AVX2__)
+    return Doubles(_mm256_max_pd(__m256d(a), __m256d(b)));
+#else
+    return a > b ? a : b;
+#endif
+}
 
 template <typename Vector, typename Scalar>
 GLUONOPS_INLINE Scalar largest_lane(Vector v, Scalar start)
@@ -229,12 +249,11 @@ GLUONOPS_INLINE double sum_of_lanes(Doubles v)
     return half[0];
 }
 
-// exp, to about one unit of the last place, subnormal results and NaN included: x = k ln 2 + r, exp(r) by a
-// polynomial, 2^k in two factors so that neither overflows.
+// exp of numbers up to 40, to about one unit of the last place, subnormal results and NaN included: x = k ln 2 + r,
+// exp(r) by a polynomial, 2^k in two factors so that neither underflows.
 GLUONOPS_INLINE Floats exponential(Floats x)
 {
-    x = x < -104.0f ? all(-104.0f) : x;
-    x = x > 89.0f ? all(89.0f) : x;
+    x = larger(all(-104.0f), x);       // exp(-104) is 0; NaN stays
     const float magic = 12582912.0f;   // 1.5 * 2^23: adding it rounds to a whole number, found in the low bits
     const Floats shifted = x * 1.44269504088896341f + magic;
     const Floats k = shifted - magic;
@@ -245,14 +264,16 @@ GLUONOPS_INLINE Floats exponential(Floats x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    const Ints power = Ints(Words(shifted) - 0x4b400000u), half = power >> 1;
-    return p * Floats(Words(half + 127) << 23) * Floats((Words(power) - Words(half) + 127u) << 23);
+#if defined(__AVX512F__)
+    return Floats(_mm512_scalef_ps(__m512(p), __m512(k)));
+#else
+    return p * Floats((Words(shifted) + (127u + 64u)) << 23) * 5.42101086242752217e-20f;   // 2^(k + 64) 2^-64
+#endif
 }
 
 GLUONOPS_INLINE Doubles exponential(Doubles x)
 {
-    x = x < -746.0 ? all(-746.0) : x;
-    x = x > 710.0 ? all(710.0) : x;
+    x = larger(all(-746.0), x);
     const double magic = 6755399441055744.0;   // 1.5 * 2^52
     const Doubles shifted = x * 1.4426950408889634074 + magic;
     const Doubles k = shifted - magic;
@@ -269,8 +290,7 @@ GLUONOPS_INLINE Doubles exponential(Doubles x)
     p = p * r + 1.0 / 6.0;
     p = p * r + 0.5;
     p = p * (r * r) + r + 1.0;
-    const Longs power = Longs(LongWords(shifted) - 0x4338000000000000u), half = power >> 1;
-    return p * Doubles(LongWords(half + 1023) << 52) * Doubles((LongWords(power) - LongWords(half) + 1023u) << 52);
+    return p * Doubles((LongWords(shifted) + (1023u + 128u)) << 52) * 2.93873587705571877e-39;   // 2^(k + 128) 2^-128
 }
 
 GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }

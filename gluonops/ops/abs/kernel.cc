@@ -16,8 +16,6 @@ GLUONOPS_KERNEL(abs_backward, AbsCall)
 namespace GLUONOPS_TARGET {
 namespace {
 
-GLUONOPS_INLINE float magnitude(float x) { return __builtin_fabsf(x); }
-GLUONOPS_INLINE double magnitude(double x) { return __builtin_fabs(x); }
 GLUONOPS_INLINE uint8_t magnitude(uint8_t x) { return x; }
 GLUONOPS_INLINE Half magnitude(Half x) { return Half{uint16_t(x.bits & 0x7fffu)}; }
 // In unsigned arithmetic: the smallest number stays itself.
@@ -25,8 +23,6 @@ GLUONOPS_INLINE int8_t magnitude(int8_t x) { return x < 0 ? int8_t(0u - unsigned
 GLUONOPS_INLINE int32_t magnitude(int32_t x) { return x < 0 ? int32_t(0u - uint32_t(x)) : x; }
 GLUONOPS_INLINE int64_t magnitude(int64_t x) { return x < 0 ? int64_t(uint64_t(0) - uint64_t(x)) : x; }
 
-template <typename T>
-GLUONOPS_INLINE T signed_grad(T grad, T x) { return grad * T((x > 0) - (x < 0)); }
 GLUONOPS_INLINE uint8_t signed_grad(uint8_t grad, uint8_t x) { return x ? grad : 0; }
 GLUONOPS_INLINE int8_t signed_grad(int8_t grad, int8_t x) { return int8_t(grad * ((x > 0) - (x < 0))); }
 GLUONOPS_INLINE int32_t signed_grad(int32_t grad, int32_t x)
@@ -65,19 +61,40 @@ void backward(const AbsCall &call)
     });
 }
 
-template <>
-void backward<Half>(const AbsCall &call)
+GLUONOPS_INLINE Floats magnitudes(Floats x) { return Floats(Words(x) & 0x7fffffffu); }
+GLUONOPS_INLINE Doubles magnitudes(Doubles x) { return Doubles(LongWords(x) & 0x7fffffffffffffffu); }
+
+// Of floating-point numbers, by vectors. Pieces are a whole number of cache lines, counted from the start.
+const int64_t PIECE = 4096;
+
+template <bool PAST_CACHE, bool BACKWARD, typename T>
+void by_vectors(const AbsCall &call)
 {
-    const Half *data = static_cast<const Half *>(call.data);
-    const Half *output_grad = static_cast<const Half *>(call.output_grad);
-    Half *data_grad = static_cast<Half *>(call.result);
-    parallel_for(call.size, 6, [=](int64_t begin, int64_t end) {
-        write_row<false>(data_grad + begin, end - begin, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            const Floats x = load(data + begin + i, lanes, 0), zero = all(0.0f);
-            const Floats sign = (x > 0 ? all(1.0f) : zero) - (x < 0 ? all(1.0f) : zero);
-            return load(output_grad + begin + i, lanes, 0) * sign;
+    typedef typename Simd<T>::Scalar A;
+    const T *data = static_cast<const T *>(call.data), *output_grad = static_cast<const T *>(call.output_grad);
+    T *result = static_cast<T *>(call.result);
+    const int64_t size = call.size;
+    parallel_for((size + PIECE - 1) / PIECE, (BACKWARD ? 3 : 2) * PIECE * int64_t(sizeof(T)),
+                 [=](int64_t first, int64_t last) {
+        const int64_t begin = first * PIECE, end = last * PIECE < size ? last * PIECE : size;
+        write_row<PAST_CACHE>(result + begin, end - begin, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
+            const auto x = load(data + begin + i, lanes, A(0)), zero = all(A(0));
+            if (!BACKWARD)
+                return magnitudes(x);
+            const auto sign = (x > 0 ? all(A(1)) : zero) - (x < 0 ? all(A(1)) : zero);
+            return load(output_grad + begin + i, lanes, A(0)) * sign;
         });
+        fence();
     });
+}
+
+template <bool BACKWARD, typename T>
+void real(const AbsCall &call)
+{
+    if (call.size * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
+        by_vectors<true, BACKWARD, T>(call);
+    else
+        by_vectors<false, BACKWARD, T>(call);
 }
 
 }  // namespace
@@ -86,8 +103,8 @@ void abs_forward(const AbsCall &call)
 {
     switch (call.type) {
     case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return forward<float>(call);
-    case FLOAT64: return forward<double>(call);
+    case FLOAT32: return real<false, float>(call);
+    case FLOAT64: return real<false, double>(call);
     case UINT8: return forward<uint8_t>(call);
     case INT8: return forward<int8_t>(call);
     case INT32: return forward<int32_t>(call);
@@ -98,9 +115,9 @@ void abs_forward(const AbsCall &call)
 void abs_backward(const AbsCall &call)
 {
     switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    case FLOAT64: return backward<double>(call);
+    case FLOAT16: return real<true, Half>(call);
+    case FLOAT32: return real<true, float>(call);
+    case FLOAT64: return real<true, double>(call);
     case UINT8: return backward<uint8_t>(call);
     case INT8: return backward<int8_t>(call);
     case INT32: return backward<int32_t>(call);

@@ -36,7 +36,7 @@ void backward_rows(const SoftmaxCall &call, const T *output_grad, const T *outpu
     });
 }
 
-template <typename T>
+template <bool PAST_CACHE, typename T>
 void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
 {
     typedef typename Simd<T>::Scalar A;
@@ -54,7 +54,7 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
         }
         for (int64_t c = 0; c < sizes.classes; ++c) {
             const T *g = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
-            write_row<false>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+            write_row<PAST_CACHE>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
                 return (load(g + j, lanes, A(0)) - load(sums + j, All())) * load(y + j, lanes, A(0)) * scale;
             });
         }
@@ -66,12 +66,12 @@ void backward(const SoftmaxCall &call)
 {
     const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
     T *data_grad = static_cast<T *>(call.result);
-    if (call.sizes.inner != 1)
-        backward_columns(call, output_grad, output, data_grad);
-    else if (call.sizes.outer * call.sizes.classes * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
-        backward_rows<true>(call, output_grad, output, data_grad);
+    if (past_cache<T>(call.sizes))
+        call.sizes.inner == 1 ? backward_rows<true>(call, output_grad, output, data_grad)
+                              : backward_columns<true>(call, output_grad, output, data_grad);
     else
-        backward_rows<false>(call, output_grad, output, data_grad);
+        call.sizes.inner == 1 ? backward_rows<false>(call, output_grad, output, data_grad)
+                              : backward_columns<false>(call, output_grad, output, data_grad);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void forward_rows(const Typed<T> &call)
             return;
         }
         const A top = row_maximum(x, classes);
-        const A log_all = logarithm(row_exponentials(x, classes, top, A(1)));
+        const A log_all = logarithm(row_exponentials<false>(x, classes, top, A(1)));
         A loss = 0;
         if (!k.sparse) {
             const T *q = k.dense + row * classes;
@@ -96,7 +96,7 @@ void forward_columns(const Typed<T> &call)
         alignas(64) A top[COLUMNS], log_all[COLUMNS], loss[COLUMNS];
         A *tops = top, *logs = log_all, *losses = loss;
         const T *x = k.data + start;
-        column_totals(x, k.sizes, width, A(1), tops, logs);
+        column_totals<false>(x, k.sizes, width, A(1), tops, logs);
         for (int64_t j = 0; j < width; ++j)
             logs[j] = logarithm(logs[j]);
         each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(losses + j, all(A(0)), All()); });
@@ -164,7 +164,7 @@ void backward_rows(const Typed<T> &call)
     });
 }
 
-template <typename T>
+template <bool PAST_CACHE, typename T>
 void backward_columns(const Typed<T> &call)
 {
     typedef typename Simd<T>::Scalar A;
@@ -176,7 +176,6 @@ void backward_columns(const Typed<T> &call)
         alignas(64) Index name[COLUMNS];
         A *heads = head, *shifts = shift, *masses = mass;
         Index *names = name;
-        const T *x = k.data + start;
         for (int64_t j = 0; j < width; ++j) {
             const int64_t row = first_row + j, named = k.sparse ? class_of(k.labels, row, classes) : 0;
             names[j] = Index(named);
@@ -193,7 +192,7 @@ void backward_columns(const Typed<T> &call)
         const A *tops = k.max + first_row;
         for (int64_t c = 0; c < classes; ++c) {
             const int64_t line = start + c * inner;
-            write_row<false>(k.data_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+            write_row<PAST_CACHE>(k.data_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
                 const auto zero = all(A(0));
                 const auto p = exponential(load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
                                            load(shifts + j, All()));
@@ -207,13 +206,12 @@ void backward_columns(const Typed<T> &call)
                 return named == Index(IGNORED) ? zero : grad;
             });
             if (!k.sparse)
-                write_row<false>(k.label_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+                write_row<PAST_CACHE>(k.label_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
                     return -k.keep * load(heads + j, All()) *
                            (load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
                             load(shifts + j, All()));
                 });
         }
-        (void)x;
     });
 }
 
@@ -231,12 +229,10 @@ template <typename T>
 void backward(const CrossEntropyCall &call)
 {
     const Typed<T> typed(call);
-    if (call.sizes.inner != 1)
-        backward_columns(typed);
-    else if (call.sizes.outer * call.sizes.classes * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
-        backward_rows<true>(typed);
+    if (past_cache<T>(call.sizes))
+        call.sizes.inner == 1 ? backward_rows<true>(typed) : backward_columns<true>(typed);
     else
-        backward_rows<false>(typed);
+        call.sizes.inner == 1 ? backward_rows<false>(typed) : backward_columns<false>(typed);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ void backward_rows(const SoftmaxOutputCall &call, const T *output, T *data_grad,
     });
 }
 
-template <typename T, typename A>
+template <bool PAST_CACHE, typename T, typename A>
 void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
 {
     typedef typename Simd<T>::Index Index;
@@ -78,7 +78,7 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
             weights[j] = named == NO_CLASS ? not_a_number<A>() : scale;
         }
         for (int64_t c = 0; c < sizes.classes; ++c)
-            write_row<false>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
+            write_row<PAST_CACHE>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
                 typename Simd<T>::Indices named;
                 memcpy(&named, names + j, WIDTH);
                 const auto zero = all(A(0));
@@ -101,12 +101,13 @@ void backward(const SoftmaxOutputCall &call)
         const int64_t count = count_valid(call);
         scale /= double(count > 1 ? count : 1);
     }
-    if (call.sizes.inner != 1)
-        backward_columns(call, output, data_grad, A(scale));
-    else if (call.sizes.outer * call.sizes.classes * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
-        backward_rows<true>(call, output, data_grad, A(scale));
+    const A weight = A(scale);
+    if (past_cache<T>(call.sizes))
+        call.sizes.inner == 1 ? backward_rows<true>(call, output, data_grad, weight)
+                              : backward_columns<true>(call, output, data_grad, weight);
     else
-        backward_rows<false>(call, output, data_grad, A(scale));
+        call.sizes.inner == 1 ? backward_rows<false>(call, output, data_grad, weight)
+                              : backward_columns<false>(call, output, data_grad, weight);
 }
 
 }  // namespace
