@@ -6,7 +6,7 @@ import pytest
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "builtin"])
+BACKENDS = pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 
 
 def softmax_mlp(backend="custom"):

@@ -4,7 +4,7 @@ import functools
 import mxnet as mx
 import numpy as np
 
-from . import errors, labels, rtc
+from . import errors, labels, native, rtc
 
 
 def guarded(body):
@@ -22,7 +22,7 @@ def guarded(body):
 
 
 class Operator(mx.operator.CustomOp):
-    """Runs one node: the CUDA kernel on a GPU, the reference in ``mx.nd`` elsewhere."""
+    """Runs one node: the CUDA kernel on a GPU, the native one on a CPU; the reference in ``mx.nd`` where there is none."""
 
     def __init__(self, entry, attrs):
         super().__init__()
@@ -40,6 +40,9 @@ class Operator(mx.operator.CustomOp):
             shapes = {name: array.shape for name, array in inputs.items()}
             if rtc.launch(op, "forward", self.attrs, shapes, inputs, targets):
                 return
+        if native.has(op) and in_data[0].context.device_type != "gpu":
+            self._run_native(native.forward(op), in_data, targets)
+            return
         results = self.reference.forward(mx.nd, self.attrs, *self._widened(inputs).values())
         results = results if isinstance(results, tuple) else (results,)
         self._store(targets, _named(op.outputs, results))
@@ -60,10 +63,39 @@ class Operator(mx.operator.CustomOp):
         tensors = {name: available[name] for name in op.backward}
         shapes = op.infer_shape(self.attrs, {name.replace("_grad", ""): array.shape
                                              for name, array in {**tensors, **wanted}.items()})
-        if rtc.usable(next(iter(wanted.values())).context):
+        context = next(iter(wanted.values())).context
+        if rtc.usable(context):
             if rtc.launch(op, "backward", self.attrs, shapes, tensors, targets):
                 return
+        if native.has(op) and context.device_type != "gpu":
+            self._backward_native(shapes, tensors, targets, context)
+            return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
+
+    def _run_native(self, function, arguments, targets):
+        """Call a function of the library; where every target is to be written, straight into it."""
+        strings = self.op.strings(self.attrs)
+        if all(request in ("write", "inplace") for request, _ in targets.values()):
+            function(*arguments, out=[array for _, array in targets.values()], **strings)
+            return
+        results = function(*arguments, **strings)
+        self._store(targets, dict(zip(targets, results if isinstance(results, list) else [results])))
+
+    def _backward_native(self, shapes, tensors, targets, context):
+        """The native gradient takes every tensor and gives every gradient: what is not at hand is stood in for."""
+        op, kinds = self.op, self.op.kinds(self.attrs)
+        dtypes = {kinds[name]: array.dtype for name, array in tensors.items()}
+        dtypes.update((kinds[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
+
+        def stand_in(name, shape):
+            return mx.nd.empty(shape, context, dtypes.get(kinds[name], dtypes["T"]))
+
+        names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
+        arguments = [tensors[name] if name in tensors else stand_in(name, shapes[name.replace("_grad", "")])
+                     for name in names]
+        everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
+                      else ("write", stand_in(arg.name, shapes[arg.name])) for arg in op.inputs}
+        self._run_native(native.backward(op), arguments, everything)
 
     def _widened(self, tensors):
         """float16 data as float32, where the contract asks for it."""

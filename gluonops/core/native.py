@@ -1,15 +1,17 @@
 """The C++ library: finds it, makes sure that it fits, loads it once, and says why not where it does not."""
 import ctypes
+import functools
 import os
 import pathlib
 import re
 import threading
 
 import mxnet as mx
+from mxnet._ctypes.ndarray import _imperative_invoke
 
 from ..version import __version__
 
-__all__ = ["has", "library_path", "load", "loaded", "reason", "target"]
+__all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "reason", "target"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
@@ -34,6 +36,30 @@ def loaded():
 def has(op):
     """Whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
+
+
+def forward(op):
+    """The operator as a function of NDArrays."""
+    return getattr(mx.nd, op.graph_name)
+
+
+def backward(op):
+    """Its gradient as a function of NDArrays: head gradients, inputs and outputs in, the inputs' gradients out.
+
+    MXNet makes a Python function of it that takes no arrays, so it is called one level below.
+    """
+    handle = _handle(f"_backward_{op.graph_name}")
+
+    def call(*arguments, out=None, **strings):
+        return _imperative_invoke(handle, list(arguments), list(strings), list(strings.values()), out, False, False)
+    return call
+
+
+@functools.cache
+def _handle(name):
+    handle = mx.base.OpHandle()
+    mx.base.check_call(mx.base._LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    return handle.value
 
 
 def reason():

@@ -26,8 +26,8 @@ GLUONOPS_INLINE int size_of(int type)
     }
 }
 
-// Outputs from here on are written past the caches, which would only throw out what others need.
-const int64_t PAST_CACHE_BYTES = 16 << 20;
+// Outputs from here on are written past the caches: they would not stay there, and would first be read.
+const int64_t PAST_CACHE_BYTES = 24 << 20;
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 

@@ -9,6 +9,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.core import native
 from mxnet.gluon import nn
 
 
@@ -23,9 +24,45 @@ def restored():
     gops.core.backend._default = before
 
 
-def test_auto_is_custom_here():
+def test_auto_is_native_where_there_is_no_gpu(monkeypatch):
     assert gops.current_backend() == "auto"
+    assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"_copy", "gluonops_abs"}
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: 1)
+    assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"Custom"}
+
+
+def test_without_the_library(monkeypatch):
+    """auto falls back; asked for by name, native raises and says how to build it."""
+    monkeypatch.setitem(native._state, "path", None)
+    monkeypatch.setitem(native._state, "reason", "the C++ library is not built; run: make native")
     assert "Custom" in kinds(gops.ops.abs(mx.sym.var("data")))
+    with pytest.raises(gops.OpError, match="gluonops.backend: the native backend is not available: the C.. library is "):
+        gops.backend("native")
+    with gops.backend("custom"):
+        np.testing.assert_array_equal(gops.ops.abs(mx.nd.array([-1])).asnumpy(), [1])
+
+
+def test_an_operator_without_a_native_kernel(monkeypatch):
+    monkeypatch.setattr(native, "has", lambda op: op.name != "abs")
+    assert "Custom" in kinds(gops.ops.abs(mx.sym.var("data")))
+    with gops.backend("native"), pytest.raises(gops.OpError, match="gluonops.abs: it has no native kernel"):
+        gops.ops.abs(mx.sym.var("data"))
+
+
+def test_the_identity_guard():
+    """In graphs and recorded calls only."""
+    with gops.backend("native"):
+        assert kinds(gops.ops.reorg(mx.sym.var("data"))) == {"_copy", "gluonops_reorg"}
+        data, called = mx.nd.ones((1, 4, 2, 2)), []
+        identity, mx.nd.identity = mx.nd.identity, lambda *args, **kwargs: called.append(args) or identity(*args)
+        try:
+            gops.ops.reorg(data)
+            assert not called
+            with mx.autograd.record():
+                gops.ops.reorg(data)
+            assert len(called) == 1
+        finally:
+            mx.nd.identity = identity
 
 
 def test_scope_and_setter():
@@ -60,7 +97,6 @@ def test_a_scope_is_its_threads_own():
 
 @pytest.mark.parametrize("name, text", [
     ("cuda", "gluonops.backend: got 'cuda'; expected 'auto', 'custom', 'native' or 'builtin'"),
-    ("native", "gluonops.backend: the native backend is not built"),
 ])
 def test_unavailable(name, text):
     with pytest.raises(gops.OpError, match=text):
@@ -99,7 +135,7 @@ def test_mixed_kinds():
         gops.ops.softmax_output(mx.nd.ones((2, 3)))
 
 
-@pytest.mark.parametrize("backend", ["custom", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_names_in_nested_blocks(backend):
     """A node carries its block's prefix once, in every backend, and twins get names of their own."""
     net = nn.HybridSequential(prefix="net_")

@@ -64,8 +64,8 @@ void backward(const AbsCall &call)
 GLUONOPS_INLINE Floats magnitudes(Floats x) { return Floats(Words(x) & 0x7fffffffu); }
 GLUONOPS_INLINE Doubles magnitudes(Doubles x) { return Doubles(LongWords(x) & 0x7fffffffffffffffu); }
 
-// Of floating-point numbers, by vectors. Pieces are a whole number of cache lines, counted from the start.
-const int64_t PIECE = 4096;
+// Of floating-point numbers, by vectors. Runs are a whole number of cache lines, counted from the start.
+const int64_t RUN = 4096;
 
 template <bool PAST_CACHE, bool BACKWARD, typename T>
 void by_vectors(const AbsCall &call)
@@ -74,9 +74,9 @@ void by_vectors(const AbsCall &call)
     const T *data = static_cast<const T *>(call.data), *output_grad = static_cast<const T *>(call.output_grad);
     T *result = static_cast<T *>(call.result);
     const int64_t size = call.size;
-    parallel_for((size + PIECE - 1) / PIECE, (BACKWARD ? 3 : 2) * PIECE * int64_t(sizeof(T)),
+    parallel_for((size + RUN - 1) / RUN, (BACKWARD ? 3 : 2) * RUN * int64_t(sizeof(T)),
                  [=](int64_t first, int64_t last) {
-        const int64_t begin = first * PIECE, end = last * PIECE < size ? last * PIECE : size;
+        const int64_t begin = first * RUN, end = last * RUN < size ? last * RUN : size;
         write_row<PAST_CACHE>(result + begin, end - begin, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
             const auto x = load(data + begin + i, lanes, A(0)), zero = all(A(0));
             if (!BACKWARD)

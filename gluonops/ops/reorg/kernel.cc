@@ -3,6 +3,8 @@
 // A row of the large image is `stride` rows of the small one, interleaved; the `stride` rows above one small row lie
 // side by side. So one plane of the large image is read in order and stride * stride planes of the small one are
 // written in order, or the other way round.
+#include <utility>
+
 #include "../../native/kernel.h"
 
 namespace gluonops {
@@ -20,67 +22,132 @@ GLUONOPS_KERNEL(reorg_move, ReorgCall)
 namespace GLUONOPS_TARGET {
 namespace {
 
-// small[dx * plane + x] <-> large[x * stride + dx]
-template <int STRIDE, typename T>
-GLUONOPS_INLINE void split(const T *__restrict__ large, T *__restrict__ small, int64_t plane, int64_t width,
-                           int64_t stride)
+// Vectors of BYTES bytes, and how two of them are split into even and odd elements and joined again.
+template <typename T, int BYTES>
+struct Pairs {
+    enum { N = BYTES / int(sizeof(T)) };
+    typedef T Vector __attribute__((vector_size(BYTES)));
+
+    static GLUONOPS_INLINE Vector load(const T *from)
+    {
+        Vector v;
+        memcpy(&v, from, BYTES);
+        return v;
+    }
+#if defined(__clang__)
+    template <int... I>
+    static GLUONOPS_INLINE void split(Vector a, Vector b, T *even, T *odd, std::integer_sequence<int, I...>)
+    {
+        const Vector first = __builtin_shufflevector(a, b, 2 * I...);
+        const Vector second = __builtin_shufflevector(a, b, (2 * I + 1)...);
+        memcpy(even, &first, BYTES);
+        memcpy(odd, &second, BYTES);
+    }
+    template <int... I>
+    static GLUONOPS_INLINE void join(Vector even, Vector odd, T *to, std::integer_sequence<int, I...>)
+    {
+        const Vector first = __builtin_shufflevector(even, odd, (I / 2 + I % 2 * N)...);
+        const Vector second = __builtin_shufflevector(even, odd, ((I + N) / 2 + I % 2 * N)...);
+        memcpy(to, &first, BYTES);
+        memcpy(to + N, &second, BYTES);
+    }
+#else
+    template <int... I>
+    static GLUONOPS_INLINE void split(Vector a, Vector b, T *even, T *odd, std::integer_sequence<int, I...>)
+    {
+        const Vector first = __builtin_shuffle(a, b, Vector{T(2 * I)...});
+        const Vector second = __builtin_shuffle(a, b, Vector{T(2 * I + 1)...});
+        memcpy(even, &first, BYTES);
+        memcpy(odd, &second, BYTES);
+    }
+    template <int... I>
+    static GLUONOPS_INLINE void join(Vector even, Vector odd, T *to, std::integer_sequence<int, I...>)
+    {
+        const Vector first = __builtin_shuffle(even, odd, Vector{T(I / 2 + I % 2 * N)...});
+        const Vector second = __builtin_shuffle(even, odd, Vector{T((I + N) / 2 + I % 2 * N)...});
+        memcpy(to, &first, BYTES);
+        memcpy(to + N, &second, BYTES);
+    }
+#endif
+};
+
+// small[x] and odd[x] <-> large[2 * x] and large[2 * x + 1]. The last vector overlaps the one before; rows shorter
+// than a vector take shorter vectors.
+template <bool SHRINK, int BYTES, typename T>
+GLUONOPS_INLINE void pairs(T *large, T *small, T *odd, int64_t width)
 {
-    const int64_t s = STRIDE ? STRIDE : stride;
-    if (STRIDE == 2) {
-        T *__restrict__ odd = small + plane;
-        for (int64_t x = 0; x < width; ++x) {
+    typedef Pairs<T, BYTES> P;
+    enum { N = P::N };
+    if constexpr (N >= 2) {
+        if (width >= N) {
+            const std::make_integer_sequence<int, N> lanes{};
+            for (int64_t x = 0;; x += N) {
+                x = x + N > width ? width - N : x;
+                if (SHRINK)
+                    P::split(P::load(large + 2 * x), P::load(large + 2 * x + N), small + x, odd + x, lanes);
+                else
+                    P::join(P::load(small + x), P::load(odd + x), large + 2 * x, lanes);
+                if (x + N >= width)
+                    return;
+            }
+        }
+        if constexpr (BYTES > 8)
+            return pairs<SHRINK, BYTES / 2>(large, small, odd, width);
+    }
+    for (int64_t x = 0; x < width; ++x) {
+        if (SHRINK) {
             small[x] = large[2 * x];
             odd[x] = large[2 * x + 1];
-        }
-        return;
-    }
-    for (int64_t dx = 0; dx < s; ++dx)
-        for (int64_t x = 0; x < width; ++x)
-            small[dx * plane + x] = large[x * s + dx];
-}
-
-template <int STRIDE, typename T>
-GLUONOPS_INLINE void join(const T *__restrict__ small, T *__restrict__ large, int64_t plane, int64_t width,
-                          int64_t stride)
-{
-    const int64_t s = STRIDE ? STRIDE : stride;
-    if (STRIDE == 2) {
-        const T *__restrict__ odd = small + plane;
-        for (int64_t x = 0; x < width; ++x) {
+        } else {
             large[2 * x] = small[x];
             large[2 * x + 1] = odd[x];
         }
-        return;
     }
+}
+
+// small[dx * step + x] <-> large[x * stride + dx], for a row.
+template <bool SHRINK, int STRIDE, typename T>
+GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, int64_t stride)
+{
+    if (STRIDE == 2)
+        return pairs<SHRINK, WIDTH>(large, small, small + step, width);
+    const int64_t s = STRIDE ? STRIDE : stride;
     for (int64_t dx = 0; dx < s; ++dx)
-        for (int64_t x = 0; x < width; ++x)
-            large[x * s + dx] = small[dx * plane + x];
+        for (int64_t x = 0; x < width; ++x) {
+            if (SHRINK)
+                small[dx * step + x] = large[x * s + dx];
+            else
+                large[x * s + dx] = small[dx * step + x];
+        }
+}
+
+template <bool SHRINK, int STRIDE, typename T>
+void move(const ReorgCall &call)
+{
+    const int64_t s = call.stride, height = call.height / s, width = call.width / s, plane = height * width;
+    const int64_t channels = call.channels, squares = s * s;
+    const int64_t step = call.crd ? plane : channels * plane;   // from one (dy, dx) to the next
+    const bool crd = call.crd;
+    // One of the two is read, the other written. Writing past the caches was tried and does not pay: the parts of a
+    // row are too short.
+    T *large = static_cast<T *>(SHRINK ? const_cast<void *>(call.from) : call.to);
+    T *small = static_cast<T *>(SHRINK ? call.to : const_cast<void *>(call.from));
+    parallel_for(call.batch * channels * height, 2 * squares * width * int64_t(sizeof(T)),
+                 [=](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+            const int64_t y = row % height, index = row / height, channel = index % channels, image = index / channels;
+            T *there = small + (image * channels * squares + (crd ? channel * squares : channel)) * plane + y * width;
+            T *here = large + row * squares * width;
+            for (int64_t dy = 0; dy < s; ++dy)
+                move_row<SHRINK, STRIDE>(here + dy * s * width, there + dy * s * step, step, width, s);
+        }
+    });
 }
 
 template <int STRIDE, typename T>
 void move(const ReorgCall &call)
 {
-    const int64_t s = call.stride, height = call.height / s, width = call.width / s, plane = height * width;
-    const int64_t step = call.crd ? plane : call.channels * plane;   // from one (dy, dx) to the next
-    const T *from = static_cast<const T *>(call.from);
-    T *to = static_cast<T *>(call.to);
-    const int64_t channels = call.channels;
-    const bool crd = call.crd, shrink = call.shrink;
-    parallel_for(call.batch * channels * height, 2 * s * s * width * int64_t(sizeof(T)),
-                 [=](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-            const int64_t y = row % height, index = row / height, channel = index % channels, image = index / channels;
-            const int64_t small = (image * channels * s * s + (crd ? channel * s * s : channel)) * plane + y * width;
-            const int64_t large = row * s * s * width;
-            for (int64_t dy = 0; dy < s; ++dy) {
-                const int64_t there = small + dy * s * step, here = large + dy * s * width;
-                if (shrink)
-                    split<STRIDE>(from + here, to + there, step, width, s);
-                else
-                    join<STRIDE>(from + there, to + here, step, width, s);
-            }
-        }
-    });
+    call.shrink ? move<true, STRIDE, T>(call) : move<false, STRIDE, T>(call);
 }
 
 template <typename T>

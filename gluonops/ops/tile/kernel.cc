@@ -59,9 +59,21 @@ int64_t distance(const TileCall &call, int64_t c)
     return rows;
 }
 
-// Fills a short row with copies of a segment, in steps of doubling length.
+// Fills a row with copies of a segment, in steps of doubling length; short rows without a call.
 GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t row)
 {
+    if (segment <= 8 && 64 % segment == 0) {   // a few whole elements: a pattern of 64 bytes
+        char pattern[64];
+        for (int64_t i = 0; i < 64; ++i)
+            pattern[i] = from[i & (segment - 1)];
+        for (; row >= 64; row -= 64, to += 64)
+            memcpy(to, pattern, 64);
+        for (; row >= 8; row -= 8, to += 8)
+            memcpy(to, pattern, 8);
+        for (int64_t i = 0; i < row; ++i)
+            to[i] = pattern[i];
+        return;
+    }
     memcpy(to, from, size_t(segment));
     for (int64_t done = segment; done < row;) {
         const int64_t next = done < row - done ? done : row - done;
@@ -118,7 +130,41 @@ GLUONOPS_INLINE void assign(Half &to, float sum) { to = narrow(sum); }
 
 const int64_t BLOCK = 1024;   // elements of a row that are summed at a time
 
-// Every element is the sum of its copies in the order in which they lie in memory.
+// Sums of a run of elements over its copies, which lie `size` elements apart.
+template <typename T, typename A>
+GLUONOPS_INLINE void add_copies(const T *copy, int64_t repeats, int64_t size, int64_t width, A *sums)
+{
+    for (int64_t r = 0; r < repeats; ++r, copy += size)
+        for (int64_t x = 0; x < width; ++x)
+            sums[x] += element(copy[x]);
+}
+
+// As add_copies with all of a short segment: PERIOD copies of it at a time fill the same vector, and are added up at
+// the end.
+template <typename T, typename A>
+GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t repeats, int64_t size, A *sums)
+{
+    enum { LANES = 64 };
+    const int64_t at_once = LANES / size, lanes = at_once * size;
+    A partial[LANES] = {};
+    int64_t r = 0;
+    if (lanes == LANES) {   // the usual case: sizes that are powers of two
+        for (; r + at_once <= repeats; r += at_once, copy += LANES)
+            for (int64_t x = 0; x < LANES; ++x)
+                partial[x] += element(copy[x]);
+    } else {
+        for (; r + at_once <= repeats; r += at_once, copy += lanes)
+            for (int64_t x = 0; x < lanes; ++x)
+                partial[x] += element(copy[x]);
+    }
+    for (int64_t x = 0; x < (repeats - r) * size; ++x)
+        partial[x] += element(copy[x]);
+    for (int64_t x = 0; x < lanes; x += size)
+        for (int64_t i = 0; i < size; ++i)
+            sums[i] += partial[x + i];
+}
+
+// Every element is the sum of its copies, in an order that only the sizes determine.
 template <typename T>
 void backward(const TileCall &call)
 {
@@ -135,6 +181,7 @@ void backward(const TileCall &call)
     if (rows == 0 || size == 0)
         return;
     const int64_t blocks = (size + BLOCK - 1) / BLOCK;
+    const bool few = size <= 16 && repeats >= 2 * (64 / size);
     parallel_for(rows * blocks, (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T)),
                  [=, &call](int64_t begin, int64_t end) {
         A sums[BLOCK];
@@ -145,9 +192,7 @@ void backward(const TileCall &call)
                 sums[x] = 0;
             for (int64_t c = 0; c < copies; ++c) {
                 const T *copy = from + (first + distance(call, c)) * size * repeats + start;
-                for (int64_t r = 0; r < repeats; ++r, copy += size)
-                    for (int64_t x = 0; x < width; ++x)
-                        sums[x] += element(copy[x]);
+                few ? add_short_copies(copy, repeats, size, sums) : add_copies(copy, repeats, size, width, sums);
             }
             for (int64_t x = 0; x < width; ++x)
                 assign(to[row * size + start + x], sums[x]);

@@ -1,0 +1,234 @@
+// Every kernel over random shapes, types, attributes and labels, each tensor in memory of exactly its size: run under
+// AddressSanitizer and UndefinedBehaviorSanitizer (tests/native/sanitize.sh). Results are compared only where that is
+// cheap; the suites compare the rest.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <random>
+#include <vector>
+
+#include "../../gluonops/native/runtime.cc"
+#include "../../gluonops/ops/abs/kernel.cc"
+#include "../../gluonops/ops/reorg/kernel.cc"
+#include "../../gluonops/ops/softmax/kernel.cc"
+#include "../../gluonops/ops/softmax_cross_entropy/kernel.cc"
+#include "../../gluonops/ops/softmax_output/kernel.cc"
+#include "../../gluonops/ops/tile/kernel.cc"
+
+using namespace gluonops;
+using namespace gluonops::GLUONOPS_TARGET;
+
+namespace {
+
+std::mt19937_64 generator;
+
+int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(generator); }
+
+int64_t draw_size() { return draw(0, 9) ? draw(1, 9) ? draw(1, 20) : draw(200, 1100) : 0; }
+
+int any_type() { return int(draw(0, 6)); }
+
+int real_type() { return int(draw(0, 2)); }
+
+void require(bool condition, const char *what)
+{
+    if (!condition) {
+        fprintf(stderr, "sanitize: %s\n", what);
+        abort();
+    }
+}
+
+// An array of exactly its size, off the alignment of vectors, filled with numbers of all kinds.
+class Array {
+ public:
+    Array(int type, int64_t items) : type_(type), items_(items), memory_(malloc(size_t(items * size_of(type)) + 1))
+    {
+        for (int64_t i = 0; i < items; ++i)
+            set(i, draw(0, 50) ? double(draw(-1000, 1000)) / 64 : draw(0, 1) ? INFINITY : NAN);
+    }
+    ~Array() { free(memory_); }
+    Array(const Array &) = delete;
+    Array &operator=(const Array &) = delete;
+
+    void set(int64_t i, double value)
+    {
+        if (type_ > FLOAT16 && !(fabs(value) < 100))
+            value = 0;
+        switch (type_) {
+        case FLOAT32: static_cast<float *>(memory_)[i] = float(value); break;
+        case FLOAT64: static_cast<double *>(memory_)[i] = value; break;
+        case FLOAT16: static_cast<Half *>(memory_)[i] = narrow(float(value)); break;
+        case UINT8: static_cast<uint8_t *>(memory_)[i] = uint8_t(fabs(value)); break;
+        case INT32: static_cast<int32_t *>(memory_)[i] = int32_t(value); break;
+        case INT8: static_cast<int8_t *>(memory_)[i] = int8_t(value); break;
+        default: static_cast<int64_t *>(memory_)[i] = int64_t(value);
+        }
+    }
+    double get(int64_t i) const { return label_value({memory_, type_, false, 0}, i); }
+    void *data() const { return memory_; }
+    int64_t items() const { return items_; }
+
+ private:
+    int type_;
+    int64_t items_;
+    void *memory_;
+};
+
+void abs_round()
+{
+    const int type = any_type();
+    const int64_t items = draw(0, 3) ? draw_size() * draw_size() : draw(8000, 70000);
+    const Array data(type, items), head(type, items), output(type, items), grad(type, items);
+    abs_forward({type, items, data.data(), nullptr, output.data()});
+    abs_backward({type, items, data.data(), head.data(), grad.data()});
+    for (int64_t i = 0; i < items; ++i)
+        require(data.get(i) != data.get(i) || output.get(i) == fabs(data.get(i)), "abs");
+}
+
+void tile_round()
+{
+    TileCall call = {any_type(), int(draw(1, 5)), {}, {}, nullptr, nullptr};
+    int64_t items = 1, copies = 1;
+    for (int l = 0; l < call.loops; ++l) {
+        call.size[l] = draw(0, 30) ? draw(1, l + 1 == call.loops ? 40 : 5) : 0;
+        call.repeats[l] = draw(1, l + 1 == call.loops ? 70 : 3);
+        items *= call.size[l];
+        copies *= call.repeats[l];
+    }
+    if (call.loops == 1 && !draw(0, 3))
+        items = call.size[0] = draw(1000, 20000);
+    const Array data(call.type, items), output(call.type, items * copies), grad(call.type, items);
+    call.from = data.data();
+    call.to = output.data();
+    tile_forward(call);
+    if (items)
+        require(!memcmp(data.data(), output.data(), size_t(call.size[call.loops - 1] * size_of(call.type))), "tile");
+    call.from = output.data();
+    call.to = grad.data();
+    tile_backward(call);
+}
+
+void reorg_round()
+{
+    const int64_t s = draw(1, 5);
+    const int bytes = 1 << draw(0, 3);
+    const int type = bytes == 1 ? UINT8 : bytes == 2 ? FLOAT16 : bytes == 4 ? INT32 : INT64;
+    ReorgCall call = {bytes, draw(0, 3), draw(1, 4), draw(1, 4) * s, (draw(0, 3) ? draw(1, 12) : draw(12, 90)) * s, s,
+                      draw(0, 1) == 1, draw(0, 1) == 1, nullptr, nullptr};
+    const int64_t items = call.batch * call.channels * call.height * call.width;
+    const Array from(type, items), to(type, items), back(type, items);
+    call.from = from.data();
+    call.to = to.data();
+    reorg_move(call);
+    call.from = to.data();
+    call.to = back.data();
+    call.shrink = !call.shrink;
+    reorg_move(call);
+    require(!memcmp(from.data(), back.data(), size_t(items * bytes)), "reorg there and back");
+}
+
+RowSizes draw_rows()
+{
+    return {draw(0, 12), draw(0, 3) ? draw(1, 70) : draw_size(),
+            draw(0, 1) ? 1 : draw(0, 5) ? draw(0, 40) : draw(500, 1200)};
+}
+
+// Labels of which some are no class at all.
+void spoil(Array *labels, int64_t classes)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 0.5, -1, -2, 1e18};
+    for (int64_t i = 0; i < labels->items(); ++i)
+        labels->set(i, draw(0, 3) ? double(draw(0, classes)) : bad[draw(0, 8)]);
+}
+
+void softmax_round()
+{
+    const int type = real_type();
+    const RowSizes sizes = draw_rows();
+    const int64_t items = sizes.outer * sizes.classes * sizes.inner;
+    const Array data(type, items), output(type, items), head(type, items), grad(type, items);
+    SoftmaxCall call = {type, sizes, double(draw(1, 80)) / 16, data.data(), nullptr, nullptr, output.data()};
+    softmax_forward(call);
+    call.output_grad = head.data();
+    call.output = output.data();
+    call.result = grad.data();
+    softmax_backward(call);
+}
+
+void softmax_output_round()
+{
+    const int type = real_type(), label_type = any_type();
+    const RowSizes sizes = draw_rows();
+    const int64_t items = sizes.outer * sizes.classes * sizes.inner, rows = sizes.outer * sizes.inner;
+    const Array data(type, items), output(type, items), grad(type, items);
+    Array label(label_type, rows);
+    spoil(&label, sizes.classes);
+    SoftmaxOutputCall call = {type, sizes, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)}, draw(0, 1) == 1, 0.5,
+                              data.data(), nullptr, output.data()};
+    softmax_output_forward(call);
+    call.output = output.data();
+    call.result = grad.data();
+    softmax_output_backward(call);
+    for (int64_t r = 0; r < rows && sizes.classes; ++r) {
+        const int64_t named = class_of(call.labels, r, sizes.classes);
+        const double got = grad.get(r / sizes.inner * sizes.classes * sizes.inner + r % sizes.inner);
+        require(named != IGNORED || got == 0, "an ignored row's gradient");
+        require(named != NO_CLASS || got != got, "the gradient of a label that is no class");
+    }
+}
+
+void cross_entropy_round()
+{
+    const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32, label_type = any_type();
+    const RowSizes sizes = draw_rows();
+    const int64_t items = sizes.outer * sizes.classes * sizes.inner, rows = sizes.outer * sizes.inner;
+    const bool sparse = draw(0, 2) > 0;
+    const Array data(type, items), output(type, rows), max(wide, rows), log_sum(wide, rows), head(type, rows);
+    const Array data_grad(type, items), label_grad(type, sparse ? 0 : items), dense(type, sparse ? 0 : items);
+    Array label(label_type, sparse ? rows : 0);
+    spoil(&label, sizes.classes);
+    const CrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
+                                   dense.data(), draw(0, 1) ? 0.1 : 0.0, data.data(), output.data(), max.data(),
+                                   log_sum.data(), head.data(), data_grad.data(), label_grad.data()};
+    softmax_cross_entropy_forward(call);
+    softmax_cross_entropy_backward(call);
+    for (int64_t r = 0; sparse && r < rows && sizes.classes; ++r) {
+        const int64_t named = class_of(call.labels, r, sizes.classes);
+        const double got = data_grad.get(r / sizes.inner * sizes.classes * sizes.inner + r % sizes.inner);
+        require(named != IGNORED || (got == 0 && output.get(r) == 0), "an ignored row");
+        require(named != NO_CLASS || (got != got && output.get(r) != output.get(r)), "a label that is no class");
+    }
+}
+
+// Every float16 there and back, and rounding half to even in between.
+void half_round()
+{
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+        const Half half = {uint16_t(bits)};
+        const float value = widen(half);
+        const bool nan = (bits & 0x7fff) > 0x7c00;
+        require(nan ? value != value : narrow(value).bits == bits, "float16 there and back");
+        if (!nan && (bits & 0x7fff) < 0x7bff) {
+            const Half above = {uint16_t(bits + 1)};
+            const float middle = float((double(value) + double(widen(above))) / 2);
+            require(narrow(middle).bits == (bits & 1 ? bits + 1 : bits), "float16 rounds half to even");
+        }
+    }
+}
+
+}  // namespace
+
+int main(int count, char **arguments)
+{
+    const int64_t rounds = count > 1 ? atoll(arguments[1]) : 2000;
+    generator.seed(count > 2 ? uint64_t(atoll(arguments[2])) : 0);
+    half_round();
+    void (*const all[])() = {abs_round, tile_round, reorg_round, softmax_round, softmax_output_round,
+                             cross_entropy_round};
+    for (int64_t i = 0; i < rounds; ++i)
+        for (const auto round : all)
+            round();
+    printf("%lld rounds of every kernel, %d bytes per vector\n", static_cast<long long>(rounds), int(WIDTH));
+    return 0;
+}

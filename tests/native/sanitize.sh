@@ -1,0 +1,21 @@
+#!/bin/sh
+# The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, once per instruction set that this machine has:
+#     tests/native/sanitize.sh [rounds [seed]]
+set -eu
+here=$(dirname "$0")
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
+avx512="$avx2 -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
+targets=base
+flags=$(grep -m1 '^flags' /proc/cpuinfo 2>/dev/null || true)
+case "$flags" in *avx2*f16c* | *f16c*avx2*) targets="$targets avx2" ;; esac
+case "$flags" in *avx512bw*avx512vl*) targets="$targets avx512" ;; esac
+for target in $targets; do
+    case $target in avx2) march=$avx2 ;; avx512) march=$avx512 ;; *) march= ;; esac
+    # shellcheck disable=SC2086
+    "${CXX:-g++}" -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
+        -Wno-maybe-uninitialized -Wno-uninitialized -fsanitize=address,undefined -fno-sanitize-recover=all \
+        $march "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
+    echo "$target: $("$out/$target" "$@")"
+done
