@@ -93,8 +93,9 @@ class Operator(mx.operator.CustomOp):
         names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
         arguments = [tensors[name] if name in tensors else stand_in(name, shapes[name.replace("_grad", "")])
                      for name in names]
+        # MXNet takes every gradient of a library's operator to be of the first tensor's type.
         everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
-                      else ("write", stand_in(arg.name, shapes[arg.name])) for arg in op.inputs}
+                      else ("write", mx.nd.empty(shapes[arg.name], context, dtypes["T"])) for arg in op.inputs}
         self._run_native(native.backward(op), arguments, everything)
 
     def _widened(self, tensors):

@@ -1,0 +1,164 @@
+"""The C++ declarations say what the contracts say: shapes, types, attributes, and every complaint, word for word."""
+import itertools
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import registry
+from native_cases import CASES, ERRORS, SUITES, require_library
+
+
+@pytest.fixture(autouse=True)
+def library():
+    require_library()
+
+
+def symbol(name, attrs, inputs=None):
+    op = registry.get(name).op
+    variables = inputs or [mx.sym.var(arg.name) for arg in op.inputs]
+    strings = {key: str(value) for key, value in attrs.items()}
+    return getattr(mx.sym, f"gluonops_{name}")(*variables, **strings)
+
+
+def complaint(call):
+    """The text that the library put into MXNet's exception."""
+    with pytest.raises(mx.MXNetError) as caught:
+        call()
+    lines = [line.strip() for line in str(caught.value).splitlines()]
+    ours = [line[4:] for line in lines if line.startswith("[") and "] gluonops." in line]
+    assert len(ours) == 1, caught.value
+    return ours[0]
+
+
+def test_every_operator_is_there():
+    for name in gops.ops.list():
+        assert callable(getattr(mx.nd, f"gluonops_{name}")) and callable(getattr(mx.sym, f"gluonops_{name}"))
+
+
+@pytest.mark.parametrize("name, case", CASES)
+def test_shapes(name, case):
+    op = registry.get(name).op
+    attrs = op.parse(case.attrs)
+    expected = op.infer_shape(attrs, dict(zip((arg.name for arg in op.inputs), case.shapes)))
+    known = {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)}
+    arguments, outputs, _ = symbol(name, case.attrs).infer_shape(**known)
+    assert arguments == [expected[arg.name] for arg in op.inputs]
+    assert outputs == [expected[out.name] for out in op.outputs]
+
+
+@pytest.mark.parametrize("name, case", CASES)
+def test_shapes_from_the_data_alone(name, case):
+    op = registry.get(name).op
+    expected = op.infer_shape(op.parse(case.attrs), {"data": case.shapes[0]})
+    arguments, outputs, _ = symbol(name, case.attrs).infer_shape(data=case.shapes[0])
+    assert arguments == [expected[arg.name] for arg in op.inputs]
+    assert outputs == [expected[out.name] for out in op.outputs]
+
+
+@pytest.mark.parametrize("name, case", CASES)
+def test_shapes_known_in_part(name, case):
+    """MXNet writes an unknown size as 0; a batch unknown in the data may follow from the label."""
+    op = registry.get(name).op
+    attrs = op.parse(case.attrs)
+    for axis in range(len(case.shapes[0])):
+        shapes = [list(shape) for shape in case.shapes]
+        shapes[0][axis] = 0
+        known = {arg.name: tuple(shape) for arg, shape in zip(op.inputs, shapes)}
+        expected = op.infer_shape(attrs, {key: tuple(size or -1 for size in shape) for key, shape in known.items()})
+        arguments, outputs, _ = symbol(name, case.attrs).infer_shape_partial(**known)
+        want = {key: tuple(max(size, 0) for size in shape) for key, shape in expected.items()}
+        assert arguments == [want[arg.name] for arg in op.inputs]
+        assert outputs == [want[out.name] for out in op.outputs]
+
+
+def test_zero_sizes_are_known_in_numpys_sense():
+    with mx.util.np_shape(True):
+        for name, suite in SUITES.items():
+            op, case = registry.get(name).op, suite.empty
+            known = {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)}
+            expected = op.infer_shape(op.parse(case.attrs), known)
+            _, outputs, _ = symbol(name, case.attrs).infer_shape(**known)
+            assert outputs == [expected[out.name] for out in op.outputs]
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_types(name):
+    op = registry.get(name).op
+    every = ("float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", None)
+    variants = [{}] + ([{"sparse_label": "False"}] if name == "softmax_cross_entropy" else [])
+    for attrs, dtypes in itertools.product(variants, itertools.product(every, repeat=len(op.inputs))):
+        known = {arg.name: dtype for arg, dtype in zip(op.inputs, dtypes) if dtype}
+        try:
+            expected = op.infer_type(op.parse(attrs), known)
+        except gops.OpError as error:
+            assert complaint(lambda: symbol(name, attrs).infer_type(**known)) == str(error)   # noqa: B023
+            continue
+        arguments, outputs, _ = symbol(name, attrs).infer_type_partial(**known)
+        as_types = {key: dtype and np.dtype(dtype).type for key, dtype in expected.items()}
+        assert arguments == [as_types[arg.name] for arg in op.inputs], known
+        assert outputs == [as_types[out.name] for out in op.outputs], known
+
+
+@pytest.mark.parametrize("name, error", ERRORS)
+def test_complaints(name, error):
+    """The same text as the contract's, wherever it is found out."""
+    op = registry.get(name).op
+    strings = {key: str(value) for key, value in error.attrs.items()}
+    dtypes = error.dtypes or ("float32",) * len(error.shapes)
+    with pytest.raises(gops.OpError) as expected:
+        op.validate(op.parse(strings), dict(zip((arg.name for arg in op.inputs), error.shapes)),
+                    dict(zip((arg.name for arg in op.inputs), dtypes)))
+    inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in zip(error.shapes, dtypes)]
+    function = getattr(mx.nd, f"gluonops_{name}")
+    assert complaint(lambda: function(*inputs, **strings).wait_to_read()) == str(expected.value)
+
+
+ATTRIBUTES = {
+    "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two", "",
+                       "(3)", "1_0", "00", "01", "((2,),)", "None"],
+             "axis": ["0", "-2", "+1", "1.0", "x"]},
+    "reorg": {"stride": ["1", "2", "0", "-1", "1e1", "2.0", "_2", "2_"], "mode": ["CRD", "dcr", "it's", 'a"b', "a\nb"],
+              "reverse": ["True", "true", "1", "FALSE", "0", "yes", ""]},
+    "softmax": {"axis": ["1", " -1"], "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5",
+                                                      "1e999", "", "+2"]},
+    "softmax_output": {"ignore_label": ["None", "-1", "none", "3.0"], "normalization": ["batch", "Valid"],
+                       "grad_scale": ["-2.5", "1e3", "infinity"]},
+    "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
+                              "ignore_label": ["255"]},
+}
+
+
+@pytest.mark.parametrize("name, attr, text", [(name, attr, text) for name, attrs in ATTRIBUTES.items()
+                                              for attr, texts in attrs.items() for text in texts])
+def test_attribute_strings(name, attr, text):
+    op = registry.get(name).op
+    shapes = SUITES[name].cases[0].shapes
+    given = {attr: text}
+    try:
+        parsed = op.parse(given)
+        expected = op.infer_shape(parsed, dict(zip((arg.name for arg in op.inputs), shapes)))
+    except gops.OpError as error:
+        want = str(error).splitlines()
+        got = complaint(lambda: symbol(name, given).infer_shape(data=shapes[0]))
+        assert got == want[0]
+        return
+    _, outputs, _ = symbol(name, given).infer_shape(data=shapes[0])
+    assert outputs == [expected[out.name] for out in op.outputs]
+
+
+def test_labels_are_checked_on_request(monkeypatch):
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
+    data = mx.nd.ones((2, 3, 2))
+    for name in ("softmax_output", "softmax_cross_entropy"):
+        function = getattr(mx.nd, f"gluonops_{name}")
+        for label, what in (([[0, 1], [7, 3]], "label[1, 0] is 7 (and 1 more)"), ([[0, 1], [2, np.nan]], "label[1, 1] is nan"),
+                            ([[0.5, 1], [2, 2]], "label[0, 0] is 0.5"), ([[0, 1e7], [2, 2]], "label[0, 1] is 1e+07")):
+            def run(function=function, label=label):
+                result = function(data, mx.nd.array(label), axis=1)
+                (result if isinstance(result, mx.nd.NDArray) else result[0]).wait_to_read()
+            assert complaint(run) == (
+                f"gluonops.{name}: {what}; expected a whole number from 0 to 2. Correct the labels, or name the value to "
+                "skip with ignore_label.")
+        result = function(data, mx.nd.array([[0, 1], [-1, 2]]), axis=1, ignore_label=-1)
+        (result if isinstance(result, mx.nd.NDArray) else result[0]).wait_to_read()

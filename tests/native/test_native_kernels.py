@@ -1,0 +1,201 @@
+"""The C++ kernels against the suites' oracles: every case and type, both directions, as NDArray and as Symbol."""
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import native, registry
+from mxnet import autograd
+from native_cases import CASES, SUITES, require_library
+
+HERE = pathlib.Path(__file__).parent
+FLOATS = ("float16", "float32", "float64")
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch):
+    require_library()
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+
+
+def run(name, attrs, inputs, head=None):
+    """Output and gradients, imperatively."""
+    arrays = [mx.nd.array(a, dtype=a.dtype) for a in inputs]
+    for array in arrays:
+        array.attach_grad()
+        array.grad[:] = 7   # must be written over
+    with autograd.record():
+        output = getattr(mx.nd, f"gluonops_{name}")(*arrays, **attrs)
+        output = output[0] if isinstance(output, list) else output
+    if head is not None:
+        output.backward(mx.nd.array(head, dtype=output.dtype))
+    return [output.asnumpy()] + [array.grad.asnumpy() for array in arrays if head is not None]
+
+
+@pytest.mark.parametrize("dtype", FLOATS + ("uint8", "int8", "int32", "int64"))
+@pytest.mark.parametrize("name, case", CASES)
+def test_output_and_gradient(name, case, dtype, rng):
+    suite = SUITES[name]()
+    if dtype not in suite.op.types["T"]:
+        pytest.skip("not a type of this operator")
+    attrs = suite.op.strings(suite.typed(case))
+    arrays = suite.draw(case, dtype, rng)
+    head = suite.head(case, arrays, rng).astype(dtype)
+    output, gradients = suite.expected(case, arrays, head)
+    got = run(name, attrs, arrays, head)
+    suite.close(got[0], output, "output", "custom", dtype)
+    for arg, array, gradient in zip(suite.op.inputs, arrays, got[1:]):
+        want = gradients.get(arg.name, np.zeros(array.shape))
+        if np.dtype(dtype).kind == "f":
+            suite.close(gradient, want, f"gradient of {arg.name}", "custom", dtype)
+        elif name != "tile":
+            np.testing.assert_array_equal(gradient, want.astype(dtype))
+
+
+@pytest.mark.parametrize("name, case", CASES)
+def test_symbol(name, case, rng):
+    """As a node of a graph, bound; every output, hidden ones too, as the reference has it."""
+    suite = SUITES[name]()
+    arrays = suite.draw(case, "float32", rng)
+    head = suite.head(case, arrays, rng).astype("float32")
+    output, gradients = suite.expected(case, arrays, head)
+    variables = [mx.sym.var(arg.name) for arg in suite.op.inputs]
+    graph = getattr(mx.sym, f"gluonops_{name}")(*variables, **suite.op.strings(suite.typed(case)))
+    inputs = [mx.nd.array(a) for a in arrays]
+    stored = [mx.nd.full(a.shape, np.nan) for a in arrays]
+    executor = graph.bind(mx.cpu(), inputs, stored)
+    outputs = executor.forward(is_train=True)
+    suite.close(outputs[0].asnumpy(), output, "output")
+    reference = registry.get(name).reference.forward(mx.nd, suite.typed(case), *inputs)
+    for out, got, want in zip(suite.op.outputs[1:], outputs[1:], reference[1:] if isinstance(reference, tuple) else ()):
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-6, err_msg=out.name)
+    executor.backward([mx.nd.array(head)] + [mx.nd.zeros(other.shape) for other in outputs[1:]])
+    for arg, gradient in zip(suite.op.inputs, stored):
+        suite.close(gradient.asnumpy(), gradients.get(arg.name, np.zeros(gradient.shape)), f"gradient of {arg.name}")
+
+
+@pytest.mark.parametrize("label_dtype", FLOATS + ("uint8", "int8", "int32", "int64"))
+@pytest.mark.parametrize("name", ["softmax_output", "softmax_cross_entropy"])
+def test_label_types(name, label_dtype, rng):
+    suite = SUITES[name]()
+    for case in suite.cases[:6]:
+        if suite.typed(case).ignore_label is not None or case.attrs.get("sparse_label") is False:
+            continue
+        arrays = suite.draw(case, "float32", rng, label_dtype)
+        head = suite.head(case, arrays, rng).astype("float32")
+        output, gradients = suite.expected(case, arrays, head)
+        got = run(name, suite.op.strings(suite.typed(case)), arrays, head)
+        suite.close(got[0], output, "output")
+        suite.close(got[1], gradients["data"], "gradient of data")
+        assert got[2].dtype == np.dtype(label_dtype) and not got[2].any()
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("name", ["softmax_output", "softmax_cross_entropy"])
+def test_labels_that_are_no_class_and_ignored_rows(name, axis):
+    """NaN where the label is no class; exactly 0 where it is ignored, even in rows of NaN and infinity."""
+    labels = np.array([[0, -1, 3, 1.5, np.nan, 1e30, -1e30, -2, 2, -2]])
+    data = np.random.RandomState(0).randn(1, 10, 3).astype("float32")
+    data[0, 7], data[0, 9] = np.nan, np.inf
+    head = np.ones(data.shape if name == "softmax_output" else labels.shape, "float32")
+    head.reshape(10, -1)[9] = np.nan
+    inputs = [data if axis == 2 else data.transpose(0, 2, 1).copy(), labels.astype("float32")]
+    head = head if axis == 2 or head.ndim == 2 else head.transpose(0, 2, 1)
+    output, gradient, _ = run(name, {"axis": axis, "ignore_label": -2}, inputs, head)
+    gradient = gradient[0] if axis == 2 else gradient[0].T
+    good, ignored = [0, 8], [7, 9]
+    assert np.isfinite(gradient[good]).all() and np.array_equal(gradient[ignored], np.zeros((2, 3)))
+    assert np.isnan(gradient[1:7]).all()
+    if name == "softmax_cross_entropy":
+        assert np.isnan(output[0, 1:7]).all() and not output[0, ignored].any() and np.isfinite(output[0, good]).all()
+
+
+def test_exponential_is_exact_to_a_unit_or_two():
+    """softmax of (x, 0) for x from 0 down to where float32 ends; minus infinity is exactly 0."""
+    x = np.concatenate([np.linspace(-103, 0, 20001), [-1e30, -np.inf]]).astype("float32")
+    got = run("softmax", {}, [np.stack([x, np.zeros_like(x)], 1)])[0][:, 0].astype("float64")
+    wide = np.exp(x.astype("float64"))
+    want = wide / (1 + wide)
+    spacing = np.maximum(np.spacing(want.astype("float32")).astype("float64"), 2.0 ** -149)
+    assert np.abs(got - want).max() <= 1e-7 and (np.abs(got - want) / spacing).max() <= 3
+    assert got[-1] == 0 and got[-2] == 0
+
+
+def test_float16_keeps_what_it_can_hold():
+    """abs and reorg move every bit pattern; softmax rounds to nearest."""
+    every = np.arange(65536, dtype="uint16").view("float16")
+    got = run("abs", {}, [every])[0]
+    np.testing.assert_array_equal(got.view("uint16"), np.abs(every).view("uint16"))
+    got = run("reorg", {}, [every.reshape(4, 16, 32, 32)])[0]
+    assert sorted(got.view("uint16").ravel()) == list(range(65536))
+    ones = np.zeros((1, 2049), "float16")
+    assert (run("softmax", {}, [ones])[0] == np.float16(1 / 2049)).all()
+
+
+def test_empty_tensors():
+    with mx.util.np_shape(True):
+        for name, suite in SUITES.items():
+            case, suite = suite.empty, suite()
+            arrays = suite.draw(case, "float32", np.random.RandomState(0))
+            output = getattr(mx.nd, f"gluonops_{name}")(*[mx.nd.array(a) for a in arrays],
+                                                        **suite.op.strings(suite.typed(case)))
+            output = output[0] if isinstance(output, list) else output
+            assert output.asnumpy().size == 0
+
+
+SHAPES = {
+    "abs": (((1001, 999),), {}),
+    "reorg": (((6, 16, 76, 76),), {}),
+    "tile": (((1003, 333),), {"tiles": "(3, 2)"}),
+    "softmax": (((999, 1001),), {}),
+    "softmax_output": (((5, 21, 9999), (5, 9999)), {"axis": 1, "normalization": "valid", "ignore_label": 3}),
+    "softmax_cross_entropy": (((999, 1001), (999,)), {"smoothing": 0.1}),
+}
+
+
+def digest():
+    """A hash of every operator's results on tensors that are worth several threads."""
+    result, rng = hashlib.sha256(), np.random.RandomState(0)
+    for name, (shapes, attrs) in sorted(SHAPES.items()):
+        for dtype in FLOATS:
+            inputs = [rng.randn(*shapes[0]).astype(dtype)] + [rng.randint(0, 21, s).astype("f") for s in shapes[1:]]
+            output = run(name, attrs, inputs)[0]
+            for array in run(name, attrs, inputs, rng.randn(*output.shape).astype(dtype)):
+                result.update(array.tobytes())
+    return result.hexdigest()
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_the_number_of_threads():
+    found = set()
+    for threads in ("1", "2", "3", "4"):
+        env = {**os.environ, "OMP_NUM_THREADS": threads, "GLUONOPS_CHECK_LABELS": "0"}
+        done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True, timeout=240, check=True)
+        found.add(done.stdout.split()[-1])
+    assert len(found) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["base", "avx2", "avx512"])
+def test_every_instruction_set(target):
+    """The suites' cases with the kernels of lesser processors."""
+    env = {**os.environ, "GLUONOPS_NATIVE_TARGET": target}
+    code = (f"import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {str(__file__)!r}, '-k', "
+            "'output_and_gradient or exponential or float16 or no_class']))")
+    done = subprocess.run([sys.executable, "-c", code], env=env, text=True, capture_output=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+def test_sanitizers():
+    done = subprocess.run([str(HERE / "sanitize.sh"), "100"], text=True, capture_output=True, timeout=280, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+if __name__ == "__main__":
+    assert native.load(), native.reason()
+    print(digest())

@@ -1,0 +1,103 @@
+"""The library: found, checked, loaded once and silently; and built, or not, with a clear message."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from gluonops.core import native
+from gluonops.native import build
+from native_cases import require_library
+
+LIBRARY = native.library_path()
+
+
+def python(code, **env):
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, text=True, capture_output=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_loads_once_and_silently():
+    require_library()
+    code = ("import gluonops\nfrom gluonops.core import native\nassert native.load() and native.load(), native.reason()\n"
+            "assert native.loaded() and native.reason() is None")
+    assert python(code) == ("", "")
+
+
+def test_says_its_instruction_set():
+    require_library()
+    assert native.target() in ("base", "avx2", "avx512")
+    out, _ = python("from gluonops.core import native; native.load(); print(native.target())", GLUONOPS_NATIVE_TARGET="base")
+    assert out.strip() == "base"
+
+
+def test_loads_without_gluonops():
+    require_library()
+    code = (
+        "import numpy as np\nnp.bool = np.bool_\nimport warnings\nwarnings.simplefilter('ignore')\n"
+        f"import mxnet as mx\nmx.library.load({LIBRARY!r}, False)\n"
+        "print(mx.nd.gluonops_abs(mx.nd.array([-1, 2])).asnumpy().tolist())")
+    assert python(code)[0].strip() == "[1.0, 2.0]"
+
+
+def test_works_after_fork_and_with_the_naive_engine():
+    require_library()
+    code = """
+import os, gluonops, mxnet as mx
+from gluonops.core import native
+assert native.load()
+x = mx.nd.ones((2000, 1000))
+mx.nd.gluonops_softmax(x).wait_to_read()
+child = os.fork()
+if not child:
+    mx.nd.gluonops_softmax(mx.nd.ones((2000, 1000))).wait_to_read()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    for engine in ("ThreadedEnginePerDevice", "NaiveEngine"):
+        python(code, MXNET_ENGINE_TYPE=engine)
+
+
+@pytest.mark.parametrize("name, content, text", [
+    ("missing.so", None, "is missing; run: python -m gluonops.native.build"),
+    ("broken.so", b"no library", "is not a library of gluonops"),
+])
+def test_says_why_it_is_not_loaded(name, content, text, tmp_path):
+    path = tmp_path / name
+    if content:
+        path.write_bytes(content)
+    assert text in native.unfit(str(path))
+
+
+def test_refuses_a_library_for_other_versions(monkeypatch):
+    require_library()
+    monkeypatch.setattr(native, "__version__", "9.9.9")
+    assert "and this is gluonops 9.9.9; run: python -m gluonops.native.build" in native.unfit(LIBRARY)
+
+
+def test_can_be_switched_off():
+    code = ("import gluonops\nfrom gluonops.core import native\nassert not native.load()\nprint(native.reason())")
+    assert python(code, GLUONOPS_NATIVE="0")[0].strip() == "GLUONOPS_NATIVE=0 switches it off"
+
+
+def test_no_compiler(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(build.BuildError, match="found no C\\+\\+ compiler, looked for g\\+\\+, clang\\+\\+, c\\+\\+"):
+        build.build()
+
+
+def test_no_mxnet(tmp_path):
+    with pytest.raises(build.BuildError, match="lacks include/mxnet/lib_api.h"):
+        build.find_mxnet(tmp_path)
+
+
+@pytest.mark.slow
+def test_builds_from_the_command_line(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "gluonops.native.build", "--output", str(tmp_path / "a.so")], text=True,
+                          capture_output=True, timeout=280, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
+    assert native.unfit(str(tmp_path / "a.so")) is None
