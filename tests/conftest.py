@@ -9,6 +9,7 @@ import gluonops as gops  # noqa: E402,F401  (first: it makes mxnet importable)
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from gluonops.core import native  # noqa: E402
 
 SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
 
@@ -24,6 +25,17 @@ def rng(request):
     mx.random.seed(seed)
     np.random.seed(seed)
     return np.random.RandomState(seed)
+
+
+@pytest.fixture
+def backend(request, monkeypatch):
+    """A backend's name; ``reference`` is custom without the C++ library: what runs where there is no compiler."""
+    if getattr(request, "param", None) != "reference":
+        yield request.param
+        return
+    monkeypatch.setitem(native._state, "path", None)
+    yield "custom"
+    mx.nd.waitall()
 
 
 def pytest_runtest_setup(item):
@@ -43,7 +55,7 @@ def pytest_generate_tests(metafunc):
             values = suite.axes(name)
             metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["custom", "native", "builtin"])
+        metafunc.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
     if "mode" in metafunc.fixturenames:
         metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
     if "context" in metafunc.fixturenames:
