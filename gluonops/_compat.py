@@ -29,6 +29,9 @@ def import_mxnet():
             warnings.simplefilter("ignore", DeprecationWarning)
             import mxnet
     except ModuleNotFoundError as error:
+        if error.name == "distutils":
+            raise ImportError("gluonops: MXNet 1.9.1 imports distutils, which Python 3.12 no longer has. "
+                              "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
         raise ImportError("gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]' (or "
