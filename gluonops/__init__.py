@@ -13,7 +13,15 @@ from .core import errors, native  # noqa: E402  (mxnet has to be importable firs
 errors.install()
 native.load()
 
-from . import data, export, loss, models, nn, ops  # noqa: E402
+from . import data, export, loss, nn, ops  # noqa: E402
+
+try:
+    from . import models
+except ImportError as _error:
+    if getattr(_error, "name", None) not in (__name__, f"{__name__}.models"):
+        raise
+    raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
+                      "Run in the clone: pip install -e .") from _error
 from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .doctor import doctor  # noqa: E402

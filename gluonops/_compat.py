@@ -1,5 +1,6 @@
 """Make MXNet 1.9.1 importable: give NumPy 1.24 to 1.26 back the aliases MXNet still reads."""
 import sys
+import warnings
 
 _ALIASES = {"int": int, "float": float, "object": object, "complex": complex}
 
@@ -24,8 +25,13 @@ def import_mxnet():
         for name, value in _ALIASES.items():
             setattr(numpy, name, value)
     try:
-        import mxnet
+        with warnings.catch_warnings():   # MXNet's own imports, of which a user can change nothing
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import mxnet
     except ModuleNotFoundError as error:
+        if error.name == "distutils":
+            raise ImportError("gluonops: MXNet 1.9.1 imports distutils, which Python 3.12 no longer has. "
+                              "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
         raise ImportError("gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]' (or "

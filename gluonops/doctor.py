@@ -1,6 +1,6 @@
 """What this installation has and lacks, and what to do about it.
 
-It imports nothing of the package at the top and runs as a file of its own too: where ``import gluonops`` fails,
+It imports nothing of the package at the top, so that cli.py can load it as a file: where ``import gluonops`` fails,
 ``gluonops doctor`` says why.
 """
 import importlib
@@ -81,8 +81,6 @@ def explain(error):
     text = " ".join(str(error).split())
     if text.startswith("gluonops"):
         return text
-    if isinstance(error, ImportError) and error.name == "gluonops" and "models" in text:
-        return f"gluonops: {HERE.parent} is a clone that is not installed. Run in it: pip install -e ."
     text = f"gluonops: {type(error).__name__}: {text}"
     library = re.search(r"(lib[\w+-]+)\.so[.\d]*: cannot open shared object", text)
     if getattr(error, "name", None) == "distutils":
@@ -158,7 +156,7 @@ def _driver_gpus():
         return []
     try:
         lines = subprocess.run(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"], timeout=20,
-                               capture_output=True, text=True, check=True).stdout.splitlines()
+                               capture_output=True, encoding="utf-8", check=True).stdout.splitlines()
         return [(name.strip(), float(capability)) for name, capability in (line.rsplit(",", 1) for line in lines)]
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
@@ -201,7 +199,3 @@ def render(found):
     if found["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(not doctor()["ok"])

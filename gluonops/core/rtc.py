@@ -4,6 +4,8 @@ A kernel's arguments are, in this order: the tensors it reads (``const``), the t
 request per written tensor (0 null, 1 write, 2 add), and the contract's scalars. Its template parameters are the
 contract's type variables. ``prelude.cuh`` goes in front of every source; kernels include nothing.
 """
+import contextlib
+import ctypes
 import functools
 import pathlib
 import warnings
@@ -87,13 +89,30 @@ def type_combinations(op):
     return combinations
 
 
+@contextlib.contextmanager
+def same_locale():
+    """NVRTC leaves the thread that compiled in the C locale, where Python no longer opens UTF-8 files: put it back."""
+    try:
+        uselocale = ctypes.CDLL(None).uselocale
+    except (AttributeError, OSError, TypeError):   # a C library without POSIX locales
+        yield
+        return
+    uselocale.argtypes, uselocale.restype = [ctypes.c_void_p], ctypes.c_void_p
+    before = uselocale(None)
+    try:
+        yield
+    finally:
+        uselocale(before)
+
+
 @functools.cache
 def _module(op_name, exports):
     from . import registry
     op = registry.get(op_name).op
     text = source(op)
     try:
-        return mx.rtc.CudaModule(text, exports=exports)
+        with same_locale():
+            return mx.rtc.CudaModule(text, exports=exports)
     except mx.MXNetError as error:
         kernel = text[text.index("#line 1\n") + len("#line 1\n"):].splitlines()
         numbered = "\n".join(f"{i:4d}  {line}" for i, line in enumerate(kernel, 1))

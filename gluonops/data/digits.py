@@ -1,9 +1,11 @@
 """Handwritten digits: the 1,797 that ship inside scikit-learn, or MNIST from a folder. Nothing is downloaded.
 
-Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), as ``sklearn.datasets.load_digits``
-has it (8x8, 16 levels of grey); LeCun, Cortes and Burges, "The MNIST database of handwritten digits" (28x28, 256 levels).
+Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), 8x8 in 17 levels of grey, as
+``sklearn.datasets.load_digits`` has it; LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 28x28 in
+256 levels.
 """
 import collections
+import operator
 import os
 
 import mxnet as mx
@@ -66,23 +68,27 @@ def digits(data_dir=None, size=28, seed=0, held_out=0.2, classes=None):
     held_out = Attr("held_out", Float(above=0, below=1), 0.2, "share").parse(where, held_out)
     splits = _embedded(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
-    return tuple(_prepare(images, labels, chosen, size) for images, labels in splits)
+    return tuple(_prepare(*split, chosen, size) for split in splits)
 
 
 def _checked(classes):
-    chosen = list(classes)
+    try:
+        chosen = [operator.index(label) for label in classes]
+    except TypeError:
+        chosen = []
     if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(10)):
         raise OpError("data.digits", f"classes is {classes!r}; expected different digits from 0 to 9",
                       "Pass a sequence such as range(5)")
     return chosen
 
 
-def _prepare(images, labels, chosen, size):
-    """Keep the chosen classes, renumber them, scale and resize."""
+def _prepare(images, labels, white, chosen, size):
+    """Keep the chosen classes, renumber them, scale ``white`` to 1 and resize."""
     keep = np.isin(labels, chosen)
     position = np.zeros(10, "int32")
     position[chosen] = np.arange(len(chosen))
-    images = images[keep, None].astype("float32", copy=False)
+    images = images[keep, None].astype("float32")
+    images /= white
     if len(images) and images.shape[2:] != (size, size):
         images = mx.nd.contrib.BilinearResize2D(mx.nd.array(images), height=size, width=size).asnumpy()
     return Split(images, position[labels[keep]])
@@ -94,14 +100,14 @@ def _embedded(seed, held_out):
     except ImportError as error:
         raise OpError("data.digits", "scikit-learn, which brings the digits, is not installed",
                       "Run pip install 'gluonops[examples]', or pass data_dir, a folder with MNIST's files") from error
-    found = load_digits()
-    order = np.random.RandomState(seed).permutation(len(found.target))
-    images, labels = found.images[order] / 16, found.target[order]
-    held = np.zeros(len(labels), bool)
+    found, rng = load_digits(), np.random.RandomState(seed)
+    held = np.zeros(len(found.target), bool)
     for label in range(10):
-        places = np.flatnonzero(labels == label)
+        places = rng.permutation(np.flatnonzero(found.target == label))
         held[places[:np.clip(round(len(places) * held_out), 1, len(places) - 1)]] = True
-    return (images[~held], labels[~held]), (images[held], labels[held])
+    order = rng.permutation(len(held))
+    for part in (order[~held[order]], order[held[order]]):
+        yield found.images[part], found.target[part], 16
 
 
 def _mnist(folder):
@@ -112,7 +118,7 @@ def _mnist(folder):
         raise OpError("data.digits", f"the folder {folder} {found}",
                       f"Put MNIST's files there ({', '.join(paths)}), or leave data_dir out")
     for images, labels in MNIST.values():
-        yield _read(paths[images], paths[labels])
+        yield (*_read(paths[images], paths[labels]), 255)
 
 
 def _find(folder, name):
@@ -126,6 +132,6 @@ def _read(images_path, labels_path):
         raise OpError("data.digits", f"{images_path} has {len(images)} images; expected {len(labels)}, the number of "
                       f"labels in {labels_path}", "Fetch the two files again, from one place")
     if not len(labels) or labels.max() > 9:
-        raise OpError("data.digits", f"{labels_path} has " + (f"the label {labels.max()}" if len(labels) else "no labels")
-                      + "; expected digits from 0 to 9", "Fetch the file again")
-    return images / np.float32(255), labels
+        got = f"the label {labels.max()}" if len(labels) else "no labels"
+        raise OpError("data.digits", f"{labels_path} has {got}; expected digits from 0 to 9", "Fetch the file again")
+    return images, labels

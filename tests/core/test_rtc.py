@@ -1,5 +1,6 @@
 """The CUDA path without a GPU: NVRTC compiles every kernel, and a recorder stands in for the launch."""
 import ctypes
+import locale
 import math
 import pathlib
 import re
@@ -46,7 +47,8 @@ def compile_source(nvrtc, source, exports, options=()):
     assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
     for name in exports:
         assert nvrtc.nvrtcAddNameExpression(program, name.encode()) == 0
-    code = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    with rtc.same_locale():
+        code = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
@@ -59,6 +61,13 @@ def compile_source(nvrtc, source, exports, options=()):
 @pytest.mark.parametrize("name", OPS)
 def test_kernels_compile_without_warnings(name, options, nvrtc):
     assert compile_source(nvrtc, rtc.source(registry.get(name).op), signatures(name), options) == (0, "")
+
+
+def test_compiling_keeps_the_locale(nvrtc):
+    """NVRTC itself does not: afterwards Python took files for ASCII."""
+    before = locale.getpreferredencoding(False)
+    compile_source(nvrtc, rtc.source(registry.get("abs").op), ["abs_forward<float>"])
+    assert locale.getpreferredencoding(False) == before
 
 
 def test_a_broken_kernel_does_not_compile(nvrtc):

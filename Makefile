@@ -1,0 +1,51 @@
+# gluonops. `make help` lists the targets; each installs what it needs into $(VENV) first.
+
+VENV   ?= .venv
+MXNET  ?= cpu
+OUT     = out/demo
+NAME    =
+# More workers than this cost more in imports of MXNet than they save.
+PYTEST ?= -n auto --maxprocesses 8
+
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.gluonops-$(MXNET)
+
+.PHONY: help demo test test-all lint format table new-op clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo "  MXNET=cu117 installs MXNet for NVIDIA GPUs, PYTHON=... chooses the Python of a new $(VENV),"
+	@echo "  PYTEST='-x tests/ops' takes the place of pytest's options."
+
+demo: $(STAMP) ## train, export and run the digits network; results under OUT=out/demo
+	$(BIN)/python examples/train_digits.py --out $(OUT)
+
+test: $(STAMP) ## the tests, without the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
+
+test-all: $(STAMP) ## all tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+lint: $(STAMP) ## ruff
+	$(BIN)/python -m ruff check --output-format concise .
+
+format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code alone
+	$(BIN)/python -m ruff check --fix .
+
+table: $(STAMP) ## write the support table of README.md anew, from the contracts
+	$(BIN)/python tools/table.py README.md
+
+new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files are filled
+	$(BIN)/python tools/new_op.py "$(NAME)"
+
+clean: ## remove what was built and cached; keeps .venv and out/
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(STAMP): setup.py pyproject.toml
+	@sh tools/venv.sh $(VENV) $(PYTHONS)
+	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev]'
+	@touch $@

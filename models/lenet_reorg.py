@@ -1,0 +1,112 @@
+"""lenet_reorg: a small convolutional network for digits in which ``reorg`` takes the place of the first pooling.
+
+Shapes for ``size=28``, batch B:
+
+========================  =================
+data                      (B, 1, 28, 28)
+conv 5x5, 20, tanh        (B, 20, 24, 24)
+reorg 2                   (B, 80, 12, 12)
+conv 5x5, 20, tanh        (B, 20, 8, 8)
+conv 5x5, 50, tanh        (B, 50, 4, 4)
+fully connected 500, tanh (B, 500)
+fully connected, classes  (B, classes)
+========================  =================
+
+No layer pads, so the sides must be even (reorg halves what the first convolution leaves) and at least 22.
+
+Sources: the tutorial on run-time kernels, whose reorg kernel wrote the CRD order (``mode="CRD"`` here); LeCun,
+Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition" (1998).
+"""
+import gluonops.nn
+from gluonops.core.attributes import Attr, Int
+from gluonops.core.errors import OpError
+from mxnet.gluon import HybridBlock, nn
+from mxnet.ndarray import NDArray
+
+__all__ = ["LeNetReorg", "lenet_reorg"]
+
+SMALLEST = 22
+
+
+class LeNetReorg(HybridBlock):
+    """LeNet with ``reorg`` for the first pooling. See :func:`gluonops.models.lenet_reorg`.
+
+    ``features`` ends in the 500 units, ``output`` makes the logits: to fine-tune on other classes, put a new ``Dense``
+    in place of ``output``.
+
+    Parameters
+    ----------
+    classes : int, default 10
+        Number of logits.
+    size : int, default 28
+        Height and width of the input: even, at least 22.
+    mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
+        Order of the channels that reorg makes; the tutorial's was 'CRD'.
+
+    Inputs:
+        - **data**: images, (B, channels, size, size); the first run fixes the number of channels.
+
+    Outputs:
+        - **out**: logits, (B, classes).
+    """
+
+    def __init__(self, classes=10, size=28, mode="darknet", **kwargs):
+        super().__init__(**kwargs)
+        classes = Attr("classes", Int(1), 10, "number of logits").parse("models.lenet_reorg", classes)
+        self._size = _checked(size)
+        side = (self._size - 4) // 2 - 4 - 4   # 5x5 takes 4 pixels, reorg halves
+        with self.name_scope():
+            self.features = nn.HybridSequential()
+            self.features.add(nn.Conv2D(20, 5, activation="tanh"),
+                              gluonops.nn.Reorg(2, mode),
+                              nn.Conv2D(20, 5, in_channels=80, activation="tanh"),
+                              nn.Conv2D(50, 5, in_channels=20, activation="tanh"),
+                              nn.Dense(500, in_units=50 * side * side, activation="tanh"))
+            self.output = nn.Dense(classes, in_units=500)
+
+    def forward(self, x, *args):
+        # Here, because hybrid_forward sees no shapes once the net is hybridized.
+        if isinstance(x, NDArray) and (x.ndim != 4 or x.shape[2:] != (self._size, self._size)):
+            raise OpError("models.lenet_reorg", f"data has shape {x.shape}; expected (batch, channels, {self._size}, "
+                          f"{self._size})", "Resize the images, or make the net with another size")
+        return super().forward(x, *args)
+
+    def hybrid_forward(self, F, data):
+        return self.output(self.features(data))
+
+
+def _checked(size):
+    size = Attr("size", Int(1), 28, "height and width of the input").parse("models.lenet_reorg", size)
+    if size < SMALLEST or size % 2:
+        raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a side, "
+                      "which must be even, for reorg, and at least 18, for the convolutions after it",
+                      f"Choose an even size of at least {SMALLEST}")
+    return size
+
+
+def lenet_reorg(classes=10, size=28, mode="darknet", **kwargs):
+    """The tutorial's digit network.
+
+    Parameters
+    ----------
+    classes : int, default 10
+        Number of logits.
+    size : int, default 28
+        Height and width of the input: even, at least 22.
+    mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
+        Order of the channels that reorg makes. A net trained from scratch learns as well with any of them; the
+        tutorial's was 'CRD'.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+
+    Returns
+    -------
+    LeNetReorg
+        Takes (B, channels, size, size), returns logits (B, classes). Not initialized.
+
+    Raises
+    ------
+    OpError
+        ``size`` is odd or below 22, ``classes`` is below 1, or ``mode`` is unknown.
+    """
+    return LeNetReorg(classes, size, mode, **kwargs)

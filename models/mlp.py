@@ -1,0 +1,77 @@
+"""mlp: fully connected layers under a softmax.
+
+``data`` (B, ...) is flattened; every number in ``hidden`` is a layer of so many units with ReLU; ``classes`` logits;
+softmax. Source: the NumpyOp tutorial's network (128, 64, 10).
+"""
+import gluonops.nn
+from gluonops.core.attributes import Attr, Int, IntOrTuple
+from mxnet.gluon import HybridBlock, nn
+
+__all__ = ["MLP", "mlp"]
+
+
+class MLP(HybridBlock):
+    """Fully connected layers (``body``) under a softmax (``head``). See :func:`gluonops.models.mlp`.
+
+    Train it on its logits, ``SoftmaxCELoss()(net.body(x), y)``; for ``Module`` export them with
+    ``gluonops.export.symbol(net.body, prefix, shape, head="softmax_output")``.
+
+    Parameters
+    ----------
+    classes : int, default 10
+        Number of probabilities.
+    hidden : int or tuple of int, default (128, 64)
+        Units of the hidden layers; an empty tuple makes it logistic regression.
+
+    Inputs:
+        - **data**: (B, ...); the first run fixes the number of elements per example.
+
+    Outputs:
+        - **out**: probabilities, (B, classes).
+    """
+
+    def __init__(self, classes=10, hidden=(128, 64), **kwargs):
+        super().__init__(**kwargs)
+        classes = Attr("classes", Int(1), 10, "number of logits").parse("models.mlp", classes)
+        with self.name_scope():
+            self.body = nn.HybridSequential()
+            self.body.add(nn.Flatten())
+            for units in _units(hidden):
+                self.body.add(nn.Dense(units, activation="relu"))
+            self.body.add(nn.Dense(classes))
+            self.head = gluonops.nn.Softmax()
+
+    def hybrid_forward(self, F, data):
+        return self.head(self.body(data))
+
+
+def _units(hidden):
+    if hidden in ((), []):
+        return ()
+    units = Attr("hidden", IntOrTuple(1), (128, 64), "units of the hidden layers").parse("models.mlp", hidden)
+    return (units,) if isinstance(units, int) else units
+
+
+def mlp(classes=10, hidden=(128, 64), **kwargs):
+    """Fully connected layers with ReLU under a softmax.
+
+    Parameters
+    ----------
+    classes : int, default 10
+        Number of probabilities.
+    hidden : int or tuple of int, default (128, 64)
+        Units of the hidden layers.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+
+    Returns
+    -------
+    MLP
+        Takes (B, ...), returns probabilities (B, classes); ``net.body`` returns the logits. Not initialized.
+
+    Raises
+    ------
+    OpError
+        ``classes`` or a number in ``hidden`` is below 1.
+    """
+    return MLP(classes, hidden, **kwargs)

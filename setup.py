@@ -1,0 +1,63 @@
+"""Packaging of gluonops: ``pip install -e '.[cpu]'``, or ``make`` (see the Makefile)."""
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
+
+CUDA11 = ("cuda-runtime", "cublas", "cufft", "curand", "cusolver", "cusparse", "cuda-nvrtc", "nccl", "nvtx")
+
+EXTRAS = {
+    "cpu": ["mxnet==1.9.1"],
+    # MXNet's wheel for CUDA 11.7 and every library it is linked against; cuDNN 9 no longer has its interface.
+    "cu117": ["mxnet-cu117==1.9.1", "nvidia-cudnn-cu11>=8.5,<9"] + [f"nvidia-{name}-cu11>=2" for name in CUDA11],
+    "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
+    "test": [
+        "pytest>=7.4",
+        "pytest-xdist>=3.3",
+        "pytest-timeout>=2.2",
+        "hypothesis>=6.80",
+        # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
+        "build>=1.0",
+        "setuptools>=68",
+        "wheel>=0.40",
+        "nvidia-cuda-nvrtc-cu11==11.8.89; sys_platform == 'linux' and platform_machine == 'x86_64'",
+    ],
+    "dev": ["ruff>=0.6", "build>=1.0"],
+}
+
+setup(
+    name="gluonops",
+    version=VERSION.group(1),
+    description="A layer zoo for Gluon on Apache MXNet 1.9.1",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 13)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    # models/ lies beside the package in the repository, and inside it once installed.
+    packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
+              *(f"gluonops.models.{name}" for name in find_packages("models"))],
+    package_dir={"gluonops.models": "models"},
+    package_data={"": ["*.cu", "*.cuh"]},
+    include_package_data=False,
+    # Not an entry point: that imports gluonops first, and fails where `gluonops doctor` is wanted most.
+    scripts=["tools/gluonops"],
+    # NumPy 1.26 is the last that MXNet 1.9.1 works with, and Python 3.12 the last that NumPy 1.26 has wheels for.
+    python_requires=">=3.9,<3.13",
+    install_requires=[
+        "numpy>=1.21,<2",
+        # MXNet imports distutils, which Python 3.12 dropped and setuptools brings back.
+        "setuptools>=68; python_version >= '3.12'",
+    ],
+    extras_require=EXTRAS,
+)

@@ -1,0 +1,173 @@
+"""The examples, as a user runs them: in a process of their own, with settings small enough for a test."""
+import gzip
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.data import digits
+from matplotlib.image import imread
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+SCRIPTS = ("train_digits.py", "module_mlp.py", "finetune_digits.py", "drop_in.py")
+
+
+def run(folder, script, *options, fails=0, **environment):
+    """(stdout, stderr) of an example that runs in ``folder``."""
+    done = subprocess.run([sys.executable, str(EXAMPLES / script), *options], cwd=folder, timeout=280,
+                          capture_output=True, text=True, env={**os.environ, **environment})
+    assert done.returncode == fails, f"{script} returned {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout, done.stderr
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def operators(path):
+    """The operators of a graph; those of gluonops by their own names."""
+    return {node.get("attrs", {}).get("op_type", node["op"]) for node in json.loads(path.read_text())["nodes"]}
+
+
+def same(one, other):
+    return one.shape == other.shape and (one.asnumpy() == other.asnumpy()).all()
+
+
+def test_every_example_is_tested():
+    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help(script, tmp_path):
+    out, _ = run(tmp_path, script, "--help")
+    for option in ("--epochs", "--seed", "--out", "--data-dir", "--batch-size"):
+        assert re.search(rf"^  {option} ", out, re.M)
+    assert re.search(r"\(default:\s+\d+\)", out) and f"(default: out/{script[:-3]})" in " ".join(out.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options, code, text", [
+    (("--epochs", "0"), 2, "argument --epochs: got 0; expected at least 1"),
+    (("--data-dir", "nowhere"), 1, "gluonops.data.digits: the folder nowhere does not exist. Put MNIST's files there")])
+def test_bad_options(options, code, text, tmp_path):
+    _, err = run(tmp_path, "drop_in.py", *options, fails=code)
+    assert text in err and "Traceback" not in err
+
+
+class TestTrainDigits:
+    def check(self, out, folder):
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "best.params", "curve.png", "digits-0000.params", "digits-custom-0000.params", "digits-custom-symbol.json",
+            "digits-symbol.json", "predictions.png", "results.json"]
+        found = results(folder)
+        assert f"held-out accuracy        {found['held_out_accuracy']:.4f}" in out
+        assert found["module_accuracy"] == pytest.approx(dict.fromkeys(("builtin", "custom"),
+                                                                       found["held_out_accuracy"]), abs=1e-9)
+        assert found["difference_without_gluonops"] <= 1e-5
+        assert operators(folder / "digits-custom-symbol.json") >= {"gluonops_reorg", "gluonops_softmax_output"}
+        builtin = operators(folder / "digits-symbol.json")
+        assert "Convolution" in builtin and not any("gluonops" in name or name == "Custom" for name in builtin)
+        for name in ("curve.png", "predictions.png"):
+            picture = imread(folder / name)
+            assert min(picture.shape[:2]) > 300 and picture.std() > 0.05
+        return found
+
+    def test_embedded(self, tmp_path):
+        out, err = run(tmp_path, "train_digits.py", "--epochs", "2", "--seed", "1", "--mode", "CRD")
+        found = self.check(out, tmp_path / "out" / "train_digits")
+        assert [row["epoch"] for row in found["epochs"]] == [1, 2]
+        assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"] and found["held_out_accuracy"] > 0.5
+        assert found["options"]["mode"] == "CRD" and "training: 100%" in err
+
+        net = gops.models.lenet_reorg(mode="CRD")
+        net.load_parameters(str(tmp_path / "out" / "train_digits" / "best.params"))
+        held_out = digits(seed=1)[1]
+        score = (net(mx.nd.array(held_out.images)).asnumpy().argmax(1) == held_out.labels).mean()
+        assert score == pytest.approx(found["held_out_accuracy"], abs=1e-9)
+
+    def test_mnist(self, tmp_path, rng):
+        for name, count in (("train", 40), ("t10k", 10)):
+            arrays = {"images-idx3": rng.randint(0, 256, (count, 28, 28)), "labels-idx1": np.arange(count) % 10}
+            for kind, array in arrays.items():
+                header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+                content = gzip.compress(header + array.astype("uint8").tobytes())
+                (tmp_path / f"{name}-{kind}-ubyte.gz").write_bytes(content)
+        out, _ = run(tmp_path, "train_digits.py", "--epochs", "1", "--data-dir", ".", "--out", "deep/down")
+        assert "40 digits to train on, 10 held out" in out
+        self.check(out, tmp_path / "deep" / "down")
+
+    @pytest.mark.slow
+    def test_default(self, tmp_path):
+        out, _ = run(tmp_path, "train_digits.py")
+        assert self.check(out, tmp_path / "out" / "train_digits")["held_out_accuracy"] >= 0.97
+
+
+class TestFinetuneDigits:
+    def check(self, folder):
+        """Only what was to be trained has changed."""
+        stages = [mx.nd.load(str(folder / f"{stage}.params")) for stage in ("pretrained", "frozen", "released")]
+        backbone = [name for name in stages[0] if name.startswith("features.")]
+        assert len(backbone) == 8 and sorted(stages[0]) == sorted(backbone + ["output.bias", "output.weight"])
+        assert all(same(stages[0][name], stages[1][name]) for name in backbone)
+        assert not any(same(stages[1][name], stages[2][name]) for name in stages[0])
+        assert not same(stages[0]["output.weight"], stages[1]["output.weight"])
+        assert "Convolution" in operators(folder / "digits-5-9-symbol.json")
+        return results(folder)
+
+    def test_trains_what_it_says(self, tmp_path):
+        out, _ = run(tmp_path, "finetune_digits.py", "--epochs", "1")
+        found = self.check(tmp_path / "out" / "finetune_digits")
+        assert f"digits 5-9, backbone released  {found['released']:.4f}" in out
+
+    @pytest.mark.slow
+    def test_default(self, tmp_path):
+        run(tmp_path, "finetune_digits.py")
+        found = self.check(tmp_path / "out" / "finetune_digits")
+        assert found["pretrained"] > 0.97 and found["new_head"] < 0.5
+        assert found["new_head"] < found["frozen"] < found["released"] and found["released"] > 0.95
+
+
+class TestModuleMLP:
+    def test_trains_and_scores(self, tmp_path):
+        out, err = run(tmp_path, "module_mlp.py", "--out", ".", PATH=str(tmp_path))
+        assert re.search(r"^fc1\(FullyConnected\) +128 +100480 +flatten0", out, re.M)
+        assert "Total params: 109386" in out
+        assert re.search(r"Epoch\[19\] Batch \[20-40\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
+        assert "plot_network  skipped: graphviz's program `dot` is not on the PATH" in out
+        accuracy = float(re.search(r"predict +([\d.]+) of 359", out)[1])
+        assert accuracy > 0.95 and float(re.search(r"score +([\d.]+)", out)[1]) == pytest.approx(accuracy, abs=0.05)
+
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["mlp-0020.params", "mlp-symbol.json"]
+        assert "gluonops_softmax_output" in operators(tmp_path / "mlp-symbol.json")
+        module = mx.mod.Module.load(str(tmp_path / "mlp"), 20)
+        held_out = digits()[1]
+        images = mx.io.NDArrayIter(*held_out, batch_size=64)
+        module.bind(images.provide_data, images.provide_label, for_training=False)
+        predicted = module.predict(images).asnumpy().argmax(1)
+        assert (predicted == held_out.labels).mean() == pytest.approx(accuracy, abs=1e-4)
+
+    def test_draws_where_graphviz_is(self, tmp_path):
+        dot = tmp_path / "bin" / "dot"   # one that copies what it is given: dot -Tpng -O file
+        dot.parent.mkdir()
+        dot.write_text('#!/bin/sh\nwhile read -r line; do echo "$line"; done < "$3" > "$3.png"\n')
+        dot.chmod(0o755)
+        out, _ = run(tmp_path, "module_mlp.py", "--epochs", "1", PATH=str(dot.parent))
+        assert "plot_network  out/module_mlp/mlp.png" in out
+        graph = (tmp_path / "out" / "module_mlp" / "mlp.png").read_text()
+        assert "softmax" in graph and "fc3 -> relu2" in graph
+        assert not (tmp_path / "out" / "module_mlp" / "mlp").exists()
+
+
+def test_drop_in(tmp_path):
+    out, _ = run(tmp_path, "drop_in.py")
+    accuracy, gap = re.search(r"held-out accuracy ([\d.]+); .* differ by ([\d.e+-]+) at most", out).groups()
+    assert float(accuracy) > 0.9 and float(gap) <= 1e-5
+    folder = tmp_path / "out" / "drop_in"
+    assert sorted(path.name for path in folder.iterdir()) == ["drop_in-0000.params", "drop_in-symbol.json"]

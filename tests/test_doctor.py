@@ -1,0 +1,182 @@
+"""The doctor, the command line and the support table, also where gluonops does not import."""
+import dataclasses
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import gluonops as gops
+import pytest
+from gluonops import cli
+from gluonops.core import registry, table
+
+ROOT = pathlib.Path(__file__).parent.parent
+doctor = importlib.import_module("gluonops.doctor")
+NO_MXNET = "raise ModuleNotFoundError(\"No module named 'mxnet'\", name='mxnet')"
+NO_CUDNN = "raise OSError('libcudnn.so.8: cannot open shared object file: No such file or directory')"
+
+
+def command(tmp_path, *arguments, **modules):
+    """Run the installed script's source; ``modules`` maps names to source that stands in for them."""
+    for name, source in modules.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    path = os.pathsep.join([str(tmp_path), str(pathlib.Path(gops.__file__).parent.parent)])
+    return subprocess.run([sys.executable, str(ROOT / "tools" / "gluonops"), *arguments], cwd=tmp_path, timeout=120,
+                          env={**os.environ, "PYTHONPATH": path}, capture_output=True, encoding="utf-8")
+
+
+def test_it_prints_what_it_returns(capsys):
+    found = gops.doctor()
+    text = capsys.readouterr().out
+    assert found["ok"] and not found["problems"] and text.endswith("gluonops works here.\n")
+    assert found["versions"]["gluonops"] == gops.__version__ and f"gluonops {gops.__version__} in " in text
+    assert found["versions"]["numpy"] in text and found["mxnet"]["version"] == "1.9.1"
+    assert set(found["mxnet"]["features"]) == {"CUDA", "CUDNN", "MKLDNN", "OPENMP"}
+    assert found["backends"]["custom"] == found["backends"]["builtin"] == "available"
+    assert found["backends"]["native"].startswith("not available: ")
+    assert found["backend"] == gops.current_backend() and f"{found['backend']}: " in text
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_it_changes_no_backend():
+    with gops.backend("builtin"):
+        assert doctor.examine()["backend"] == "builtin" == gops.current_backend()
+    assert gops.current_backend() == "auto"
+
+
+def test_a_bad_default_backend_is_a_problem(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("gluonops.core.backend"), "_default", "cuda")
+    found = doctor.examine()
+    assert not found["ok"] and "GLUONOPS_BACKEND" in found["problems"][0]
+
+
+def test_a_gpu_without_cuda_is_named(monkeypatch):
+    monkeypatch.setattr(doctor, "_driver_gpus", lambda: [("NVIDIA T4", 7.5)])
+    monkeypatch.setattr(importlib.import_module("mxnet").runtime.Features, "is_enabled", lambda self, name: False)
+    hints = doctor.examine()["hints"]
+    assert any("There is a GPU (NVIDIA T4)" in hint and "gluonops[cu117]" in hint for hint in hints)
+
+
+def test_a_gpu_newer_than_mxnet_is_named(monkeypatch):
+    mx = importlib.import_module("mxnet")
+    monkeypatch.setattr(doctor, "_driver_gpus", lambda: [("NVIDIA H100", 9.0)])
+    monkeypatch.setattr(mx.runtime.Features, "is_enabled", lambda self, name: True)
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: 1)
+    monkeypatch.setattr(mx.context, "gpu_memory_info", lambda i: (2**30, 2**31))
+    found = doctor.examine()
+    assert any("NVIDIA H100 is newer than MXNet 1.9.1" in hint for hint in found["hints"])
+    assert "0: 1.0 of 2.0 GiB free" in doctor.render(found)
+
+    def broken():
+        raise mx.MXNetError("CUDA: Check failed\nno CUDA-capable device is detected")
+
+    monkeypatch.setattr(mx.context, "num_gpus", broken)
+    found = doctor.examine()
+    assert found["ok"] and any("no CUDA-capable device is detected" in hint for hint in found["hints"])
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: [
+        "numpy<2,>=1.21", 'gone-away>=2; extra == "examples"', 'pytest>=7.4; extra == "test"'])
+    found = doctor.examine()
+    assert found["packages"] == {"gone-away>=2": None} and found["ok"]
+    assert any("pip install 'gone-away>=2'" in hint for hint in found["hints"])
+    assert "gone-away missing" in doctor.render(found)
+
+
+@pytest.mark.parametrize("error, text", [
+    (ImportError("gluonops: MXNet is\nnot installed"), "gluonops: MXNet is not installed"),
+    (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "pip install 'numpy>=1.21,<2'"),
+    (ModuleNotFoundError("No module named 'distutils'", name="distutils"), "pip install setuptools"),
+    (OSError("libcudnn.so.8: cannot open shared object file: No such file or directory"), "gluonops[cu117]"),
+    (OSError("libcuda.so.1: cannot open shared object file: No such file or directory"), "NVIDIA driver"),
+    (RuntimeError("odd"), "gluonops: RuntimeError: odd"),
+])
+def test_errors_at_import_get_a_remedy(error, text):
+    assert text in doctor.explain(error) and "\n" not in doctor.explain(error)
+
+
+def test_a_library_in_a_wheel_is_found(tmp_path, monkeypatch):
+    folder = tmp_path / "nvidia" / "cudnn" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "libcudnn.so.8").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    remedy = doctor.explain(OSError("libcudnn.so.8: cannot open shared object file: No such file or directory"))
+    assert "export LD_LIBRARY_PATH=" in remedy and str(folder) in remedy
+
+
+@pytest.mark.parametrize("modules, text", [
+    ({"numpy": "__version__ = '2.1.0'"}, "gluonops: found NumPy 2.1.0; MXNet 1.9.1 needs NumPy 1.21 to 1.26"),
+    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]'"),
+    ({"mxnet": NO_CUDNN}, "gluonops: OSError: libcudnn.so.8: cannot open shared object file"),
+], ids=["numpy2", "no_mxnet", "no_cudnn"])
+def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):
+    done = command(tmp_path, "ops", **modules)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith(text) and len(done.stderr.splitlines()) == 1
+    assert "Traceback" in command(tmp_path, "ops", "--debug").stderr
+    done = command(tmp_path, "doctor")
+    assert done.returncode == 1 and not done.stderr
+    assert f"Problems:\n  - {text}" in done.stdout and "  Python  " in done.stdout
+    assert "not imported" in done.stdout and "works here" not in done.stdout
+
+
+def test_the_command_where_it_does(tmp_path):
+    done = command(tmp_path, "doctor", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["ok"], done.stderr
+    assert subprocess.run([sys.executable, "-m", "gluonops", "--version"], capture_output=True, encoding="utf-8",
+                          timeout=120, check=True).stdout == f"gluonops {gops.__version__}\n"
+
+
+def test_ops_prints_the_table(capsys):
+    assert cli.main(["ops"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{name}: {entry.op.summary}\n" in text for name, entry in registry.entries().items())
+    assert cli.main(["ops", "reorg"]) == 0
+    assert capsys.readouterr().out == table.terminal(80, ["reorg"]) + "\n"
+    assert cli.main(["ops", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == table.rows()
+
+
+def test_errors_of_the_command(capsys):
+    assert cli.main(["ops", "reorgg"]) == 1
+    assert capsys.readouterr().err.startswith("gluonops.ops: there is no operator 'reorgg'; there are abs, ")
+    with pytest.raises(gops.OpError):
+        cli.main(["ops", "reorgg", "--debug"])
+    for arguments in ([], ["opps"], ["ops", "--jason"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(arguments)
+        assert caught.value.code == 2
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--help"])
+    assert caught.value.code == 0 and "doctor" in capsys.readouterr().out
+
+
+def test_rows_say_what_the_contract_says():
+    rows = {row["op"]: row for row in table.rows()}
+    assert set(rows) == set(gops.ops.list())
+    assert all(set(row) == set(table.HEADINGS) for row in rows.values())
+    assert rows["reorg"]["layer"] == "nn.Reorg" and rows["softmax_cross_entropy"]["layer"] == "loss.SoftmaxCELoss"
+    assert rows["reorg"]["attributes"] == {"stride": 2, "mode": "darknet", "reverse": False}
+    assert rows["reorg"]["dtypes"] == "data: float16/32/64, uint8, int8/32/64"
+    assert rows["softmax_cross_entropy"]["gradient"] == "data, label where sparse_label=False"
+    assert rows["softmax_output"]["gradient"] == "data; ignores the head gradient"
+
+
+def test_a_waived_file_prints_its_reason(monkeypatch):
+    entry = registry.get("abs")
+    waived = dataclasses.replace(entry.op, cuda=None, waived={"kernel.cu": "one | line of mx.nd"})
+    monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=waived)})
+    assert table.rows()[0]["backends"] == "custom on CPU, builtin; no CUDA kernel: one | line of mx.nd"
+    assert "one \\| line of mx.nd" in table.markdown()
+
+
+def test_the_table_takes_the_place_of_the_old_one():
+    text = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+    new = table.replace(text)
+    assert new == f"before\n{table.BEGIN}\n{table.markdown()}\n{table.END}\nafter\n" == table.replace(new)
+    for bad in ("", table.BEGIN, f"{table.END}{table.BEGIN}", text + text):
+        with pytest.raises(gops.OpError, match="lacks the two lines <!-- table:begin -->"):
+            table.replace(bad)

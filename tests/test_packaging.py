@@ -1,0 +1,156 @@
+"""What is installed, from a wheel, a source distribution and in place; and the choice of a Python."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+
+import gluonops as gops
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+ASK = """
+import importlib.util, json, gluonops, gluonops.models, mxnet as mx
+net = gluonops.models.get_model("mlp"); net.initialize()
+print(json.dumps({"gluonops": gluonops.__file__, "models": gluonops.models.__file__, "version": gluonops.__version__,
+                  "top_level_models": importlib.util.find_spec("models") is not None,
+                  "output": net(mx.nd.ones((2, 1, 28, 28))).shape}))
+"""
+
+
+def copy_of_repository(target):
+    """The sources, without what was built, installed or put out."""
+    def skipped(folder, names):
+        return [name for name in names if name in {".git", "build", "dist", "out", "__pycache__", ".hypothesis"}
+                or name.endswith((".egg-info", "_cache")) or (pathlib.Path(folder) / name / "pyvenv.cfg").is_file()]
+
+    return pathlib.Path(shutil.copytree(ROOT, target, ignore=skipped))
+
+
+def run(*command, cwd):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GLUONOPS_"))}
+    return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True,
+                          encoding="utf-8", timeout=280)
+
+
+def succeed(*command, cwd):
+    done = run(*command, cwd=cwd)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """(source distribution, wheel made from it)."""
+    folder = tmp_path_factory.mktemp("built")
+    copy = copy_of_repository(folder / "copy")
+    succeed(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", copy, cwd=folder)
+    (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """A new virtual environment that sees the packages of this one behind its own."""
+    home = tmp_path / "environment"
+    succeed(sys.executable, "-m", "venv", "--without-pip", home, cwd=tmp_path)
+    own = pathlib.Path(succeed(home / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))",
+                               cwd=tmp_path).strip())
+    own.joinpath("zz_outer.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return home
+
+
+def install(environment, *what, cwd):
+    succeed(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps",
+            "--no-index", "--no-build-isolation", *what, cwd=cwd)
+
+
+def check_installed(environment, gluonops, models, cwd):
+    """It runs from a folder of its own, and every part comes from where it should."""
+    elsewhere = cwd / "elsewhere"
+    elsewhere.mkdir()
+    found = json.loads(succeed(environment / "bin" / "python", "-c", ASK, cwd=elsewhere).splitlines()[-1])
+    assert pathlib.Path(found["gluonops"]).parent == gluonops
+    assert pathlib.Path(found["models"]).parent == models
+    assert not found["top_level_models"]
+    assert found["version"] == gops.__version__ and found["output"] == [2, 10]
+    report = json.loads(succeed(environment / "bin" / "gluonops", "doctor", "--json", cwd=elsewhere))
+    assert report["ok"] and pathlib.Path(report["path"]) == gluonops
+
+
+def packaged(*suffixes):
+    """Paths inside the installed package, as the repository has them."""
+    found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gluonops").rglob("*") if path.suffix in suffixes}
+    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "models").rglob("*.py")}
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_package_and_nothing_else(built):
+    names = {name for name in zipfile.ZipFile(built[1]).namelist() if ".dist-info/" not in name}
+    assert names == packaged(".py", ".cu", ".cuh") | {f"gluonops-{gops.__version__}.data/scripts/gluonops"}
+    assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
+
+
+@pytest.mark.slow
+def test_wheel_says_what_it_needs(built):
+    with zipfile.ZipFile(built[1]) as wheel:
+        metadata, = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
+        top_level, = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/top_level.txt"))
+    lines = metadata.splitlines()
+    assert f"Version: {gops.__version__}" in lines and "Requires-Python: >=3.9,<3.13" in lines
+    assert {f"Provides-Extra: {extra}" for extra in ("cpu", "cu117", "examples", "test", "dev")} <= set(lines)
+    assert any("mxnet-cu117==1.9.1" in line for line in lines)
+    assert top_level.split() == ["gluonops"]
+
+
+@pytest.mark.slow
+def test_source_distribution_holds_what_it_takes_to_test_it(built):
+    with tarfile.open(built[0]) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".ci/run", "models/__init__.py",
+            "tests/op_suite.py", "tests/golden/reorg.npz", "tools/new_op.py", "tools/gluonops",
+            "examples/train_digits.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
+    assert not any("__pycache__" in name or name.startswith("gluonops/models") for name in names)
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_runs(built, environment, tmp_path):
+    install(environment, built[1], cwd=tmp_path)
+    package, = environment.glob("lib/python*/site-packages/gluonops")
+    check_installed(environment, package, package / "models", tmp_path)
+
+
+@pytest.mark.slow
+def test_an_editable_install_runs(environment, tmp_path):
+    copy = copy_of_repository(tmp_path / "copy")
+    install(environment, "--editable", copy, cwd=tmp_path)
+    check_installed(environment, copy / "gluonops", copy / "models", tmp_path)
+
+
+def script(path, *lines):
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def test_a_python_that_suits_is_found(tmp_path):
+    """Behind one that exists and does not run, as pyenv's shims do, and one that is too new."""
+    shim = script(tmp_path / "python3.11", "echo 'python3.11: command not found' >&2", "exit 127")
+    new = script(tmp_path / "python3.13", 'case "$2" in *platform*) echo 3.13.0;; *) exit 1;; esac')
+    done = run("sh", ROOT / "tools" / "venv.sh", tmp_path / "venv", shim, new, tmp_path / "absent", cwd=tmp_path)
+    assert done.returncode == 1 and not (tmp_path / "venv").exists()
+    assert "gluonops needs Python 3.9 to 3.12" in done.stderr
+    assert f"{shim}: does not run" in done.stderr and f"{new}: 3.13.0" in done.stderr
+    assert f"{tmp_path / 'absent'}: does not run" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_virtual_environment_is_made_once(tmp_path):
+    command = "sh", ROOT / "tools" / "venv.sh", tmp_path / "venv", "no-such-python", sys.executable
+    assert f"{sys.executable} -m venv" in succeed(*command, cwd=tmp_path)
+    succeed(tmp_path / "venv" / "bin" / "python", "-m", "pip", "--version", cwd=tmp_path)
+    assert succeed(*command, cwd=tmp_path) == ""

@@ -1,0 +1,135 @@
+"""`make new-op`: what it starts is red, and goes green when its files are filled."""
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from test_packaging import ROOT, copy_of_repository
+
+NAME = "edge_sum"
+FILES = ("__init__.py", "contract.py", "reference.py", "kernel.cu", "block.py")
+BEHIND = re.compile(r"fill in|not written yet")
+
+
+def new_op(root, name):
+    return subprocess.run([sys.executable, str(root / "tools" / "new_op.py"), name], capture_output=True,
+                          encoding="utf-8", timeout=60)
+
+
+def load_tool(root):
+    spec = importlib.util.spec_from_file_location("new_op", root / "tools" / "new_op.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the repository that is imported from where it lies."""
+    root = copy_of_repository(tmp_path / "copy")
+    (root / "gluonops" / "models").symlink_to(root / "models")
+    return root
+
+
+def run_tests(root, *arguments):
+    """(number passed, number failed, pytest's output) of the copy's own tests."""
+    done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line", *arguments],
+                          cwd=root, capture_output=True, encoding="utf-8", timeout=280)
+    count = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout[-300:])}
+    return count.get("passed", 0), count.get("failed", 0) + count.get("error", 0), done.stdout + done.stderr
+
+
+def snapshot(root):
+    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("name, reason", [
+    ("", "the name is missing"),
+    ("CenterCrop", "'CenterCrop' is not in snake_case"),
+    ("center-crop", "'center-crop' is not in snake_case"),
+    ("2d", "'2d' is not in snake_case"),
+    ("_crop", "'_crop' is not in snake_case"),
+    ("../crop", "'../crop' is not in snake_case"),
+    ("lambda", "'lambda' is taken by Python"),
+    ("list", "'list' is taken by gluonops.ops.list"),
+    ("tile", "there is an operator 'tile' already"),
+    ("softmax_c_e_loss", "there is a gluonops.loss.SoftmaxCELoss already"),
+])
+def test_a_bad_name_is_refused(name, reason):
+    done = new_op(ROOT, name)
+    assert done.returncode == 1 and done.stderr.startswith(f"new-op: {reason}")
+    assert len(done.stderr.splitlines()) == 1 and "Choose" in done.stderr
+
+
+def test_names():
+    tool = load_tool(ROOT)
+    text = "abs abs_forward test_abs TestAbs Abs() _abs fabsf np.abs absolute Absolute nn.Abs"
+    assert tool.rename(text, "edge_sum") == ("edge_sum edge_sum_forward test_edge_sum TestEdgeSum EdgeSum() _edge_sum "
+                                             "fabsf np.edge_sum absolute Absolute nn.EdgeSum")
+
+
+def test_the_catalogue_stays_in_order_and_short():
+    tool = load_tool(ROOT)
+    text = (ROOT / "gluonops" / "nn" / "__init__.py").read_text()
+    for i in range(12):
+        text = tool.with_block(text, f"operator_number_{i}")
+    assert len(tool.exported(text)) == len(set(tool.exported(text))) >= 17
+    assert all(len(line) <= 120 for line in text.splitlines())
+    lines = [line.split()[1] for line in text.splitlines() if line.startswith("from ..ops")]
+    assert lines == sorted(lines) and tool.exported(text) == sorted(tool.exported(text))
+
+
+def test_nothing_is_written_when_a_part_is_missing(tmp_path):
+    root = copy_of_repository(tmp_path / "copy")
+    (root / "CHANGELOG.md").write_text("# Changelog\n")
+    before = snapshot(root)
+    done = new_op(root, NAME)
+    assert done.returncode == 1 and 'CHANGELOG.md has no heading "## Unreleased"' in done.stderr
+    assert snapshot(root) == before
+
+
+@pytest.mark.slow
+def test_red_then_green(copy):
+    tool, folder, test = load_tool(copy), copy / "gluonops" / "ops" / NAME, copy / "tests" / "ops" / f"test_{NAME}.py"
+    done = new_op(copy, NAME)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+    assert f"gluonops/ops/{NAME}/reference.py" in done.stdout and f"tests/ops/test_{NAME}.py" in done.stdout
+    assert f"- Operator `{NAME}`: <fill in" in (copy / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert all(BEHIND.search(path.read_text()) for path in [*folder.iterdir(), test])
+
+    own = f"tests/ops/test_{NAME}.py"
+    _, failed, output = run_tests(copy, own)
+    assert failed > 100, output
+    assert f"{NAME}: oracle is not written yet" in output
+    _, failed, output = run_tests(copy, "tests/core/test_rtc.py", "-k", f"compile and {NAME}")
+    assert failed or "skipped" in output, output   # skipped where NVRTC has no wheel
+    assert run_tests(copy, "tests/ops/test_abs.py", "-k", "table or twice")[1] == 0
+
+    def fill(path, source):
+        path.write_text(tool.rename(source.read_text(), NAME))
+
+    template = copy / "gluonops" / "ops" / "abs"
+    fill(test, copy / "tests" / "ops" / "test_abs.py")
+    test.write_text(test.read_text().replace(f"np.{NAME}", "np.abs"))
+    assert run_tests(copy, own)[1] > 100
+    for file in FILES:
+        fill(folder / file, template / file)
+    reference = folder / "reference.py"
+    reference.write_text(reference.read_text().replace(f"F.{NAME}", "F.abs"))
+    passed, failed, output = run_tests(copy, own)
+    assert failed == 0 and passed > 200, output
+    passed, failed, output = run_tests(copy, "tests/test_tree.py", "tests/core/test_rtc.py", "-k", NAME)
+    assert failed == 0 and passed > 10, output
+
+
+def test_the_tool_leaves_no_formula(tmp_path):
+    """Nothing that makes abs what it is gets into a new operator."""
+    root = copy_of_repository(tmp_path / "copy")
+    assert new_op(root, NAME).returncode == 0
+    texts = [path.read_text() for path in pathlib.Path(root / "gluonops" / "ops" / NAME).iterdir()]
+    texts.append((root / "tests" / "ops" / f"test_{NAME}.py").read_text())
+    assert not [text for text in texts if re.search(r"(?i)\babs\b|absolute|\bsign\b|magnitude", text)]
