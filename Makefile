@@ -11,7 +11,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all lint format table new-op clean
+.PHONY: help demo test test-all native sanitize bench lint format table new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,6 +28,15 @@ test: $(STAMP) ## the tests, without the slow ones
 
 test-all: $(STAMP) ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+native: $(STAMP) ## compile the C++ library anew (installing does it, too)
+	$(BIN)/python -m gluonops.native.build
+
+sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	PYTHON=$(BIN)/python sh tests/native/sanitize.sh
+
+bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
+	$(BIN)/python benchmarks/run.py $(if $(OP),--op $(OP))
 
 lint: $(STAMP) ## ruff
 	$(BIN)/python -m ruff check --output-format concise .

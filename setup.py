@@ -1,10 +1,19 @@
 """Packaging of gluonops: ``pip install -e '.[cpu]'``, or ``make`` (see the Makefile)."""
 import pathlib
 import re
+import runpy
+import sys
 
-from setuptools import find_packages, setup
+from setuptools import Distribution, find_packages, setup
+from setuptools.command.build_py import build_py
 
-HERE = pathlib.Path(__file__).parent
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:   # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = pathlib.Path(__file__).resolve().parent
+NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))   # as a file: the package needs MXNet to import
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
 
 CUDA11 = ("cuda-runtime", "cublas", "cufft", "curand", "cusolver", "cusparse", "cuda-nvrtc", "nccl", "nvtx")
@@ -28,6 +37,40 @@ EXTRAS = {
     "dev": ["ruff>=0.6", "build>=1.0"],
 }
 
+
+
+class BuildPy(build_py):
+    """Compiles the C++ library as well. Without a compiler the package is installed without it, and says so."""
+
+    def run(self):
+        super().run()
+        folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
+        try:
+            NATIVE["build"](folder / "gluonops" / "native" / "libgluonops.so")
+        except NATIVE["BuildError"] as error:
+            print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends work, "
+                  "slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",
+                  file=sys.stderr)
+
+
+class PlatformWheel(bdist_wheel):
+    """One wheel for every Python on this kind of machine: the library calls MXNet, not Python."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
+class PlatformDistribution(Distribution):
+    """Has a compiled part, though none that setuptools compiles."""
+
+    def has_ext_modules(self):
+        return True
+
+
 setup(
     name="gluonops",
     version=VERSION.group(1),
@@ -48,7 +91,9 @@ setup(
     packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
-    package_data={"": ["*.cu", "*.cuh"]},
+    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"]},
+    cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
+    distclass=PlatformDistribution,
     include_package_data=False,
     # Not an entry point: that imports gluonops first, and fails where `gluonops doctor` is wanted most.
     scripts=["tools/gluonops"],
