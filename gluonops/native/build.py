@@ -167,7 +167,8 @@ def _run(command):
 
 def main(arguments=None):
     """Command line: build, say where, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m gluonops.native.build", description="Build gluonops's C++ library.")
+    parser = argparse.ArgumentParser(prog="python -m gluonops.native.build",
+                                     description="Build gluonops's C++ library.")
     parser.add_argument("--output", default=LIBRARY, help="where the library goes")
     parser.add_argument("--mxnet", help="MXNet's folder")
     parser.add_argument("--jobs", type=int, help="compilers at once")

@@ -33,4 +33,5 @@ def suites():
 
 SUITES = suites()
 CASES = [pytest.param(name, case, id=f"{name}-{case.id}") for name, suite in SUITES.items() for case in suite.cases]
-ERRORS = [pytest.param(name, error, id=f"{name}-{error.id}") for name, suite in SUITES.items() for error in suite.errors]
+ERRORS = [pytest.param(name, error, id=f"{name}-{error.id}") for name, suite in SUITES.items()
+          for error in suite.errors]

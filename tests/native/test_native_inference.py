@@ -115,13 +115,14 @@ def test_complaints(name, error):
 
 
 ATTRIBUTES = {
-    "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two", "",
-                       "(3)", "1_0", "00", "01", "((2,),)", "None"],
+    "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
+                       "", "(3)", "1_0", "00", "01", "((2,),)", "None"],
              "axis": ["0", "-2", "+1", "1.0", "x"]},
     "reorg": {"stride": ["1", "2", "0", "-1", "1e1", "2.0", "_2", "2_"], "mode": ["CRD", "dcr", "it's", 'a"b', "a\nb"],
               "reverse": ["True", "true", "1", "FALSE", "0", "yes", ""]},
-    "softmax": {"axis": ["1", " -1"], "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5",
-                                                      "1e999", "", "+2"]},
+    "softmax": {"axis": ["1", " -1"],
+                "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5", "1e999", "",
+                                "+2"]},
     "softmax_output": {"ignore_label": ["None", "-1", "none", "3.0"], "normalization": ["batch", "Valid"],
                        "grad_scale": ["-2.5", "1e3", "infinity"]},
     "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
@@ -152,13 +153,14 @@ def test_labels_are_checked_on_request(monkeypatch):
     data = mx.nd.ones((2, 3, 2))
     for name in ("softmax_output", "softmax_cross_entropy"):
         function = getattr(mx.nd, f"gluonops_{name}")
-        for label, what in (([[0, 1], [7, 3]], "label[1, 0] is 7 (and 1 more)"), ([[0, 1], [2, np.nan]], "label[1, 1] is nan"),
-                            ([[0.5, 1], [2, 2]], "label[0, 0] is 0.5"), ([[0, 1e7], [2, 2]], "label[0, 1] is 1e+07")):
+        for label, what in (([[0, 1], [7, 3]], "label[1, 0] is 7 (and 1 more)"),
+                            ([[0, 1], [2, np.nan]], "label[1, 1] is nan"), ([[0.5, 1], [2, 2]], "label[0, 0] is 0.5"),
+                            ([[0, 1e7], [2, 2]], "label[0, 1] is 1e+07")):
             def run(function=function, label=label):
                 result = function(data, mx.nd.array(label), axis=1)
                 (result if isinstance(result, mx.nd.NDArray) else result[0]).wait_to_read()
             assert complaint(run) == (
-                f"gluonops.{name}: {what}; expected a whole number from 0 to 2. Correct the labels, or name the value to "
-                "skip with ignore_label.")
+                f"gluonops.{name}: {what}; expected a whole number from 0 to 2. Correct the labels, or name the value "
+                "to skip with ignore_label.")
         result = function(data, mx.nd.array([[0, 1], [-1, 2]]), axis=1, ignore_label=-1)
         (result if isinstance(result, mx.nd.NDArray) else result[0]).wait_to_read()

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import gluonops  # noqa: F401  (first: it makes mxnet importable)
 import mxnet as mx
 import numpy as np
 import pytest
@@ -174,7 +175,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
     found = set()
     for threads in ("1", "2", "3", "4"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "GLUONOPS_CHECK_LABELS": "0"}
-        done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True, timeout=240, check=True)
+        env["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+        done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True, timeout=240,
+                              check=True)
         found.add(done.stdout.split()[-1])
     assert len(found) == 1
 
@@ -184,9 +187,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_every_instruction_set(target):
     """The suites' cases with the kernels of lesser processors."""
     env = {**os.environ, "GLUONOPS_NATIVE_TARGET": target}
-    code = (f"import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {str(__file__)!r}, '-k', "
-            "'output_and_gradient or exponential or float16 or no_class']))")
-    done = subprocess.run([sys.executable, "-c", code], env=env, text=True, capture_output=True, timeout=280, check=False)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k",
+               "output_and_gradient or exponential or float16 or no_class"]
+    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
 
 

@@ -21,7 +21,7 @@ def python(code, **env):
 
 def test_loads_once_and_silently():
     require_library()
-    code = ("import gluonops\nfrom gluonops.core import native\nassert native.load() and native.load(), native.reason()\n"
+    code = ("import gluonops\nfrom gluonops.core import native\nassert native.load() and native.load()\n"
             "assert native.loaded() and native.reason() is None")
     assert python(code) == ("", "")
 
@@ -29,7 +29,8 @@ def test_loads_once_and_silently():
 def test_says_its_instruction_set():
     require_library()
     assert native.target() in ("base", "avx2", "avx512")
-    out, _ = python("from gluonops.core import native; native.load(); print(native.target())", GLUONOPS_NATIVE_TARGET="base")
+    code = "from gluonops.core import native; native.load(); print(native.target())"
+    out, _ = python(code, GLUONOPS_NATIVE_TARGET="base")
     assert out.strip() == "base"
 
 
@@ -96,8 +97,8 @@ def test_no_mxnet(tmp_path):
 
 @pytest.mark.slow
 def test_builds_from_the_command_line(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "gluonops.native.build", "--output", str(tmp_path / "a.so")], text=True,
-                          capture_output=True, timeout=280, check=False)
+    command = [sys.executable, "-m", "gluonops.native.build", "--output", str(tmp_path / "a.so")]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=280, check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
     assert native.unfit(str(tmp_path / "a.so")) is None
