@@ -24,8 +24,9 @@ except ImportError as _error:
                       "Run in the clone: pip install -e .") from _error
 from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
+from .core.native import library_path as native_library_path  # noqa: E402
 from .doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
-__all__ = ["OpError", "__version__", "backend", "current_backend", "data", "doctor", "export", "loss", "models", "nn",
-           "ops"]
+__all__ = ["OpError", "__version__", "backend", "current_backend", "data", "doctor", "export", "loss", "models",
+           "native_library_path", "nn", "ops"]

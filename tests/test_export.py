@@ -12,7 +12,7 @@ import pytest
 from mxnet import gluon
 from mxnet.gluon import nn
 
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "builtin"])
+BACKENDS = pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 SHAPE = (2, 3, 8, 8)
 
 FRESH = """
@@ -21,7 +21,9 @@ import numpy
 if "bool" not in vars(numpy):
     numpy.bool = numpy.bool_
 import mxnet as mx
-prefix, inputs, outputs = sys.argv[1:]
+prefix, inputs, outputs, *library = sys.argv[1:]
+for path in library:
+    mx.library.load(path, verbose=False)
 graph, arguments, states = mx.model.load_checkpoint(prefix, 0)
 data = mx.nd.load(inputs)[0]
 module = mx.mod.Module(graph, label_names=None)
@@ -64,6 +66,7 @@ def test_loaders_agree(backend, net, data, tmp_path):
     expected = net(data).asnumpy()
     json_path, params_path = gops.export.symbol(net, tmp_path / "net", SHAPE, backend=backend)
     assert ("Custom" in operators(json_path)) == (backend == "custom")
+    assert ("gluonops_reorg" in operators(json_path)) == (backend == "native")
     assert sorted(os.listdir(tmp_path)) == ["net-0000.params", "net-symbol.json"]
 
     module = mx.mod.Module.load(str(tmp_path / "net"), 0, label_names=None)
@@ -82,12 +85,14 @@ def test_loaders_agree(backend, net, data, tmp_path):
     np.testing.assert_allclose(executor.forward(data=data)[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_builtin_runs_without_gluonops(net, data, tmp_path):
+@pytest.mark.parametrize("backend, library", [("builtin", []), ("native", [gops.native_library_path()])],
+                         ids=["builtin", "native_with_its_library"])
+def test_runs_without_gluonops(backend, library, net, data, tmp_path):
     expected = net(data).asnumpy()
-    gops.export.symbol(net, tmp_path / "net", SHAPE)
+    gops.export.symbol(net, tmp_path / "net", SHAPE, backend=backend)
     mx.nd.save(str(tmp_path / "inputs"), [data])
     subprocess.run([sys.executable, "-c", FRESH, str(tmp_path / "net"), str(tmp_path / "inputs"),
-                    str(tmp_path / "outputs")], check=True, cwd=tmp_path, timeout=120)
+                    str(tmp_path / "outputs"), *library], check=True, cwd=tmp_path, timeout=120)
     np.testing.assert_allclose(mx.nd.load(str(tmp_path / "outputs"))[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -155,7 +160,6 @@ class Two(gluon.HybridBlock):
     (reorg_net, {"head": "svm"}, "head is 'svm'; expected None or 'softmax_output'"),
     (gops.nn.Softmax, {"head": "softmax_output"}, "Softmax already ends in a softmax; expected logits"),
     (reorg_net, {"backend": "tensorrt"}, "got 'tensorrt'; expected 'auto', 'custom', 'native' or 'builtin'"),
-    (reorg_net, {"backend": "native"}, "the native backend is not built"),
     (reorg_net, {"data_shape": (2, 3, 9, 8)}, "height 9 is not divisible by stride 2"),
 ])
 def test_refusals(make, options, text, tmp_path, monkeypatch):

@@ -91,7 +91,8 @@ def packaged(*suffixes):
 @pytest.mark.slow
 def test_wheel_holds_the_package_and_nothing_else(built):
     names = {name for name in zipfile.ZipFile(built[1]).namelist() if ".dist-info/" not in name}
-    assert names == packaged(".py", ".cu", ".cuh") | {f"gluonops-{gops.__version__}.data/scripts/gluonops"}
+    assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h") | {
+        f"gluonops-{gops.__version__}.data/scripts/gluonops", "gluonops/native/libgluonops.so"}
     assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
 
 

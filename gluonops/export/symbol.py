@@ -30,8 +30,9 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
     data_shape : tuple of int
         Shape of an input, batch included: parameters whose shapes are still open take them from it, and the graph
         is checked with it. The exported graph takes other batch sizes, and other spatial sizes where the net does.
-    backend : {'builtin', 'custom', 'auto'}, default 'builtin'
-        ``builtin`` writes MXNet's own operators only: the file runs in a process without gluonops.
+    backend : {'builtin', 'custom', 'native', 'auto'}, default 'builtin'
+        ``builtin`` writes MXNet's own operators only: the file runs in a process without gluonops. ``native`` needs
+        gluonops, or ``mx.library.load(gluonops.native_library_path())`` alone; ``custom`` needs gluonops.
     head : {None, 'softmax_output'}
         ``softmax_output`` puts that loss head on the net's output, with the label ``softmax_label``, so that
         ``Module.fit`` fine-tunes the file. The net must return logits.

@@ -43,6 +43,22 @@ Target best()
 #endif
 }
 
+#ifdef _OPENMP
+// What the user allows, else one per processor that this process may use. Not omp_get_max_threads(): MXNet sets that
+// in its engine's threads to half the processors, on the assumption that two share a core.
+int most_threads()
+{
+    static const char *const limits[] = {"OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"};
+    for (const char *limit : limits) {
+        const char *value = getenv(limit);
+        const int wanted = value ? atoi(value) : 0;
+        if (wanted > 0)
+            return wanted;
+    }
+    return omp_get_num_procs();
+}
+#endif
+
 }  // namespace
 
 Target target()
@@ -60,7 +76,8 @@ int team_size(int64_t items, int64_t bytes)
     const double worth = double(items) * double(bytes) / double(BYTES_PER_THREAD);
     if (worth < 2 || omp_in_parallel())
         return 1;
-    int threads = omp_get_max_threads();
+    static const int most = most_threads();
+    int threads = most;
     if (threads > worth)
         threads = int(worth);
     return threads > items ? int(items) : threads;

@@ -62,16 +62,18 @@ int64_t distance(const TileCall &call, int64_t c)
 // Fills a row with copies of a segment, in steps of doubling length; short rows without a call.
 GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t row)
 {
-    if (segment <= 8 && 64 % segment == 0) {   // a few whole elements: a pattern of 64 bytes
-        char pattern[64];
-        for (int64_t i = 0; i < 64; ++i)
-            pattern[i] = from[i & (segment - 1)];
-        for (; row >= 64; row -= 64, to += 64)
-            memcpy(to, pattern, 64);
+    if (segment <= 8 && 8 % segment == 0) {   // a few whole elements: they fill a word, and words a vector
+        uint64_t word = 0;
+        memcpy(&word, from, size_t(segment));
+        for (int64_t bits = segment * 8; bits < 64; bits *= 2)
+            word |= word << bits;
+        const LongWords v = word - LongWords{};
+        for (; row >= WIDTH; row -= WIDTH, to += WIDTH)
+            memcpy(to, &v, WIDTH);
         for (; row >= 8; row -= 8, to += 8)
-            memcpy(to, pattern, 8);
-        for (int64_t i = 0; i < row; ++i)
-            to[i] = pattern[i];
+            memcpy(to, &word, 8);
+        if (row)
+            memcpy(to, &word, size_t(row));
         return;
     }
     memcpy(to, from, size_t(segment));
@@ -139,29 +141,23 @@ GLUONOPS_INLINE void add_copies(const T *copy, int64_t repeats, int64_t size, in
             sums[x] += element(copy[x]);
 }
 
-// As add_copies with all of a short segment: PERIOD copies of it at a time fill the same vector, and are added up at
-// the end.
-template <typename T, typename A>
-GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t repeats, int64_t size, A *sums)
+// As add_copies with all of a short segment, whose size is a power of two: as many copies as fill LANES elements are
+// added at a time, and what that gives is folded in halves.
+template <int LANES, typename T, typename A>
+GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t items, int64_t size, A *sums)
 {
-    enum { LANES = 64 };
-    const int64_t at_once = LANES / size, lanes = at_once * size;
     A partial[LANES] = {};
-    int64_t r = 0;
-    if (lanes == LANES) {   // the usual case: sizes that are powers of two
-        for (; r + at_once <= repeats; r += at_once, copy += LANES)
-            for (int64_t x = 0; x < LANES; ++x)
-                partial[x] += element(copy[x]);
-    } else {
-        for (; r + at_once <= repeats; r += at_once, copy += lanes)
-            for (int64_t x = 0; x < lanes; ++x)
-                partial[x] += element(copy[x]);
-    }
-    for (int64_t x = 0; x < (repeats - r) * size; ++x)
-        partial[x] += element(copy[x]);
-    for (int64_t x = 0; x < lanes; x += size)
-        for (int64_t i = 0; i < size; ++i)
-            sums[i] += partial[x + i];
+    int64_t i = 0;
+    for (; i + LANES <= items; i += LANES)
+        for (int64_t x = 0; x < LANES; ++x)
+            partial[x] += element(copy[i + x]);
+    for (int64_t x = 0; i + x < items; ++x)
+        partial[x] += element(copy[i + x]);
+    for (int64_t half = LANES / 2; half >= size; half /= 2)
+        for (int64_t x = 0; x < half; ++x)
+            partial[x] += partial[x + half];
+    for (int64_t x = 0; x < size; ++x)
+        sums[x] += partial[x];
 }
 
 // Every element is the sum of its copies, in an order that only the sizes determine.
@@ -181,7 +177,8 @@ void backward(const TileCall &call)
     if (rows == 0 || size == 0)
         return;
     const int64_t blocks = (size + BLOCK - 1) / BLOCK;
-    const bool few = size <= 16 && repeats >= 2 * (64 / size);
+    const int64_t items = size * repeats;
+    const bool few = size <= 8 && !(size & (size - 1)) && items >= 16;
     parallel_for(rows * blocks, (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T)),
                  [=, &call](int64_t begin, int64_t end) {
         A sums[BLOCK];
@@ -192,7 +189,12 @@ void backward(const TileCall &call)
                 sums[x] = 0;
             for (int64_t c = 0; c < copies; ++c) {
                 const T *copy = from + (first + distance(call, c)) * size * repeats + start;
-                few ? add_short_copies(copy, repeats, size, sums) : add_copies(copy, repeats, size, width, sums);
+                if (few && items >= 128)
+                    add_short_copies<64>(copy, items, size, sums);
+                else if (few)
+                    add_short_copies<16>(copy, items, size, sums);
+                else
+                    add_copies(copy, repeats, size, width, sums);
             }
             for (int64_t x = 0; x < width; ++x)
                 assign(to[row * size + start + x], sums[x]);

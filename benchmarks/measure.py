@@ -1,0 +1,353 @@
+"""Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
+import contextlib
+import gc
+import math
+import os
+import statistics
+import time
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from gluonops.core import native
+from mxnet import autograd, gluon
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+now = time.perf_counter
+
+
+def threads():
+    """How many threads every peer may use."""
+    return int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
+
+
+if torch is not None:
+    torch.set_num_threads(threads())
+
+
+class Net(gluon.HybridBlock):
+    """``first`` (one cheap pass over the data), the operator, ``last`` (next to nothing forward, one write backward)."""
+
+    def __init__(self, run, first, last):
+        super().__init__()
+        self._run, self._first, self._last = run, first, last
+
+    def hybrid_forward(self, F, data, *label):
+        return _net(F, self._run, self._first, self._last, data, *label)
+
+
+def _net(F, run, first, last, data, *label):
+    data = data * 0.5 if first else data
+    data = run(F, data, *label) if run else data
+    return last(F, data)
+
+
+def _slice(F, data):
+    return data[:1] if F is torch else F.slice_axis(data, axis=0, begin=0, end=1)
+
+
+def _sum(F, data):
+    return F.sum(data)
+
+
+class MXNet:
+    """Times ``function`` on MXNet's arrays, as ``scope`` has it: a step ends when the engine has nothing left to do."""
+
+    def __init__(self, function, inputs, scope=contextlib.nullcontext):
+        self.function, self.inputs, self.scope = function, inputs, scope
+        with scope():
+            self.head = _head(function(*inputs).shape, mx.nd.array)
+
+    def forward(self):
+        """Seconds of a call that is not recorded; its output is freed within them, as in a user's loop."""
+        with self.scope():
+            start = now()
+            output = self.function(*self.inputs)
+            output.wait_to_read()
+            del output
+            mx.nd.waitall()
+            return {"forward": now() - start}
+
+    def train(self):
+        """Seconds of backward, and of a recorded forward and backward."""
+        with self.scope():
+            start = now()
+            with autograd.record():
+                output = self.function(*self.inputs)
+            output.wait_to_read()
+            middle = now()
+            output.backward(self.head)
+            del output
+            mx.nd.waitall()
+            end = now()
+            return {"backward": end - middle, "both": end - start}
+
+    def results(self, gradient):
+        """(output, gradient of the data) in NumPy; a gradient of None if it is not wanted."""
+        with self.scope():
+            if not gradient:
+                return self.function(*self.inputs).asnumpy(), None
+            with autograd.record():
+                output = self.function(*self.inputs)
+            output.backward(self.head)
+            return output.asnumpy(), self.inputs[0].grad.asnumpy()
+
+
+class Torch:
+    """The same for torch, which runs in the calling thread and is done when it returns."""
+
+    def __init__(self, function, inputs):
+        self.function, self.inputs = function, inputs
+        self.leaves = [inputs[0].detach().requires_grad_(), *inputs[1:]]
+        with torch.no_grad():
+            self.head = _head(tuple(function(*inputs).shape), torch.from_numpy)
+
+    def forward(self):
+        with torch.no_grad():
+            start = now()
+            output = self.function(*self.inputs)
+            del output
+            return {"forward": now() - start}
+
+    def train(self):
+        start = now()
+        output = self.function(*self.leaves)
+        middle = now()
+        gradients = torch.autograd.grad(output, self.leaves[0], self.head)
+        del output, gradients
+        end = now()
+        return {"backward": end - middle, "both": end - start}
+
+    def results(self, gradient):
+        if not gradient:
+            with torch.no_grad():
+                return self.function(*self.inputs).numpy(), None
+        output = self.function(*self.leaves)
+        grad, = torch.autograd.grad(output, self.leaves[0], self.head)
+        return output.detach().numpy(), grad.numpy()
+
+
+class Copy:
+    """numpy.copyto of the case's bytes into memory that is already there: the limit."""
+
+    def __init__(self, case):
+        self.source = np.ones(case.moved, case.dtype)
+        self.target = np.zeros(case.moved, case.dtype)
+        self.target[...] = 2   # zeros are mapped on first touch
+
+    def forward(self):
+        start = now()
+        np.copyto(self.target, self.source)
+        return {"forward": now() - start}
+
+
+def _head(shape, convert):
+    """The head gradient: for images and rows small whole numbers, so that sums of them are exact; for losses 1, which
+    is what SoftmaxOutput takes it to be."""
+    if len(shape) < 2:
+        return convert(np.ones(shape or (), np.float32))
+    return convert((np.arange(math.prod(shape)) % 7 - 3).astype(np.float32).reshape(shape))
+
+
+class Bench:
+    """The runners of one case: each peer in a net and alone, and the nets without the operator.
+
+    The operator's time in a net is that of ``first, operator, last`` less ``first, last``. Where the operator's output
+    has another shape than its input, ``last`` is another one too: the difference between the two is taken off as well.
+    """
+
+    def __init__(self, case, spoil=None):
+        self.case, self.notes, self.wrong, self.runners, self.less = case, {}, {}, {}, {}
+        rng = np.random.RandomState(0)
+        data = rng.standard_normal(case.shape).astype(case.dtype)
+        label = rng.randint(case.shape[-1], size=case.shape[:-1])
+        self.inputs = {"mxnet": [mx.nd.array(data)], "torch": [] if torch is None else [torch.from_numpy(data)]}
+        if "backward" in case.passes:
+            self.inputs["mxnet"][0].attach_grad()
+        if case.label:
+            self.inputs["mxnet"].append(mx.nd.array(label))
+            self.inputs["torch"] += [] if torch is None else [torch.from_numpy(label)]
+        self.label = label
+        self.runners["copyto", "alone"] = Copy(case)
+        if "alone" in case.ways:
+            self.runners["identity", "alone"] = MXNet(mx.nd.identity, self.inputs["mxnet"][:1])
+        for peer in case.peers:
+            self._add(peer, spoil)
+        self._check(spoil)
+
+    def _add(self, peer, spoil):
+        if peer.torch and torch is None:
+            self.notes[peer.name] = "left out: torch is not installed (pip install torch==2.13.0)"
+        elif peer.backend == "native" and not native.loaded():
+            self.notes[peer.name] = f"left out: {native.reason()}"
+        else:
+            for way in self.case.ways:
+                kind = "torch" if peer.torch else "mxnet"
+                try:
+                    self.runners[peer.name, way] = self._runner(peer, way, kind)
+                except (mx.MXNetError, ValueError, RuntimeError) as error:
+                    self.wrong[peer.name] = f"failed: {str(error).strip().splitlines()[-1]}"
+
+    def _runner(self, peer, way, kind):
+        inputs = self.inputs[kind]
+        if way == "alone":
+            F = torch if peer.torch else mx.nd
+            function = lambda *arrays: peer.run(F, *arrays)   # noqa: E731
+            return Torch(function, inputs) if peer.torch else MXNet(function, inputs, _scope(peer))
+        shape = self._shape(peer, kind)
+        last = _slice if len(shape) > 1 else _sum
+        less = [(1, kind, True, _slice, self.case.shape)]
+        if shape != self.case.shape:
+            less += [(1, kind, False, last, shape), (-1, kind, False, _slice, self.case.shape)]
+        self.less[peer.name] = [(sign, self._without(*key)) for sign, *key in less]
+        return self._net(kind, peer.run, True, last, inputs, _scope(peer))
+
+    def _shape(self, peer, kind):
+        if kind == "torch":
+            with torch.no_grad():
+                return tuple(peer.run(torch, *self.inputs[kind]).shape)
+        with _scope(peer)():
+            return peer.run(mx.nd, *self.inputs[kind]).shape
+
+    @staticmethod
+    def _net(kind, run, first, last, inputs, scope=contextlib.nullcontext):
+        if kind == "torch":
+            return Torch(lambda *arrays: _net(torch, run, first, last, *arrays), inputs)
+        net = Net(run, first, last)
+        net.hybridize(static_alloc=True, static_shape=True)
+        return MXNet(net, inputs, scope)
+
+    def _without(self, kind, first, last, shape):
+        """The name of the net without the operator; made when it is first asked for."""
+        name = f"{kind} {'first ' if first else ''}{last.__name__.strip('_')} {shape}"
+        if (name, "without") not in self.runners:
+            if shape == self.case.shape:
+                data = self.inputs[kind][0]
+            else:
+                data = torch.ones(shape) if kind == "torch" else mx.nd.ones(shape)
+                if kind == "mxnet":
+                    data.attach_grad()
+            self.runners[name, "without"] = self._net(kind, None, first, last, [data])
+        return name
+
+    def _check(self, spoil):
+        """Compare every peer with the reference, in every way it is measured, and stop measuring those that differ."""
+        for way in self.case.ways:
+            gradient = "backward" in self.case.passes
+            if (self.case.reference, way) not in self.runners:
+                raise RuntimeError(f"{self.case.name}: the reference {self.case.reference} does not run: {self.wrong}")
+            expected = self.runners[self.case.reference, way].results(gradient)
+            for peer in self.case.peers:
+                if (peer.name, way) in self.runners and peer.name != self.case.reference:
+                    output, grad = self.runners[peer.name, way].results(gradient)
+                    if peer.as_output:   # in the net only one row of it is put out
+                        output = peer.as_output(output, self.label) if way == "alone" else expected[0]
+                    if peer.name == spoil:
+                        output = output + 1
+                    found = [differs(output, expected[0], self.case.tolerance, "output"),
+                             gradient and differs(grad, expected[1], self.case.tolerance, "gradient")]
+                    if any(found):
+                        self.wrong[peer.name] = f"{way}: {next(filter(None, found))}"
+        self.runners = {key: runner for key, runner in self.runners.items() if key[0] not in self.wrong}
+
+    def measure(self, samples, seconds):
+        """Median, quartiles and number of samples in milliseconds by (peer, way, pass), nets without the operator taken off.
+
+        Each runner is called ``samples`` times, or fewer (at least 5) once it has used up ``seconds``.
+        """
+        steps = []
+        for (name, way), runner in self.runners.items():
+            steps.append((name, way, runner.forward))
+            if "backward" in self.case.passes and hasattr(runner, "train"):
+                steps.append((name, way, runner.train))
+        times, spent, open_steps = {}, [0.0] * len(steps), set(range(len(steps)))
+        for step in steps:   # the heap of a tuned malloc takes about ten calls to settle
+            start, calls = now(), 0
+            while calls < 2 or (calls < 10 and now() - start < seconds / 4):
+                step[2]()
+                calls += 1
+        gc.collect()
+        gc.disable()
+        try:
+            for turn in range(samples):
+                for index in [(i + turn) % len(steps) for i in range(len(steps))]:
+                    if index in open_steps:
+                        name, way, step = steps[index]
+                        start = now()
+                        for part, taken in step().items():
+                            times.setdefault((name, way, part), []).append(taken * 1e3)
+                        spent[index] += now() - start
+                        if turn >= 4 and spent[index] > seconds:
+                            open_steps.discard(index)
+        finally:
+            gc.enable()
+        return self._operator_alone({key: _summary(values) for key, values in times.items()})
+
+    def _operator_alone(self, times):
+        rows = []
+        for (name, way, part), (median, low, high, count) in times.items():
+            if way == "without" or part not in self.case.passes:
+                continue
+            if way == "net":
+                without = sum(sign * times[key, "without", part][0] for sign, key in self.less[name])
+                median, low, high = median - without, low - without, high - without
+            nodes = 1 if name == "copyto" else self.case.nodes
+            rows.append({"peer": name, "way": way, "pass": part, "ms": median / nodes, "low": low / nodes,
+                         "high": high / nodes, "samples": count})
+        return rows
+
+
+def _scope(peer):
+    return (lambda: gops.backend(peer.backend)) if peer.backend else contextlib.nullcontext
+
+
+def _summary(values):
+    low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
+    return median, low, high, len(values)
+
+
+def differs(got, expected, tolerance, what):
+    """What is wrong with ``got``, or None."""
+    if got.shape != expected.shape:
+        return f"{what} has shape {got.shape}; expected {expected.shape}"
+    close = np.isclose(got, expected, rtol=tolerance, atol=tolerance * 1e-2 * np.abs(expected).max(initial=0))
+    if close.all():
+        return None
+    worst = np.unravel_index(np.argmin(close), close.shape)
+    return f"{what} is {got[worst]:.6g} at {tuple(map(int, worst))}; expected {expected[worst]:.6g}"
+
+
+def fits(case):
+    """Whether the memory that is free holds the case: data, output, their copies for the check, and the nets."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    except (OSError, ValueError):
+        return True
+    return case.bytes * (8 if case.kind == "sweep" else 60) < free
+
+
+def run(case, quick, spoil=None):
+    """Check and time a case.
+
+    Returns
+    -------
+    dict
+        Goes into the JSON as it is.
+    """
+    record = {"kind": case.kind, "op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype,
+              "bytes": case.bytes, "peers": [peer.name for peer in case.peers], "reference": case.reference,
+              "notes": {}, "mismatches": {}, "times": []}
+    if not fits(case):
+        record["notes"]["case"] = "left out: not enough free memory"
+        return record
+    bench = Bench(case, spoil)
+    record.update(notes=bench.notes, mismatches=bench.wrong)
+    record["times"] = bench.measure(*((5, 0.05) if quick else (25, 1.5)))
+    del bench
+    gc.collect()
+    mx.nd.waitall()
+    return record

@@ -1,0 +1,247 @@
+"""What is measured: one row per case, and the targets. Nothing here measures.
+
+A case is an operator at one shape with its peers. A peer is a function ``run(F, data)`` or ``run(F, data, label)`` with
+F ``mx.nd``, ``mx.sym`` or torch, and that one function is what runs in a net, alone, and in the check of the results.
+"""
+import dataclasses
+import math
+import typing
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+
+NODES = 20            # operators in the chain that the cost of a node is taken from
+WAYS = ("net", "alone")
+PASSES = ("forward", "backward", "both")
+EXACT, ROUNDED = 0.0, 1e-4   # of an element's value
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """One way to compute a case.
+
+    ``backend`` is the gluonops backend it runs with, ``torch`` whether it takes torch's tensors. ``as_output`` turns its
+    output into what the other peers put out; it is only given where they differ.
+    """
+    name: str
+    run: typing.Callable
+    backend: typing.Optional[str] = None
+    torch: bool = False
+    as_output: typing.Optional[typing.Callable] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row: an operator at a shape.
+
+    ``moved`` is the shape whose bytes ``numpy.copyto`` moves, the limit. ``nodes`` is how many operators ``run`` chains;
+    times are given for one. ``kind`` is case, node or sweep.
+    """
+    op: str
+    name: str
+    shape: tuple
+    peers: tuple
+    moved: tuple
+    kind: str = "case"
+    label: bool = False
+    tolerance: float = EXACT
+    nodes: int = 1
+    ways: tuple = WAYS
+    passes: tuple = PASSES
+    dtype: str = "float32"
+    reference: str = "numpy"
+
+    @property
+    def bytes(self):
+        """What copyto moves."""
+        return math.prod(self.moved) * np.dtype(self.dtype).itemsize
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """``at_most``: our time over the peer's; ``faster``: the peer's over ours; ``microseconds``: our time; ``slope``: of
+    the logarithm of time over the logarithm of size, 1 being linear, within this much."""
+    op: str
+    passes: tuple
+    than: str = ""
+    at_most: float = math.nan
+    faster: float = math.nan
+    microseconds: float = math.nan
+    slope: float = math.nan
+    way: str = "net"
+    kind: str = "case"
+
+
+_MOVES = ("forward", "backward")
+TARGETS = (
+    Target("reorg", _MOVES, "copyto", at_most=1.5),
+    Target("reorg", _MOVES, "space_to_depth", faster=15),
+    Target("reorg", ("forward",), "identity", at_most=1.3, way="alone"),
+    Target("reorg", ("forward",), "torch", faster=3, way="alone"),
+    Target("softmax_cross_entropy", ("both",), "copyto", at_most=2.5),
+    Target("softmax_cross_entropy", ("both",), "torch", faster=2),
+    Target("softmax_cross_entropy", ("both",), "SoftmaxOutput", faster=10),
+    Target("softmax_cross_entropy", ("both",), "numpy", faster=20),
+    Target("softmax", ("forward",), "copyto", at_most=1.5),
+    Target("softmax", ("forward",), "torch", faster=1),
+    *(Target(op, _MOVES, than, **goal) for op in ("tile", "abs") for than, goal in (
+        ("copyto", {"at_most": 1.3}), ("torch", {"faster": 1}), ("mxnet", {"faster": 1}))),
+    *(target for op in ("abs", "reorg") for target in (
+        Target(op, ("forward",), microseconds=8, kind="node"),
+        Target(op, ("both",), microseconds=16, kind="node"),
+        Target(op, ("forward", "both"), "custom", faster=5, kind="node"))),
+    *(Target(op, ("forward",), slope=0.1, kind="sweep", way="alone")
+      for op in ("reorg", "abs", "softmax", "softmax_cross_entropy")),
+)
+
+
+def _ours(function):
+    """The three backends of a gluonops function, which takes NDArrays and Symbols alike."""
+    return tuple(Peer(backend, lambda F, *inputs: function(*inputs), backend=backend)
+                 for backend in ("native", "custom", "builtin"))
+
+
+def _numpy(op, **attrs):
+    return Peer("numpy", lambda F, *inputs: F.Custom(*inputs, op_type=f"numpy_{op}", **attrs))
+
+
+def _torch(run):
+    return Peer("torch", run, torch=True)
+
+
+def _chain(run, times):
+    def chained(F, data):
+        for _ in range(times):
+            data = run(F, data)
+        return data
+    return chained
+
+
+def _reorg_peers(shape, mode, stride=2):
+    """MXNet and torch each know one of the three layouts; the others cost them a permutation more."""
+    batch, channels, height, width = shape
+    s = stride
+    smaller, larger = (batch, channels // s**2, height * s, width * s), (batch, channels * s**2, height // s, width // s)
+    b, c, h, w = smaller if mode == "darknet" else shape
+    blocks, order = (b, c, h // s, s, w // s, s), (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+
+    def space_to_depth(F, data):
+        if mode == "darknet":
+            data = F.reshape(data, shape=smaller)
+        data = F.space_to_depth(data, block_size=s)
+        if mode == "CRD":
+            data = F.swapaxes(F.reshape(data, shape=(b, s * s, c, -1)), dim1=1, dim2=2)
+        return data if mode == "DCR" else F.reshape(data, shape=larger)
+
+    def transpose(F, data):
+        return F.reshape(F.transpose(F.reshape(data, shape=blocks), axes=order), shape=larger)
+
+    def torch_reorg(F, data):
+        if mode == "CRD":
+            return F.nn.functional.pixel_unshuffle(data, s)
+        return data.reshape(blocks).permute(order).reshape(larger)   # what pixel_unshuffle itself does
+
+    return (*_ours(lambda data: gops.ops.reorg(data, s, mode)), Peer("space_to_depth", space_to_depth),
+            Peer("transpose", transpose), _numpy("reorg", stride=s, mode=mode, reverse=False), _torch(torch_reorg))
+
+
+def _reorg_case(shape, mode):
+    return Case("reorg", f"reorg {mode}", shape, _reorg_peers(shape, mode), shape)
+
+
+def _cross_entropy_peers():
+    def probability_to_loss(output, label):
+        return -np.log(output[np.arange(len(label)), label.astype(int)])
+
+    gluon_loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    return (*_ours(gops.ops.softmax_cross_entropy),
+            Peer("SoftmaxOutput", lambda F, data, label: F.SoftmaxOutput(data, label), as_output=probability_to_loss),
+            Peer("gluon loss", lambda F, data, label: gluon_loss(data, label)), _numpy("softmax_cross_entropy"),
+            _torch(lambda F, data, label: F.nn.functional.cross_entropy(data, label, reduction="none")))
+
+
+def _softmax_peers():
+    return (*_ours(gops.ops.softmax), Peer("mxnet", lambda F, data: F.softmax(data)), _numpy("softmax"),
+            _torch(lambda F, data: F.softmax(data, -1)))
+
+
+def _abs_peers():
+    return (*_ours(gops.ops.abs), Peer("mxnet", lambda F, data: F.abs(data)), _numpy("abs"),
+            _torch(lambda F, data: F.abs(data)))
+
+
+def _tile_case(shape, axis):
+    reps = [1] * len(shape)
+    reps[axis] = 2
+    peers = (*_ours(lambda data: gops.ops.tile(data, 2, axis)), Peer("mxnet", lambda F, data: F.tile(data, reps=reps)),
+             _numpy("tile", tiles=2, axis=axis), _torch(lambda F, data: F.tile(data, reps)))
+    return Case("tile", f"tile axis {axis}", shape, peers, tuple(n * r for n, r in zip(shape, reps)), tolerance=ROUNDED)
+
+
+def _node_cases():
+    shape = (1, 64, 26, 26)   # 173 kB
+    abs_peers = tuple(dataclasses.replace(peer, run=_chain(peer.run, NODES)) for peer in _abs_peers())
+
+    def there_and_back(F, data):
+        return gops.ops.reorg(gops.ops.reorg(data, 2, "DCR"), 2, "DCR", True)
+
+    def s2d(F, data):
+        return F.depth_to_space(F.space_to_depth(data, block_size=2), block_size=2)
+
+    def in_numpy(F, data):
+        for reverse in (False, True):
+            data = F.Custom(data, op_type="numpy_reorg", stride=2, mode="DCR", reverse=reverse)
+        return data
+
+    pairs = (*_ours(lambda data: there_and_back(None, data)), Peer("space_to_depth", s2d), Peer("numpy", in_numpy))
+    reorg_peers = tuple(dataclasses.replace(peer, run=_chain(peer.run, NODES // 2)) for peer in pairs)
+    for op, peers in (("abs", abs_peers), ("reorg", reorg_peers)):
+        yield Case(op, f"{op} per node", shape, peers, shape, kind="node", nodes=NODES, ways=("net",))
+
+
+def _sweep_cases(quick):
+    """1 MB to 1 GB, alone and forward; MXNet's built-in is the reference, for NumPy's CustomOp takes too long."""
+    def only(peers, *names):
+        return tuple(peer for peer in peers if peer.name in names)
+
+    common = {"kind": "sweep", "ways": ("alone",), "passes": ("forward",), "reference": "builtin"}
+    for power in range(3 if quick else 11):
+        size = 2**power
+        image, rows = (size, 64, 64, 64), (size * 256, 1024)
+        keep = ("native", "builtin", "torch")
+        yield Case("reorg", f"reorg {size} MB", image, only(_reorg_peers(image, "CRD"), *keep), image, **common)
+        yield Case("abs", f"abs {size} MB", image, only(_abs_peers(), *keep), image, **common)
+        yield Case("softmax", f"softmax {size} MB", rows, only(_softmax_peers(), *keep), rows, tolerance=ROUNDED, **common)
+        yield Case("softmax_cross_entropy", f"softmax_cross_entropy {size} MB", rows,
+                   only(_cross_entropy_peers(), *keep), rows, label=True, tolerance=ROUNDED, **common)
+
+
+def cases(quick=False):
+    """Every row.
+
+    Parameters
+    ----------
+    quick : bool, default False
+        Small shapes that say nothing about speed, to see that everything runs.
+
+    Returns
+    -------
+    list of Case
+    """
+    images = [(1, 16, 28, 28)] if quick else [(16, 64, 76, 76), (64, 64, 52, 52)]
+    halves = [(1, 8, 28, 28), (32, 50)] if quick else [(64, 32, 52, 52), (8192, 500)]
+    rows = [(64, 100)] if quick else [(8192, 1000), (256, 32000)]
+    return [
+        *(_reorg_case(shape, mode) for shape in images for mode in ("darknet", "DCR", "CRD")),
+        *(Case("softmax_cross_entropy", "softmax_cross_entropy", shape, _cross_entropy_peers(), shape, label=True,
+               tolerance=ROUNDED) for shape in rows),
+        *(Case("softmax_output", "softmax_output", shape, (
+            *_ours(gops.ops.softmax_output), Peer("mxnet", lambda F, data, label: F.SoftmaxOutput(data, label)),
+            _numpy("softmax_output")), shape, label=True, tolerance=ROUNDED) for shape in rows[:1]),
+        *(Case("softmax", "softmax", shape, _softmax_peers(), shape, tolerance=ROUNDED) for shape in rows),
+        *(_tile_case(shape, 1 if len(shape) == 4 else -1) for shape in halves),
+        *(Case("abs", "abs", shape, _abs_peers(), shape) for shape in (images[-1], rows[0])),
+        *_node_cases(),
+        *_sweep_cases(quick),
+    ]

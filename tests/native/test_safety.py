@@ -1,0 +1,119 @@
+"""The library under fork, threads, DataLoader workers and the naive engine; each within a time limit."""
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import native
+from mxnet.gluon import nn
+
+pytestmark = pytest.mark.skipif(not native.loaded(), reason=f"no library: {native.reason()}")
+LIMIT = 120   # seconds; each takes a few
+
+NET = """
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+net = nn.HybridSequential()
+net.add(nn.Conv2D(16, 3, padding=1), gops.nn.Reorg(2), gops.nn.Abs(), gops.nn.Tile((1, 2, 1, 1)), nn.Dense(5),
+        gops.nn.Softmax())
+net.initialize()
+gops.backend("native")
+def step(value=1.0):
+    data = mx.nd.full((2, 3, 8, 8), value)
+    with autograd.record():
+        loss = gops.ops.softmax_cross_entropy(net(data), mx.nd.array([1, 2])).sum()
+    loss.backward()
+    return loss.asscalar()
+"""
+
+
+def run(code, **environment):
+    done = subprocess.run([sys.executable, "-c", NET + textwrap.dedent(code)], timeout=LIMIT, capture_output=True,
+                          encoding="utf-8", env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.split()
+
+
+def test_fork_after_use():
+    """The child of a process that has used the kernels, and so OpenMP's threads, uses them too."""
+    assert run("""
+        import os
+        before = step()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if np.isfinite(step()) else 1)
+        print(os.waitpid(pid, 0)[1], np.isclose(before, step()))
+        """) == ["0", "True"]
+
+
+def test_naive_engine():
+    assert run("print(np.isfinite(step()))", MXNET_ENGINE_TYPE="NaiveEngine") == ["True"]
+
+
+@pytest.mark.parametrize("static", [{}, {"static_alloc": True, "static_shape": True}], ids=["dynamic", "static"])
+def test_four_threads_at_once(static, rng):
+    """Each thread its own hybridized net over the same kernels: no hang, and the numbers of one thread alone."""
+    def make():
+        net = nn.HybridSequential()
+        net.add(gops.nn.Reorg(2), gops.nn.Abs(), gops.nn.Softmax(axis=1))
+        net.hybridize(**static)
+        return net
+
+    batches = [mx.nd.array(rng.randn(2, 8, 16, 16)) for _ in range(4)]
+    with gops.backend("builtin"):
+        expected = [make()(batch).asnumpy() for batch in batches]
+    failures = []
+
+    def work(i):
+        with gops.backend("native"):
+            net = make()
+            for _ in range(50):
+                got = net(batches[i]).asnumpy()
+                if not np.allclose(got, expected[i], rtol=1e-5, atol=1e-7):
+                    failures.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    assert not failures
+
+
+def test_data_loader_workers():
+    code = """
+        class Tiled(gluon.data.Dataset):
+            def __len__(self):
+                return 16
+            def __getitem__(self, index):
+                return gops.ops.tile(mx.nd.full((2, 3), index), 2).asnumpy()
+        step()
+        loader = gluon.data.DataLoader(Tiled(), 4, num_workers=2)
+        print(sum(batch.sum().asscalar() for batch in loader))
+        """
+    assert run(code) == [str(float(sum(range(16)) * 12))]
+
+
+@pytest.mark.slow
+def test_more_than_2_31_elements():
+    """64-bit indexing: 2.2 GB of int8, where memory allows."""
+    size = 2**31 + 4096
+    with open("/proc/meminfo") as file:
+        available = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024
+    if available < 4 * size:
+        pytest.skip("not enough memory")
+    if not mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE"):
+        pytest.skip("this MXNet is built for tensors below 2**31 elements")
+    data = mx.nd.full((size,), -3, dtype="int8")
+    with gops.backend("native"):
+        output = gops.ops.abs(data)
+    assert output[-1].asscalar() == 3 and output[2**31].asscalar() == 3

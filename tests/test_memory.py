@@ -1,0 +1,72 @@
+"""tune_malloc: that it takes, that large tensors stop faulting their pages in, and the environment variable.
+
+malloc's settings hold for a whole process, so each test starts its own.
+"""
+import os
+import subprocess
+import sys
+
+import pytest
+from gluonops import memory
+
+# Page faults of the last 10 of 50 identities of 16 MB (4096 pages): the heap has settled by then.
+FAULTS = """
+import resource
+import gluonops as gops
+from gluonops import memory
+{tune}
+import mxnet as mx
+x = mx.nd.ones((4, 1024, 1024))
+for call in range(50):
+    if call == 40:
+        start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    y = mx.nd.identity(x)
+    y.wait_to_read()
+    del y
+    mx.nd.waitall()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
+"""
+PAGES = 10 * 16 * 2**20 // os.sysconf("SC_PAGESIZE")
+
+needs_glibc = pytest.mark.skipif(not memory._is_glibc(), reason="tune_malloc does nothing where there is no glibc")
+
+
+def python(code, **variables):
+    """What a fresh process prints."""
+    environment = {key: value for key, value in os.environ.items()
+                   if key != "GLUONOPS_TUNE_MALLOC" and not key.startswith("MALLOC_")}
+    done = subprocess.run([sys.executable, "-c", code], env={**environment, **variables}, stdout=subprocess.PIPE,
+                          text=True, timeout=120, check=True)
+    return done.stdout.strip()
+
+
+@needs_glibc
+def test_glibc_takes_it():
+    assert python("from gluonops import memory; print(memory.tune_malloc(), memory.tune_malloc())") == "True True"
+
+
+@needs_glibc
+def test_large_tensors_stop_faulting():
+    untuned, tuned = int(python(FAULTS.format(tune=""))), int(python(FAULTS.format(tune="memory.tune_malloc()")))
+    assert untuned > PAGES / 2, "the system no longer maps large blocks anew: tune_malloc has nothing to do"
+    assert tuned < untuned / 4
+
+
+@needs_glibc
+def test_the_environment_asks_for_it_at_import():
+    assert int(python(FAULTS.format(tune=""), GLUONOPS_TUNE_MALLOC="1")) < PAGES / 4
+
+
+@pytest.mark.parametrize("value, expected", [("1", memory._is_glibc()), ("0", False), ("", False), ("yes", False)])
+def test_only_1_asks_for_it(value, expected):
+    code = "from gluonops import memory; print(memory.tune_if_asked())"
+    assert python(code, GLUONOPS_TUNE_MALLOC=value) == str(expected)
+
+
+def test_another_c_library_is_left_alone(monkeypatch):
+    def no_such_name(name):
+        raise ValueError(name)
+
+    monkeypatch.setattr(memory.os, "confstr", no_such_name)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("touched the C library"))
+    assert memory.tune_malloc() is False
