@@ -48,8 +48,8 @@ class BuildPy(build_py):
         try:
             NATIVE["build"](folder / "gluonops" / "native" / "libgluonops.so")
         except NATIVE["BuildError"] as error:
-            print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends work, "
-                  "slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",
+            print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends "
+                  "work, slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",
                   file=sys.stderr)
 
 

@@ -48,6 +48,9 @@ BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}
     """'''
 
 
+WAIVED = 'waived={"kernel.cc": "not written yet"},'
+
+
 class Refused(Exception):
     """The operator cannot be started; says why and what to do."""
 
@@ -136,7 +139,9 @@ def contract(text, name):
     text = blank(text, name, "contract.py", "shapes", "elements")
     text = substitute(r"(?m)^(from \.\.\.core\.contract import .*\n)", r"\1from ...core.errors import OpError\n",
                       text, "contract.py")
-    return substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
+    text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
+    # C++ comes last: until kernel.cc is written and `make native` has run, the operator says that it has none.
+    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {WAIVED}\n", text, "contract.py")
 
 
 def reference(text, name):

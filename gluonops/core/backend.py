@@ -74,7 +74,15 @@ def resolve(name):
     """What ``auto`` means here: ``native`` where the library is loaded and there is no GPU, else ``custom``."""
     if name != "auto":
         return name
-    return "native" if native.loaded() and mx.context.num_gpus() == 0 else "custom"
+    return "native" if native.loaded() and not has_gpu() else "custom"
+
+
+def has_gpu():
+    """Whether MXNet can use a GPU; a CUDA that it cannot even ask is none."""
+    try:
+        return mx.context.num_gpus() > 0
+    except mx.MXNetError:
+        return False
 
 
 def emit(op, inputs, values, name=None):
@@ -174,7 +182,7 @@ def _needs_plain_layout(space, inputs):
     """
     if space is mx.nd:
         return inputs[0].context.device_type != "gpu" and 0 not in inputs[0].shape
-    return mx.context.num_gpus() == 0
+    return not has_gpu()
 
 
 def _plain_layout(space, value, **named):

@@ -22,7 +22,7 @@ def guarded(body):
 
 
 class Operator(mx.operator.CustomOp):
-    """Runs one node: the CUDA kernel on a GPU, the native one on a CPU; the reference in ``mx.nd`` where there is none."""
+    """Runs one node: the CUDA kernel on a GPU, the native one on a CPU, the reference in ``mx.nd`` where neither is."""
 
     def __init__(self, entry, attrs):
         super().__init__()

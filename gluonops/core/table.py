@@ -41,9 +41,11 @@ def _layer(entry):
 
 
 def _backends(op):
-    if op.cuda is not None:
-        return "custom on CPU and CUDA, builtin"
-    return f"custom on CPU, builtin; no CUDA kernel: {op.waived.get('kernel.cu', 'the contract declares none')}"
+    reasons = [f"no {name} kernel: {op.waived[file]}" for file, name in
+               (("kernel.cu", "CUDA"), ("kernel.cc", "native")) if file in op.waived]
+    names = ["custom" if "kernel.cu" in op.waived else "custom with CUDA", *["native"] * ("kernel.cc" not in op.waived),
+             "builtin"]
+    return "; ".join([", ".join(names), *reasons])
 
 
 def _dtypes(op):
