@@ -21,8 +21,8 @@ EXACT, ROUNDED = 0.0, 1e-4   # of an element's value
 class Peer:
     """One way to compute a case.
 
-    ``backend`` is the gluonops backend it runs with, ``torch`` whether it takes torch's tensors. ``as_output`` turns its
-    output into what the other peers put out; it is only given where they differ.
+    ``backend`` is the gluonops backend it runs with, ``torch`` whether it takes torch's tensors. ``as_output`` turns
+    its output into what the other peers put out; it is only given where they differ.
     """
     name: str
     run: typing.Callable
@@ -35,8 +35,8 @@ class Peer:
 class Case:
     """One row: an operator at a shape.
 
-    ``moved`` is the shape whose bytes ``numpy.copyto`` moves, the limit. ``nodes`` is how many operators ``run`` chains;
-    times are given for one. ``kind`` is case, node or sweep.
+    ``moved`` is the shape whose bytes ``numpy.copyto`` moves, the limit. ``nodes`` is how many operators ``run``
+    chains; times are given for one. ``kind`` is case, node or sweep.
     """
     op: str
     name: str
@@ -60,8 +60,11 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """``at_most``: our time over the peer's; ``faster``: the peer's over ours; ``microseconds``: our time; ``slope``: of
-    the logarithm of time over the logarithm of size, 1 being linear, within this much."""
+    """What is asked of our time.
+
+    ``at_most``: of our time over the peer's; ``faster``: of the peer's over ours; ``microseconds``: of our time;
+    ``slope``: of the logarithm of time over that of size, which is 1 where time is linear: within this much of 1.
+    """
     op: str
     passes: tuple
     than: str = ""
@@ -122,7 +125,8 @@ def _reorg_peers(shape, mode, stride=2):
     """MXNet and torch each know one of the three layouts; the others cost them a permutation more."""
     batch, channels, height, width = shape
     s = stride
-    smaller, larger = (batch, channels // s**2, height * s, width * s), (batch, channels * s**2, height // s, width // s)
+    smaller = batch, channels // s**2, height * s, width * s
+    larger = batch, channels * s**2, height // s, width // s
     b, c, h, w = smaller if mode == "darknet" else shape
     blocks, order = (b, c, h // s, s, w // s, s), (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
 
@@ -201,20 +205,19 @@ def _node_cases():
 
 
 def _sweep_cases(quick):
-    """1 MB to 1 GB, alone and forward; MXNet's built-in is the reference, for NumPy's CustomOp takes too long."""
-    def only(peers, *names):
-        return tuple(peer for peer in peers if peer.name in names)
-
-    common = {"kind": "sweep", "ways": ("alone",), "passes": ("forward",), "reference": "builtin"}
+    """1 MB to 1 GB, alone and forward; MXNet's own operator is the reference, for NumPy's CustomOp takes too long."""
     for power in range(3 if quick else 11):
         size = 2**power
         image, rows = (size, 64, 64, 64), (size * 256, 1024)
-        keep = ("native", "builtin", "torch")
-        yield Case("reorg", f"reorg {size} MB", image, only(_reorg_peers(image, "CRD"), *keep), image, **common)
-        yield Case("abs", f"abs {size} MB", image, only(_abs_peers(), *keep), image, **common)
-        yield Case("softmax", f"softmax {size} MB", rows, only(_softmax_peers(), *keep), rows, tolerance=ROUNDED, **common)
-        yield Case("softmax_cross_entropy", f"softmax_cross_entropy {size} MB", rows,
-                   only(_cross_entropy_peers(), *keep), rows, label=True, tolerance=ROUNDED, **common)
+        for op, shape, peers, reference, more in (
+                ("reorg", image, _reorg_peers(image, "CRD"), "transpose", {}),
+                ("abs", image, _abs_peers(), "mxnet", {}),
+                ("softmax", rows, _softmax_peers(), "mxnet", {"tolerance": ROUNDED}),
+                ("softmax_cross_entropy", rows, _cross_entropy_peers(), "gluon loss",
+                 {"tolerance": ROUNDED, "label": True})):
+            peers = tuple(peer for peer in peers if peer.name in ("native", "torch", reference))
+            yield Case(op, f"{op} {size} MB", shape, peers, shape, kind="sweep", ways=("alone",), passes=("forward",),
+                       reference=reference, **more)
 
 
 def cases(quick=False):

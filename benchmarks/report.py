@@ -9,7 +9,8 @@ SETTINGS = {"tuned": "allocator tuned", "untuned": "allocator as it is"}
 
 def of(case, peer, way, part):
     """Milliseconds, or None where that was not measured."""
-    return next((row["ms"] for row in case["times"] if (row["peer"], row["way"], row["pass"]) == (peer, way, part)), None)
+    return next((row["ms"] for row in case["times"]
+                 if (row["peer"], row["way"], row["pass"]) == (peer, way, part)), None)
 
 
 def limit(case):
@@ -55,7 +56,7 @@ def _cell(case, name, way, part):
     if time is None:
         return ""
     if name == OURS:
-        return f"{_time(time)} ({time / limit(case):.2f} x copyto)"
+        return f"{_time(time)} ({f'{time / limit(case):.2f} x copyto' if time > 0 else 'within noise'})"
     ours = of(case, OURS, way, part)
     if ours is None or name == "identity":
         return _time(time)
@@ -104,7 +105,7 @@ def verdicts(targets, cases):
     """
     found = []
     for target in targets:
-        matching = [case for case in cases if case["kind"] == target.kind and case["op"] == target.op]
+        matching = [case for case in cases if (case["kind"], case["op"]) == (target.kind, target.op) and case["times"]]
         if not matching:
             continue
         if not math.isnan(target.slope):
@@ -142,6 +143,8 @@ def _judge(target, case, part):
 def _verdict(where, aim, value, passes, words):
     if value is None:
         return {"case": where, "target": aim, "measured": "not measured", "passed": None}
+    if value <= 0:   # a net's time less the net without the operator
+        return {"case": where, "target": aim, "measured": "within noise", "passed": None}
     return {"case": where, "target": aim, "measured": words(value), "passed": bool(passes(value))}
 
 
@@ -171,13 +174,12 @@ def plot(results, path):
         for case in cases:
             if case["kind"] == "sweep" and limit(case):
                 sweeps.setdefault(case["op"], {}).setdefault(setting, []).append(case)
-    panels = (1 if bars else 0) + len(sweeps)
+    panels = bool(bars) + len(sweeps)
     if not panels:
         return False
-    ratios = [1, *([0.45] * len(sweeps))] if bars else None
-    ratios = [max(4.0, 0.55 * len(bars)), *[3.0] * len(sweeps)] if bars else None
-    figure, axes = plt.subplots(panels, 1, figsize=(11, sum(ratios or [3.5] * panels)), squeeze=False,
-                                gridspec_kw={"height_ratios": ratios} if ratios else None, layout="constrained")
+    heights = [max(4.0, 0.55 * len(bars))] * bool(bars) + [3.0] * len(sweeps)
+    figure, axes = plt.subplots(panels, 1, figsize=(11, sum(heights)), squeeze=False, layout="constrained",
+                                gridspec_kw={"height_ratios": heights})
     axes = list(axes[:, 0])
     colours = {name: f"C{i}" for i, name in enumerate(sorted({p for case in measured for p in case["peers"]} - {OURS}))}
     colours.update({OURS: "black", "copyto": "0.6", "identity": "0.8"})
@@ -193,7 +195,7 @@ def plot(results, path):
 
 
 def _bars(axis, cases, colours):
-    """A dot per peer on a line per case: bars that start from nothing lie on a logarithmic axis."""
+    """A dot per peer on a line per case: on a logarithmic axis the length of a bar means nothing."""
     named, labels = set(), []
     for line, case in enumerate(cases):
         part = "both" if case["op"] in ("softmax_cross_entropy", "softmax_output") else "forward"
@@ -255,8 +257,9 @@ def markdown(results, figure=None):
     """Machine, targets and cases as Markdown."""
     machine = results["machine"]
     parts = [f"{machine['cpu']}, {machine['threads']} of {machine['cores']} cores, {machine['memory_gb']} GB, "
-             f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, torch "
-             f"{machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} ({machine['target'] or 'no library'}); "
+             f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, "
+             f"torch {machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} "
+             f"({machine['target'] or 'no library'}); "
              f"{results['date']}; `{results['command']}`"]
     if figure:
         parts.append(f"![Time of every peer over copyto; time against size]({figure})")
@@ -267,8 +270,8 @@ def markdown(results, figure=None):
         parts.append(_table(["case", "target", "measured", ""], [
             [v["case"], v["target"], v["measured"], word(v)] for v in results["targets"]]))
     for setting, cases in results["runs"].items():
-        parts.append(f"**Cases**, {SETTINGS[setting]}. In brackets: times copyto for `{OURS}`, and how many times faster "
-                     f"`{OURS}` is for the others.")
+        parts.append(f"**Cases**, {SETTINGS[setting]}. In brackets: times copyto for `{OURS}`, and how many times "
+                     f"faster `{OURS}` is for the others.")
         for case in (case for case in cases if case["kind"] != "sweep" and case["times"]):
             heads = [f"{way} {part}" for way, part in columns(case)]
             lines = [[name, *cells, *[""] * (len(heads) - len(cells))] for name, cells in rows(case)]

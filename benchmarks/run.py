@@ -15,6 +15,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+# A tuned malloc keeps what the cases used, and the largest sizes need the memory: they get a process of their own.
+GROUPS = (("case", "node"), ("sweep",))
 
 
 def options():
@@ -23,15 +25,15 @@ def options():
     parser.add_argument("--kind", action="append", choices=["case", "node", "sweep"], help="only these rows; may be "
                         "given several times")
     parser.add_argument("--quick", action="store_true", help="small sizes and few samples: shows that it runs, no more")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results there (with --readme: read)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results (with --readme: read)")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw a PNG; needs matplotlib")
     allocator = parser.add_mutually_exclusive_group()
     for name, text in (("tuned", "only with gluonops.tune_malloc()"), ("untuned", "only without"),
                        ("both", "one after the other, each in a process of its own (the default)")):
         allocator.add_argument(f"--{name}", dest="allocator", action="store_const", const=name, help=text)
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=HERE / "README.md",
-                        help="measure nothing; write the results of --json into this file, between its markers (default: "
-                        "README.md beside this script)")
+                        help="measure nothing; write the results of --json into this file, between its markers "
+                        "(default: README.md beside this script)")
     parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
     parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(allocator="both")
@@ -52,12 +54,11 @@ def child(args):
     import report
     import tutorial_ops  # noqa: F401  (registers them)
 
-    chosen = [case for case in registry.cases(args.quick)
-              if (not args.op or case.op in args.op) and (not args.kind or case.kind in args.kind)]
     cases = []
-    for case in chosen:
-        cases.append(measure.run(case, args.quick, args.spoil))
-        print(report.text(cases[-1]), end="\n\n", flush=True)
+    for case in registry.cases(args.quick):
+        if (not args.op or case.op in args.op) and case.kind in args.kind:
+            cases.append(measure.run(case, args.quick, args.spoil))
+            print(report.text(cases[-1]), end="\n\n", flush=True)
     found = report.verdicts(registry.TARGETS, cases) if args.allocator == "tuned" else []
     pathlib.Path(args.child).write_text(json.dumps({"machine": machine(), "cases": cases, "targets": found}))
 
@@ -79,12 +80,11 @@ def machine():
 
 
 def _cpu():
+    """The model; where a hypervisor hides the name, family and model number tell the generation."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        fields = dict(reversed([part.strip() for part in line.split(":", 1)]) if False else
-                      [part.strip() for part in line.split(":", 1)] for line in lines if ":" in line)
-        family = ", ".join(f"{key[4:]} {fields[key]}" for key in ("cpu family",) if key in fields)
-        return f"{fields['model name']} ({family}, model {fields.get('model', '?')})"
+        fields = dict([part.strip() for part in line.split(":", 1)] for line in lines if ":" in line)
+        return f"{fields['model name']} (family {fields['cpu family']}, model {fields['model']})"
     except (OSError, KeyError):
         return platform.processor() or platform.machine()
 
@@ -103,16 +103,27 @@ def measure_all(args, arguments):
     with tempfile.TemporaryDirectory() as folder:
         for setting in settings:
             print(f"== allocator {'tuned' if setting == 'tuned' else 'as it is'} ==\n", flush=True)
-            answer = pathlib.Path(folder, setting)
-            # Neither what the environment says of malloc nor the tests' check of labels may get into the figures.
-            environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")
-                           and key not in ("GLUONOPS_TUNE_MALLOC", "GLUONOPS_CHECK_LABELS", "GLUONOPS_BACKEND")}
-            subprocess.run([sys.executable, __file__, *arguments, f"--{setting}", "--child", answer], check=True,
-                           env={**environment, "MXNET_SUBGRAPH_VERBOSE": "0"})
-            part = json.loads(answer.read_text())
-            results["machine"], results["runs"][setting] = part["machine"], part["cases"]
-            results["targets"] += part["targets"]
+            results["runs"][setting] = []
+            for kinds in GROUPS:
+                if args.kind and not set(args.kind) & set(kinds):
+                    continue
+                part = run_child(args, setting, [kind for kind in kinds if not args.kind or kind in args.kind],
+                                 pathlib.Path(folder, "answer"))
+                results["machine"] = part["machine"]
+                results["runs"][setting] += part["cases"]
+                results["targets"] += part["targets"]
     return results
+
+
+def run_child(args, setting, kinds, answer):
+    """Measure in a process of its own, without what the environment says of malloc and the tests' check of labels."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")
+                   and key not in ("GLUONOPS_TUNE_MALLOC", "GLUONOPS_CHECK_LABELS", "GLUONOPS_BACKEND")}
+    options = [f"--{setting}", "--child", str(answer), *(f"--kind={kind}" for kind in kinds),
+               *(f"--op={op}" for op in args.op or ()), *["--quick"] * args.quick]
+    options += [f"--spoil={args.spoil}"] if args.spoil else []
+    subprocess.run([sys.executable, __file__, *options], check=True, env={**environment, "MXNET_SUBGRAPH_VERBOSE": "0"})
+    return json.loads(answer.read_text())
 
 
 def main(arguments):
@@ -132,7 +143,6 @@ def main(arguments):
         except (OSError, ValueError) as error:
             sys.exit(str(error))
         return 0
-    arguments = [text for text in arguments if text not in ("--tuned", "--untuned", "--both")]
     results = measure_all(args, arguments)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)

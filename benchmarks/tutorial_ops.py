@@ -8,7 +8,7 @@ import numpy as np
 
 
 def _register(name, forward, backward, attributes, output_shape=lambda shapes, attrs: shapes[0], need_top_grad=True):
-    """``forward(attrs, *inputs)`` and ``backward(attrs, output_grad, output, *inputs)`` as the CustomOp ``numpy_<name>``."""
+    """A CustomOp from ``forward(attrs, *inputs)`` and ``backward(attrs, output_grad, output, *inputs)``."""
 
     class Operator(mx.operator.CustomOp):
         def __init__(self, attrs):
@@ -21,7 +21,8 @@ def _register(name, forward, backward, attributes, output_shape=lambda shapes, a
 
         def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
             inputs = [array.asnumpy() for array in in_data]
-            grad = backward(self.attrs, out_grad[0].asnumpy() if need_top_grad else None, out_data[0].asnumpy(), *inputs)
+            output_grad = out_grad[0].asnumpy() if need_top_grad else None
+            grad = backward(self.attrs, output_grad, out_data[0].asnumpy(), *inputs)
             self.assign(in_grad[0], req[0], mx.nd.array(grad))
             if len(in_grad) > 1:
                 self.assign(in_grad[1], req[1], mx.nd.zeros(in_grad[1].shape))
@@ -62,29 +63,22 @@ def _shuffle(data, stride, mode):
     return blocks.reshape(batch, channels, height * stride, width * stride)
 
 
-def _darknet(move):
-    """Darknet reads the tensor in the shape its reverse has, moves it as DCR does, and reads the result as the output."""
-    def moved(data, stride, mode, reverse):
-        batch, channels, height, width = data.shape
-        s = stride
-        smaller, larger = (batch, channels // s**2, height * s, width * s), (batch, channels * s**2, height // s, width // s)
-        if mode != "darknet":
-            return move(data, stride, mode)
-        return move(data.reshape(larger if reverse else smaller), stride, mode).reshape(smaller if reverse else larger)
-    return moved
-
-
-_forward, _reverse = _darknet(_unshuffle), _darknet(_shuffle)
-
-
 def _reorg(attrs, data):
-    reverse = attrs["reverse"]
-    return (_reverse if reverse else _forward)(data, attrs["stride"], attrs["mode"], reverse)
+    stride, mode = attrs["stride"], attrs["mode"]
+    if attrs["reverse"]:
+        return _shuffle(data, stride, mode)
+    if mode == "darknet":   # it reads the tensor in its reverse's shape, moves it as DCR does, and calls it the output
+        batch, channels, height, width = data.shape
+        data = data.reshape(batch, channels // stride**2, height * stride, width * stride)
+        return _unshuffle(data, stride, mode).reshape(_reorg_shape([(batch, channels, height, width)], attrs))
+    return _unshuffle(data, stride, mode)
 
 
 def _reorg_backward(attrs, grad, output, data):
-    reverse = not attrs["reverse"]
-    return (_reverse if reverse else _forward)(grad, attrs["stride"], attrs["mode"], reverse)
+    stride, mode = attrs["stride"], attrs["mode"]
+    if attrs["reverse"]:
+        return _unshuffle(grad, stride, mode)
+    return _shuffle(grad.reshape(data.shape) if mode == "darknet" else grad, stride, mode).reshape(data.shape)
 
 
 def _reorg_shape(shapes, attrs):
@@ -132,8 +126,8 @@ _register("tile", lambda attrs, data: np.concatenate([data] * attrs["tiles"], at
 _register("reorg", _reorg, _reorg_backward, {"stride": int, "mode": str, "reverse": lambda text: text == "True"},
           _reorg_shape)
 _register("softmax", _softmax, _softmax_backward, {})
-_register("softmax_output", _softmax, lambda attrs, grad, output, data, label: _probabilities_minus_one_hot(data, label),
-          {}, need_top_grad=False)
+_register("softmax_output", _softmax,
+          lambda attrs, grad, output, data, label: _probabilities_minus_one_hot(data, label), {}, need_top_grad=False)
 _register("softmax_cross_entropy", _cross_entropy,
           lambda attrs, grad, output, data, label: _probabilities_minus_one_hot(data, label) * grad[:, None], {},
           lambda shapes, attrs: shapes[0][:-1])

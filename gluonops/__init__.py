@@ -8,6 +8,10 @@ from ._compat import import_mxnet
 
 import_mxnet()
 
+from .memory import tune_if_asked, tune_malloc  # noqa: E402  (before anything large is allocated)
+
+tune_if_asked()
+
 from .core import errors, native  # noqa: E402  (mxnet has to be importable first)
 
 errors.install()
@@ -29,4 +33,4 @@ from .doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "data", "doctor", "export", "loss", "models",
-           "native_library_path", "nn", "ops"]
+           "native_library_path", "nn", "ops", "tune_malloc"]
