@@ -74,14 +74,15 @@ def speedup(theirs, ours):
 
 def text(case):
     """One case as lines of text."""
+    if not case["times"]:
+        return f"{title(case)}\n  {case['notes']['case']}"
     heads = [f"{way} {part}" for way, part in columns(case)]
     lines = [["", *heads], *[[name, *cells] for name, cells in rows(case)]]
     full = [line for line in lines if len(line) == len(heads) + 1]
     widths = [max(len(line[i]) for line in full) for i in range(len(heads) + 1)]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) if line in full else
               f"{line[0].ljust(widths[0])}  {line[1]}" for line in lines)
-    note = [f"  {case['notes']['case']}"] if "case" in case["notes"] else []
-    return "\n".join([title(case), *note, *(f"  {line.rstrip()}" for line in padded)])
+    return "\n".join([title(case), *(f"  {line.rstrip()}" for line in padded)])
 
 
 def slope(cases):

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# A tuned malloc keeps what the cases used, and the largest sizes need the memory: they get a process of their own.
+# The largest sizes need all the memory: they get a process of their own.
 GROUPS = (("case", "node"), ("sweep",))
 
 
