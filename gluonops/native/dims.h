@@ -154,7 +154,10 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
                        labelled ? "Change the layer in front or the attributes" : "Reshape it");
             std::vector<Known> others = tensors;
             others[t].given = false;
-            refuse(where, has + "; expected " + shape_text(solve(where, {patterns, {}}, others)[t]) + " to match " +
+            Shape fitting = solve(where, {patterns, {}}, others)[t];
+            for (size_t d = 0; d < fitting.size(); ++d)
+                fitting[d] = fitting[d] == UNKNOWN ? shape[d] : fitting[d];
+            refuse(where, has + "; expected " + shape_text(fitting) + " to match " +
                    source->name + " of shape " + shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
         }
     }
