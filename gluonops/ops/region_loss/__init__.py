@@ -111,9 +111,10 @@ def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, n
         ``GLUONOPS_CHECK_LABELS=1`` also a truth that is no box.
     """
     values = {"anchors": anchors, "classes": classes, "object_scale": object_scale, "noobject_scale": noobject_scale,
-              "coord_scale": coord_scale, "class_scale": class_scale, "thresh": thresh, "rescore": rescore,
-              "bias_match": bias_match, "softmax": softmax, "warmup_images": warmup_images, "parts": parts}
+              "coord_scale": coord_scale, "class_scale": class_scale, "thresh": thresh, "rescore": rescore, "parts": parts,
+              "bias_match": bias_match, "softmax": softmax, "warmup_images": 0 if seen is None else warmup_images}
+    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
+        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     if seen is None:
-        values["warmup_images"] = 0
         seen = mx.sym.zeros((1,)) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros((1,), getattr(truth, "context", None))
     return emit(OP, {"data": data, "truth": truth, "seen": seen}, values, name)
