@@ -12,19 +12,19 @@ __all__ = ["advance", "devices", "parameter", "settle"]
 
 
 def parameter(block, name):
-    """A count as a Parameter of ``block``: (1,), float64, because float32 stops at 2**24; saved and loaded, not trained."""
+    """A count as a Parameter of ``block``, saved and not trained: (1,), float64, because float32 stops at 2**24."""
     return block.params.get(name, shape=(1,), dtype="float64", init="zeros", grad_req="null", differentiable=False)
 
 
 def devices(count):
-    """On how many devices the Parameter is. MXNet saves the mean of their counts, so each adds that many times its own."""
+    """On how many devices the Parameter is. MXNet saves their mean, so each adds that many times its own share."""
     return len(count.list_ctx()) if count._data else 1
 
 
 def settle(count, value):
     """Write what ``advance`` gave into the Parameter once more, engine and all.
 
-    A graph hybridized with ``static_shape`` does not tell the engine that it writes a state, so a reader would not wait.
+    A graph hybridized with ``static_shape`` does not tell the engine that it writes a state: readers would not wait.
     """
     with mx.autograd.pause():
         value.copyto(count.data(value.context))

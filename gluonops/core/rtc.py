@@ -2,7 +2,8 @@
 
 A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
 request per written tensor (0 null, 1 write, 2 add), and the contract's scalars (a tuple of numbers is an array in
-the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of every source; kernels include nothing.
+the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of
+every source; kernels include nothing.
 """
 import contextlib
 import ctypes

@@ -60,9 +60,9 @@ class TestPlaces:
         np.testing.assert_allclose(loss, expected(truth)[0], rtol=1e-5)
 
     def test_padding_may_stand_anywhere(self, backend):
-        boxes, nothing = [(0.3, 0.3, 0.3, 0.1, 0), (0.7, 0.9, 0.15, 0.6, 1)], (0.0,) * 5
-        first, second = run([[nothing, boxes[0], nothing, boxes[1]]], backend), run([[*boxes, nothing, nothing]], backend)
-        for one, other in zip(first, second):
+        first, second, nothing = (0.3, 0.3, 0.3, 0.1, 0), (0.7, 0.9, 0.15, 0.6, 1), (0.0,) * 5
+        apart = run([[nothing, first, nothing, second]], backend)
+        for one, other in zip(apart, run([[first, second, nothing, nothing]], backend)):
             np.testing.assert_array_equal(one, other)
 
     def test_no_truth_in_an_image(self, backend):
@@ -122,8 +122,9 @@ class TestPlaces:
 
 NO_BOXES = {"nan": (0.5, 0.5, np.nan, 0.2, 1), "infinite": (0.5, 0.5, np.inf, 0.2, 1), "width": (0.5, 0.5, 0, 0.2, 1),
             "height": (0.5, 0.5, 0.2, -0.1, 1), "class": (0.5, 0.5, 0.2, 0.2, 3), "negative": (0.5, 0.5, 0.2, 0.2, -1),
-            "fraction": (0.5, 0.5, 0.2, 0.2, 0.5), "huge_class": (0.5, 0.5, 0.2, 0.2, 1e30), "x": (1.5, 0.5, 0.2, 0.2, 1),
-            "y": (0.5, -0.01, 0.2, 0.2, 1), "pixels": (208, 208, 80, 80, 1), "too_large": (0.5, 0.5, 2, 2, 1)}
+            "fraction": (0.5, 0.5, 0.2, 0.2, 0.5), "huge_class": (0.5, 0.5, 0.2, 0.2, 1e30),
+            "x": (1.5, 0.5, 0.2, 0.2, 1), "y": (0.5, -0.01, 0.2, 0.2, 1), "pixels": (208, 208, 80, 80, 1),
+            "too_large": (0.5, 0.5, 2, 2, 1)}
 
 
 @BACKENDS
@@ -140,9 +141,9 @@ class TestRowsThatAreNoBoxes:
 
     def test_named_where_labels_are_checked(self, name, backend, monkeypatch):
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
-        with pytest.raises(gops.OpError, match=r"gluonops\.region_loss: truth\[1, 1\], box 1 of image 1, is \(.*\) \(and 1 "
-                           r"more\); expected a centre from 0 to 1, w and h above 0 with w \* h below 2, and a whole "
-                           r"class from 0 to 2\. Correct the box, or make it a row of zeros to leave it out\."):
+        with pytest.raises(gops.OpError, match=r"gluonops\.region_loss: truth\[1, 1\], box 1 of image 1, is \(.*\) "
+                           r"\(and 1 more\); expected a centre from 0 to 1, w and h above 0 with w \* h below 2, and a "
+                           r"whole class from 0 to 2\. Correct the box, or make it a row of zeros to leave it out\."):
             run([[BOX, BOX], [BOX, NO_BOXES[name]], [BOX, NO_BOXES[name]]], backend)
 
 
