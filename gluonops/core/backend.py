@@ -111,8 +111,8 @@ def emit(op, inputs, values, name=None):
         arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
         with mx.name.NameManager():   # the name is complete: no block may put its prefix in front once more
             return build(op, mx.sym, attrs, arguments, {"name": name})
-    shapes = op.validate(attrs, {key: array.shape for key, array in inputs.items()},
-                         {key: array.dtype for key, array in inputs.items()})
+    shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
+                         tuple(array.dtype for array in inputs.values()))
     if build is _builtin and 0 in shapes[op.outputs[0].name]:
         build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
     return build(op, mx.nd, attrs, inputs.values(), {})

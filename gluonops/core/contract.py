@@ -6,6 +6,7 @@ accumulates in, ``"L"``: the label), so that dtypes are inferred like shapes.
 """
 import collections
 import dataclasses
+import functools
 import typing
 
 import numpy as np
@@ -111,6 +112,8 @@ class Op:
 
     def __post_init__(self):
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", [a.name for a in self.attrs]))
+        # An imperative call is validated every time, mostly with what the call before it had.
+        object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
 
     @property
     def graph_name(self):
@@ -207,10 +210,14 @@ class Op:
                 bound.setdefault("L", (dtype, None))
         return {t.name: bound.get(kinds[t.name], (None,))[0] for t in self.tensors}
 
-    def validate(self, attrs, shapes, dtypes):
-        """Raise an OpError unless these inputs are good; shapes and dtypes by input name."""
-        inferred = self.infer_shape(attrs, shapes)
-        self.infer_type(attrs, dtypes)
+    def _validate(self, attrs, shapes, dtypes):
+        """``validate``: every tensor's shape by name; an OpError unless these inputs are good.
+
+        ``shapes`` and ``dtypes`` are tuples, in the order of the inputs.
+        """
+        inputs = [arg.name for arg in self.inputs]
+        inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
+        self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
 
 
