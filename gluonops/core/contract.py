@@ -34,13 +34,15 @@ class Arg:
     """An input.
 
     ``dtype`` is its type variable, or a function of the attributes that gives it; ``gradient`` likewise says whether
-    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count.
+    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count (without such an
+    attribute, along its first dimension). ``ndim`` is its number of dimensions, where that is always the same.
     """
     name: str
     dtype: typing.Union[str, typing.Callable]
     doc: str
     gradient: typing.Union[bool, typing.Callable] = True
     classes: typing.Optional[str] = None
+    ndim: typing.Optional[int] = None
 
     def has_gradient(self, attrs):
         return self.gradient(attrs) if callable(self.gradient) else self.gradient

@@ -126,5 +126,6 @@ def _mismatch(where, tensor, shape, patterns, shapes, dim, source):
                        f"{dim}", "Reshape it")
     others = {name: known for name, known in shapes.items() if name != tensor}
     expected = solve(where, patterns, others)[tensor]
-    return OpError(where, f"{tensor} has shape {shape}; expected {expected} to match {source} of shape "
+    expected = tuple(dim if size == UNKNOWN else size for dim, size in zip(patterns[tensor], expected))
+    return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(expected)} to match {source} of shape "
                    f"{shapes[source]}", f"Reshape {tensor}")

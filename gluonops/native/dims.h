@@ -150,8 +150,12 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
                 refuse(where, has + "; expected " + pattern_text(pattern) + " with " + dim.text(), "Reshape it");
             std::vector<Known> others = tensors;
             others[t].given = false;
-            refuse(where, has + "; expected " + shape_text(solve(where, {patterns, {}}, others)[t]) + " to match " +
-                   source->name + " of shape " + shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
+            Pattern wanted;
+            const Shape sizes = solve(where, {patterns, {}}, others)[t];
+            for (size_t d = 0; d < sizes.size(); ++d)
+                wanted.push_back(sizes[d] == UNKNOWN ? pattern[d] : Dim(sizes[d]));
+            refuse(where, has + "; expected " + pattern_text(wanted) + " to match " + source->name + " of shape " +
+                   shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
         }
     }
     const auto divides = [&](const Dim &dim) {

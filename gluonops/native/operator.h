@@ -74,7 +74,7 @@ struct Contract {
 
     // With GLUONOPS_CHECK_LABELS=1, refuses labels that are no class, as gluonops/core/labels.py does.
     static void check_labels(const char *where, const char *name, const Shape &shape, const Labels &labels,
-                             int64_t classes)
+                             int64_t classes, bool can_ignore = true)
     {
         const char *wanted = getenv("GLUONOPS_CHECK_LABELS");
         if (!wanted || !*wanted || !strcmp(wanted, "0"))
@@ -99,7 +99,7 @@ struct Contract {
         refuse(where, std::string(name) + "[" + position + "] is " + (got != got ? "nan" : value) +
                (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
                "; expected a whole number from 0 to " + std::to_string(classes - 1),
-               "Correct the labels, or name the value to skip with ignore_label");
+               can_ignore ? "Correct the labels, or name the value to skip with ignore_label" : "Correct the labels");
     }
 };
 

@@ -12,7 +12,8 @@ import pytest
 from gluonops.core import custom, registry, rtc
 
 OPS = gops.ops.list()
-SHAPES = {"reorg": (1, 4, 4, 6), "default": (3, 5)}
+SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "center_loss": {"data": (3, 5), "centers": (4, 5)},
+          "default": {"data": (3, 5)}}
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}
 
 
@@ -20,7 +21,7 @@ def example(name):
     """Attributes and shapes of every tensor, for a small input."""
     op = registry.get(name).op
     attrs = op.parse({"tiles": 2} if name == "tile" else {})
-    return op, attrs, op.infer_shape(attrs, {"data": SHAPES.get(name, SHAPES["default"])})
+    return op, attrs, op.infer_shape(attrs, SHAPES.get(name, SHAPES["default"]))
 
 
 def signatures(name):
