@@ -107,6 +107,8 @@ class Detector(HybridBlock):
         Returns a map, or a tuple of them.
     heads : sequence of HybridBlock
         One for each map: returns candidates as ``Boxes`` does.
+    classes : int
+        Number of classes.
     size_multiple : int
         What height and width of the images divide by.
     threshold : float, default 0.25
@@ -131,8 +133,9 @@ class Detector(HybridBlock):
         An argument is out of range, or the image's sides do not divide.
     """
 
-    def __init__(self, net, heads, size_multiple, threshold=0.25, nms=0.45, topk=400, **kwargs):
+    def __init__(self, net, heads, classes, size_multiple, threshold=0.25, nms=0.45, topk=400, **kwargs):
         super().__init__(**kwargs)
+        self.classes = classes
         self._multiple = size_multiple
         self._threshold = Attr("threshold", Float(0, below=1), 0.25, "").parse("darknet.Detector", threshold)
         self._nms = Attr("nms", Float(above=0), 0.45, "").parse("darknet.Detector", nms)

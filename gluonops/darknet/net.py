@@ -73,4 +73,5 @@ class DarknetNet(HybridBlock):
         context = next(iter(self.collect_params().values())).list_ctx()
         for head in heads:
             head.initialize(ctx=context)
-        return Detector(self, heads, max(stride for *_, stride in self._detections), threshold, nms, topk)
+        multiple = max(stride for *_, stride in self._detections)
+        return Detector(self, heads, self._detections[0][1], multiple, threshold, nms, topk)
