@@ -1,4 +1,4 @@
-"""The command ``gluonops``: ``gluonops doctor`` and ``gluonops ops``.
+"""The command ``gluonops``: ``gluonops doctor``, ``ops``, ``convert`` and ``detect``.
 
 Like doctor.py, this file imports nothing of the package at the top: the command runs it as a file, so that it can
 say in one line why ``import gluonops`` fails.
@@ -51,6 +51,30 @@ def _parser():
         description="Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
     ops.set_defaults(run=_run_ops)
+    detection = argparse.ArgumentParser(add_help=False)
+    detection.add_argument("--threshold", type=float, default=0.25, help="least probability (default: 0.25)")
+    detection.add_argument("--nms", type=float, default=0.45, help="largest overlap of two detections (default: 0.45)")
+    detection.add_argument("--topk", type=int, default=400, help="most candidates of an image (default: 400)")
+    convert = commands.add_parser(
+        "convert", parents=[common, detection], help="a Darknet network as symbol JSON and parameters, for Module",
+        description="Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
+    convert.add_argument("cfg", help="Darknet's .cfg")
+    convert.add_argument("weights", help="its .weights")
+    convert.add_argument("prefix", help="path of the files, without -symbol.json")
+    convert.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
+                         help="whose operators to write (default: builtin, which needs no gluonops)")
+    convert.add_argument("--detections", action="store_true",
+                         help="return ids, scores and boxes, instead of what the last layer returns")
+    convert.set_defaults(run=_run_convert)
+    detect = commands.add_parser(
+        "detect", parents=[common, detection], help="a Darknet detector on an image",
+        description="Print what a Darknet detector finds in an image, and draw it.")
+    detect.add_argument("image", help="the image")
+    detect.add_argument("--cfg", required=True, help="Darknet's .cfg")
+    detect.add_argument("--weights", required=True, help="its .weights")
+    detect.add_argument("-o", "--output", required=True, help="the image to draw into")
+    detect.add_argument("--names", help="text file with the classes' names, one in a line")
+    detect.set_defaults(run=_run_detect)
     return parser
 
 
@@ -77,6 +101,16 @@ def _run_ops(args):
     else:
         print(table.terminal(shutil.get_terminal_size().columns, names))
     return 0
+
+
+def _run_convert(args):
+    from gluonops.commands import convert
+    return convert.run(args)
+
+
+def _run_detect(args):
+    from gluonops.commands import detect
+    return detect.run(args)
 
 
 if __name__ == "__main__":

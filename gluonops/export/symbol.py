@@ -1,13 +1,13 @@
 """Symbol JSON and parameters of a net, traced with the backend of your choice."""
 import json
 import os
-import tempfile
 
 import mxnet as mx
 
 from .. import ops
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
+from ..core.files import replace
 
 __all__ = ["symbol"]
 
@@ -24,7 +24,7 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
     Parameters
     ----------
     net : HybridBlock
-        Initialized; one input, one output.
+        Initialized; one input, one output or several.
     prefix : str or os.PathLike
         Path of the files, without ``-symbol.json``. The folder must exist.
     data_shape : tuple of int
@@ -56,10 +56,12 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
     _finish_initialization(net, data_shape, dtype)
     with _backend(backend):
         graph = net(mx.sym.var("data"))
-        if not isinstance(graph, mx.sym.Symbol) or len(graph.list_outputs()) != 1:
-            raise OpError("export.symbol", f"{type(net).__name__} has several outputs; expected one",
-                          "Wrap it in a HybridBlock that returns one of them")
+        if isinstance(graph, (list, tuple)):
+            graph = mx.sym.Group(list(graph))
         if head is not None:
+            if len(graph.list_outputs()) != 1:
+                raise OpError("export.symbol", f"{type(net).__name__} has several outputs; expected one for "
+                              f"head={head!r}", "Wrap it in a HybridBlock that returns one of them")
             if _ends_in_softmax(graph):
                 raise OpError("export.symbol", f"{type(net).__name__} already ends in a softmax; expected logits for "
                               f"head={head!r}", "Pass the part of the net that returns logits, for instance net.body")
@@ -68,7 +70,7 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
     paths = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
     tagged = {**{f"arg:{name}": value for name, value in arguments.items()},
               **{f"aux:{name}": value for name, value in states.items()}}
-    _write({paths[0]: graph.save, paths[1]: lambda path: mx.nd.save(path, tagged)})
+    replace({paths[0]: graph.save, paths[1]: lambda path: mx.nd.save(path, tagged)})
     return paths
 
 
@@ -112,26 +114,3 @@ def _parameters(net, graph):
         return {name: values[name]._reduce() for name in names if name in values}
 
     return on_cpu(graph.list_arguments()), on_cpu(graph.list_auxiliary_states())
-
-
-def _write(savers):
-    """Save every file under a temporary name beside its own, then rename all: a failure leaves what was there."""
-    temporary = {}
-    try:
-        for path, save in savers.items():
-            handle, temporary[path] = tempfile.mkstemp(dir=os.path.dirname(path) or ".",
-                                                       prefix=os.path.basename(path) + ".")
-            os.close(handle)
-            save(temporary[path])
-            os.chmod(temporary[path], 0o666 & ~_umask())
-        for path in savers:
-            os.replace(temporary.pop(path), path)
-    finally:
-        for path in temporary.values():
-            os.unlink(path)
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
