@@ -7,6 +7,10 @@ a class that the batch lacks.
 
 The paper does not move the centres along this gradient. It takes ``c_j -= alpha * sum_i [y_i = j] (c_j - x_i) / (1 +
 n_j)``, n_j the batch's samples of the class, whatever weight the loss has: :class:`gluonops.loss.CenterLoss` does that.
+On several machines, ``loss.update(trainer)`` needs a Trainer with ``kvstore="dist_sync", update_on_kvstore=False``.
+MXNet 1.9.1 has a race there, with any loss: a first step may overtake the broadcast of the weights, and gradients
+arrive as weights. ``trainer._init_kvstore(); trainer._init_params(); mx.nd.waitall()`` before it keeps them in order.
+
 In a Module, where one optimizer moves every argument, the centres follow the gradient: set ``lr_mult`` and ``wd_mult``
 on their variable, or hold them with ``fixed_param_names``.
 
