@@ -11,7 +11,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all native sanitize cuda-check bench lint format table new-op clean
+.PHONY: help demo test test-all native sanitize cuda-check cuda-import-check bench lint format table new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -37,6 +37,9 @@ sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehavi
 
 cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills
 	$(BIN)/python tools/cuda_check.py
+
+cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them with a stub for a driver; 5 GB of disk
+	$(BIN)/python tools/cuda_import_check.py
 
 bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
 	$(BIN)/python benchmarks/run.py $(if $(OP),--op $(OP))
