@@ -15,7 +15,7 @@ def checking():
 
 
 def check(op, attrs, arrays):
-    """Raise an OpError that names the first label which is not a class.
+    """Raise an OpError that names the first label which is not a class, or what else an input may not hold.
 
     Parameters
     ----------
@@ -25,6 +25,9 @@ def check(op, attrs, arrays):
         The inputs by name.
     """
     for arg in op.inputs:
+        wrong = arg.values and arg.values(attrs, arrays[arg.name].asnumpy())
+        if wrong:
+            raise op.error(*wrong)
         if arg.classes is None or not getattr(attrs, "sparse_label", True):
             continue
         classes = arrays[arg.classes].shape[getattr(attrs, "axis", 0)]

@@ -1,8 +1,9 @@
 """``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes, device).
 
 A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
-request per written tensor (0 null, 1 write, 2 add), and the contract's scalars. Its template parameters are the
-contract's type variables. ``prelude.cuh`` goes in front of every source; kernels include nothing.
+request per written tensor (0 null, 1 write, 2 add), and the contract's scalars (a tuple of numbers is an array in
+the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of every
+source; kernels include nothing.
 
 ``mx.rtc`` tells NVRTC no architecture, so it gets PTX for NVRTC 11's own default, compute_52, and the driver compiles
 that for the GPU at hand: every one from compute capability 5.2 up, those newer than NVRTC included.
@@ -73,14 +74,24 @@ def signature(op, direction, types, kinds, scalars):
         Type variable -> dtype, ``"A"`` included.
     kinds : dict of str to str
         Tensor -> type variable; see ``Op.kinds``.
-    scalars : dict of str to int or float
+    scalars : dict of str to int, float or tuple of float
     """
     grad = "_grad" if direction == "backward" else ""
     parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
     parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
     parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
-    parts += [f"{'double' if isinstance(value, float) else 'int64_t'} {name}" for name, value in scalars.items()]
+    parts += [_scalar_type(value) + name for name, value in scalars.items()]
     return ", ".join(parts)
+
+
+def _scalar_type(value):
+    return "const double *" if isinstance(value, tuple) else "double " if isinstance(value, float) else "int64_t "
+
+
+@functools.lru_cache(maxsize=256)
+def _table(values, context):
+    """A tuple of numbers in a device's memory."""
+    return mx.nd.array(values, context, "float64")
 
 
 def geometry(rows, length):
@@ -183,7 +194,8 @@ def launch(op, direction, attrs, shapes, tensors, targets):
             array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
         outputs.append((REQUESTS[request], array))
     arguments = ([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
-                 + [request for request, _ in outputs] + list(scalars.values()))
+                 + [request for request, _ in outputs]
+                 + [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()])
     grid, block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
     text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
     with _lock:
