@@ -23,11 +23,16 @@ EXTRAS = {
     # MXNet's wheel for CUDA 11.7 and every library it is linked against; cuDNN 9 no longer has its interface.
     "cu117": ["mxnet-cu117==1.9.1", "nvidia-cudnn-cu11>=8.5,<9"] + [f"nvidia-{name}-cu11>=2" for name in CUDA11],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
+    # Data sets, metrics and drawing for detection.
+    "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
+                  "pillow>=9"],
     "test": [
         "pytest>=7.4",
         "pytest-xdist>=3.3",
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
+        "gluoncv>=0.10.5",
+        "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",
         "setuptools>=68",
