@@ -27,8 +27,9 @@ EXTRAS = {
     "cpu": ["mxnet==1.9.1"],
     "cu117": ["mxnet-cu117==1.9.1", *CUDA11],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
-    # For backbones out of gluoncv's zoo; its metrics and drawing take what our detectors return.
-    "gluoncv": ["gluoncv>=0.10.5"],
+    # Data sets, metrics and drawing for detection.
+    "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
+                  "pillow>=9"],
     "test": [
         "pytest>=7.4",
         "pytest-xdist>=3.3",
@@ -36,6 +37,7 @@ EXTRAS = {
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
         "scikit-image>=0.19",   # for its photographs
+        "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",
         "setuptools>=68",

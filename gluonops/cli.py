@@ -1,4 +1,4 @@
-"""The command ``gluonops``: ``gluonops doctor``, ``ops``, ``convert`` and ``detect``.
+"""The command ``gluonops`` and the arguments of its subcommands.
 
 Like doctor.py, this file imports nothing of the package at the top: the command runs it as a file, so that it can
 say in one line why ``import gluonops`` fails.
@@ -75,6 +75,20 @@ def _parser():
     detect.add_argument("-o", "--output", required=True, help="the image to draw into")
     detect.add_argument("--names", help="text file with the classes' names, one in a line")
     detect.set_defaults(run=_run_detect)
+    anchors = commands.add_parser(
+        "anchors", parents=[common], help="anchors for a data set, by k-means on 1 - IoU",
+        description="Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
+    anchors.add_argument("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits",
+                         help="its kind (default: digits)")
+    anchors.add_argument("--root", help="its folder; not for digits")
+    anchors.add_argument("--split", choices=("train", "val"), default="train", help="whose boxes (default: train)")
+    anchors.add_argument("--classes", help="file with a class's name per line, where the data set does not have them")
+    anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
+    anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
+    anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
+    anchors.add_argument("--seed", type=int, default=0, help="of the first centres (default: 0)")
+    anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
+    anchors.set_defaults(run=_run_anchors)
     return parser
 
 
@@ -111,6 +125,11 @@ def _run_convert(args):
 def _run_detect(args):
     from gluonops.commands import detect
     return detect.run(args)
+
+
+def _run_anchors(args):
+    from gluonops.commands import anchors
+    return anchors.run(args)
 
 
 if __name__ == "__main__":

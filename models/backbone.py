@@ -39,7 +39,7 @@ def gluoncv_features(name, pretrained=False):
         zoo = importlib.import_module("gluoncv.model_zoo")
     except ImportError as error:
         raise OpError(WHERE, f"backbone {name!r} is gluoncv's, which cannot be imported ({error})",
-                      "Run pip install 'gluonops[gluoncv]', or choose 'darknet19'") from error
+                      "Run pip install 'gluonops[detection]', or choose 'darknet19'") from error
     try:
         network = zoo.get_model(name, pretrained=pretrained)
     except (ValueError, AttributeError) as error:
