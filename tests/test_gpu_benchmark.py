@@ -217,15 +217,19 @@ def test_targets_are_judged(gpu):
     assert ops == {"reorg", "tile", "abs", "softmax", "softmax_cross_entropy"}
 
 
-def test_torch_computes_the_same(gpu, plan):
-    """The peers' functions against the oracle, on the CPU."""
+def test_torch_computes_the_same(gpu, plan, monkeypatch):
+    """The peers' outputs and gradients against the oracle, on the CPU."""
     torch = pytest.importorskip("torch", reason="torch is optional")
-    peers = gpu.Torch()
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    oracle, peers, seen = sys.modules["gpu_oracle"], gpu.Torch(), set()
     for case in plan["cases"]:
-        function = peers.function(case)
-        if function and case["dtype"] == "float32":
-            given = sys.modules["gpu_oracle"].inputs(case)
-            label = torch.from_numpy(given["label"].astype("int64")) if "label" in given else None
-            output = function(torch.from_numpy(given["data"]), label).numpy()
-            expected = sys.modules["gpu_oracle"].forward(case, given)["output"]
-            assert sys.modules["gpu_oracle"].differs(case, "output", output, expected) is None
+        given = oracle.inputs(case)
+        runners = peers.runners(case, given) if case["dtype"] == "float32" else {}
+        if runners:
+            seen.add(case["op"])
+            outputs = oracle.forward(case, given)
+            assert oracle.differs(case, "output", runners["torch"]["forward"]().numpy(), outputs["output"]) is None
+            gradient, = runners["torch"]["both"]()
+            expected = oracle.backward(case, {**given, **outputs})["data_grad"]
+            assert oracle.differs(case, "data_grad", gradient.numpy(), expected) is None
+    assert seen == {"abs", "reorg", "softmax", "softmax_cross_entropy", "tile"}
