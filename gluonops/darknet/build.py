@@ -35,8 +35,8 @@ REGION_TRAINING = (
     "noobject_scale", "object_scale", "random", "rescore", "sqrt", "thresh")
 YOLO_TRAINING = ("ignore_thresh", "jitter", "max", "random", "truth_thresh")
 COST_TRAINING = ("noobj", "ratio", "scale", "thresh", "type")
-# What takes a row of numbers as well as an image.
-FLAT = ("cost", "dropout", "softmax")
+# What may follow a softmax, which returns a row of numbers.
+FLAT = ("cost", "dropout", "route", "softmax")
 
 
 class _Builder:
