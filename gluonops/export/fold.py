@@ -42,14 +42,14 @@ def fold_batch_norm(graph, values):
 
 
 def _fits(graph, norm, values):
-    layer, index, _ = norm.inputs[0]
+    layer, index = norm.inputs[0]
     if layer.op not in PRODUCERS or index or layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
         return False
     readers = graph.readers()
-    own = [source for source, *_ in layer.inputs[1:] + norm.inputs[1:]]
+    own = [source for source, _ in layer.inputs[1:] + norm.inputs[1:]]
     if readers[layer] != [norm] or any(len(readers[node]) != 1 or node.name not in values for node in own):
         return False
-    if any(i for reader in graph.nodes() for source, i, _ in reader.inputs if source is norm):
+    if any(i for reader in graph.nodes() for source, i in reader.inputs if source is norm):
         return False   # somebody reads the statistics
     if layer.op == "FullyConnected" and not layer.flag("flatten", True):
         return norm.attrs.get("axis", "1") == "-1"
@@ -58,7 +58,7 @@ def _fits(graph, norm, values):
 
 def _fold(graph, norm, values):
     layer = norm.source()
-    gamma, beta, mean, variance = (_double(values[source.name]) for source, *_ in norm.inputs[1:])
+    gamma, beta, mean, variance = (_double(values[source.name]) for source, _ in norm.inputs[1:])
     if norm.flag("fix_gamma", True):
         gamma = np.ones_like(gamma)
     scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
@@ -68,12 +68,12 @@ def _fold(graph, norm, values):
     bias = _double(values[layer.source(2).name]) if has_bias else 0.0
     if not has_bias:
         name = _free(graph, f"{layer.name}_bias")
-        layer.inputs.append((Node(VARIABLE, name), 0, 0))
+        layer.inputs.append((Node(VARIABLE, name), 0))
         layer.attrs["no_bias"] = "False"
     values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
     place = (layer, 0)
     if any(head[0] is norm for head in graph.heads):   # an output keeps its name
-        place = Node("_copy", norm.name, norm.marks(), [(layer, 0, 0)]), 0
+        place = Node("_copy", norm.name, norm.marks(), [(layer, 0)]), 0
     graph.replace({(norm, 0): place})
 
 

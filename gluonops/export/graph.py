@@ -12,7 +12,7 @@ VARIABLE = "null"
 
 
 class Node:
-    """One node. ``inputs`` are (node, output index, version) triples; ``attrs`` are strings, as in the JSON."""
+    """One node. ``inputs`` are (node, output index) pairs; ``attrs`` are strings, as in the JSON."""
 
     __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
 
@@ -45,7 +45,7 @@ class Graph:
 
     Parameters
     ----------
-    heads : list of (Node, int, int)
+    heads : list of (Node, int)
         The outputs.
     attrs : dict
         The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.stamp` notes.
@@ -77,7 +77,7 @@ class Graph:
     def nodes(self):
         """Every node behind the heads, inputs first, in the order in which MXNet lists arguments."""
         found, seen = [], set()
-        stack = [(node, False) for node, *_ in reversed(self.heads)]
+        stack = [(node, False) for node, _ in reversed(self.heads)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -85,7 +85,7 @@ class Graph:
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
-                stack += [(source, False) for source, *_ in reversed(node.inputs)]
+                stack += [(source, False) for source, _ in reversed(node.inputs)]
         return found
 
     def variables(self):
@@ -96,9 +96,9 @@ class Graph:
         """Node -> the nodes that read it, once for every input; a head counts as None."""
         readers = {node: [] for node in self.nodes()}
         for node in list(readers):
-            for source, *_ in node.inputs:
+            for source, _ in node.inputs:
                 readers[source].append(node)
-        for node, *_ in self.heads:
+        for node, _ in self.heads:
             readers[node].append(None)
         return readers
 
@@ -111,11 +111,9 @@ class Graph:
             Output -> the output in its place; chains are followed.
         """
         def mended(entry):
-            node, index, version = entry
-            while (node, index) in replacements:
-                node, index = replacements[node, index]
-                version = 0
-            return node, index, version
+            while entry in replacements:
+                entry = replacements[entry]
+            return entry
 
         for node in self.nodes():
             node.inputs = [mended(entry) for entry in node.inputs]
@@ -138,7 +136,7 @@ class Graph:
         """
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
-        return part.heads[0][:2]
+        return part.heads[0]
 
     def text(self):
         """Symbol JSON."""
@@ -146,7 +144,7 @@ class Graph:
         number = {node: i for i, node in enumerate(nodes)}
 
         def entries(items):
-            return [[number[node], index, version] for node, index, version in items]
+            return [[number[node], index, 0] for node, index in items]   # the version is MXNet's own affair
 
         listed = []
         for node in nodes:
@@ -165,8 +163,7 @@ class Graph:
 
 
 def _entry(nodes, entry):
-    number, index, version = (list(entry) + [0, 0])[:3]
-    return nodes[number], index, version
+    return nodes[entry[0]], entry[1]
 
 
 def is_ours(node):

@@ -31,10 +31,10 @@ def without_losses(graph):
     tainted = _tainted(graph)
     kept = [head for head in graph.heads if head[0] not in tainted]
     if not kept:
-        losses = sorted({tainted[node] for node, *_ in graph.heads})
+        losses = sorted({tainted[node] for node, _ in graph.heads})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
                       "Export the net without its loss, or with training=True as symbol JSON to train the file on")
-    notes += [f"the output {node.name!r} of the loss {tainted[node]}" for node, *_ in graph.heads if node in tainted]
+    notes += [f"the output {node.name!r} of the loss {tainted[node]}" for node, _ in graph.heads if node in tainted]
     graph.heads = kept
     gone = sorted(before - set(graph.variables()))
     return [note for note in notes if note] + [f"the input {name!r}" for name in gone if name.endswith("label")]
@@ -59,7 +59,7 @@ def _tainted(graph):
         elif node.op in LOSSES:
             tainted[node] = node.op
         else:
-            behind = [tainted[source] for source, *_ in node.inputs if source in tainted]
+            behind = [tainted[source] for source, _ in node.inputs if source in tainted]
             if behind:
                 tainted[node] = behind[0]
     return tainted
@@ -75,7 +75,7 @@ def _replace_head(graph, node):
         made = Node(op, node.name, {**attrs, **node.marks()}, node.inputs[:1])
     elif node.op == "where" and node.source().op == "ones_like":
         # How the builtin form of softmax_output carries its loss behind its output.
-        graph.replace({(node, 0): node.inputs[1][:2]})
+        graph.replace({(node, 0): node.inputs[1]})
         return "a loss head"
     else:
         return None

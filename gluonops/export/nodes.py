@@ -109,15 +109,14 @@ def emit(graph, backend):
 def _emitted(graph, node, backend):
     op = registry.get(our_name(node)).op
     for reader in graph.nodes():
-        if any(source is node and index for source, index, _ in reader.inputs):
+        if any(source is node and index for source, index in reader.inputs):
             raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}; expected its "
                           "first output only", "Take the first output in the net")
     values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
     stand_ins = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
     with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
         symbol = _backend.emit(op, stand_ins, values, node.name)
-    sources = {f"input{i}": (source, index) for i, (source, index, _) in enumerate(node.inputs)}
-    return graph.splice(symbol, sources)
+    return graph.splice(symbol, {f"input{i}": entry for i, entry in enumerate(node.inputs)})
 
 
 def bare(op, name, inputs, values):
@@ -127,7 +126,7 @@ def bare(op, name, inputs, values):
     ----------
     op : Op
     name : str
-    inputs : list of (Node, int, int)
+    inputs : list of (Node, int)
     values : dict
         Attributes.
     """

@@ -56,22 +56,22 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts):
             inputs.append((tensors[key], sizes.shape[key], sizes.dtype[key]))
         elif node in live:
             _convert(model, node, tensors, sizes)
-    outputs = [(tensors[node, index], name, sizes.shape[node, index], sizes.dtype[node, index])
-               for (node, index, _), name in zip(graph.heads, graph.symbol().list_outputs())]
+    outputs = [(tensors[head], name, sizes.shape[head], sizes.dtype[head])
+               for head, name in zip(graph.heads, graph.symbol().list_outputs())]
     return model.finish(inputs, outputs, {name: fact if isinstance(fact, str) else json.dumps(fact)
                                           for name, fact in facts.items()})
 
 
 def _live(graph, fixed):
     """The nodes whose values count, in order: not the constant ones, nor those of which only the shape is read."""
-    live, waiting = set(), [node for node, *_ in graph.heads]
+    live, waiting = set(), [node for node, _ in graph.heads]
     while waiting:
         node = waiting.pop()
         if node in live or node in fixed or node.is_variable:
             continue
         live.add(node)
         shape_only = SHAPE_READERS.get(node.op, ())
-        waiting += [source for i, (source, *_) in enumerate(node.inputs) if i not in shape_only]
+        waiting += [source for i, (source, _) in enumerate(node.inputs) if i not in shape_only]
     return live
 
 
@@ -85,7 +85,7 @@ def _check_converters(live):
 
 
 def _convert(model, node, tensors, sizes):
-    call = Call(node, [tensors.get(entry[:2], "") for entry in node.inputs], sizes)
+    call = Call(node, [tensors.get(entry, "") for entry in node.inputs], sizes)
     results = CONVERTERS[node.op](model, call)
     for index, result in enumerate(results if isinstance(results, list) else [results]):
         tensors[node, index] = result

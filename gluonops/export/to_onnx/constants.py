@@ -38,10 +38,10 @@ def constants(graph, values, sizes):
             fixed.add(node)
             for position in SHAPE_READERS.get(node.op, ()):
                 _read_a_stand_in(node, position, stand_ins, sizes)
-    wanted = {(node, index) for node, index, _ in graph.heads if node in fixed}
+    wanted = {head for head in graph.heads if head[0] in fixed}
     for node in graph.nodes():
         if node not in fixed:
-            wanted |= {(source, index) for source, index, _ in node.inputs if source in fixed}
+            wanted |= {entry for entry in node.inputs if entry[0] in fixed}
     return fixed, _compute(sorted(wanted, key=lambda key: (key[0].name, key[1])), values, stand_ins, graph.attrs)
 
 
@@ -51,25 +51,25 @@ def _is_random(node):
 
 def _is_fixed(node, fixed, sizes):
     shape_only = SHAPE_READERS.get(node.op, ())
-    return (all(source in fixed for i, (source, *_) in enumerate(node.inputs) if i not in shape_only)
+    return (all(source in fixed for i, (source, _) in enumerate(node.inputs) if i not in shape_only)
             and all(isinstance(size, int) for key, shape in sizes.shape.items() if key[0] is node for size in shape)
             and all(isinstance(size, int) for i in shape_only if i < len(node.inputs)
-                    for size in sizes.shape[node.inputs[i][:2]]))
+                    for size in sizes.shape[node.inputs[i]]))
 
 
 def _read_a_stand_in(node, position, stand_ins, sizes):
     if position >= len(node.inputs):
         return
-    key = node.inputs[position][:2]
+    key = node.inputs[position]
     variable = Node(VARIABLE, f"shape of {len(stand_ins)}")
     stand_ins[variable.name] = mx.nd.zeros(sizes.shape[key], dtype=sizes.dtype[key])
-    node.inputs[position] = variable, 0, 0
+    node.inputs[position] = variable, 0
 
 
 def _compute(wanted, values, stand_ins, attrs):
     if not wanted:
         return {}
-    symbol, known = Graph([(node, index, 0) for node, index in wanted], attrs).symbol(), {**values, **stand_ins}
+    symbol, known = Graph(wanted, attrs).symbol(), {**values, **stand_ins}
     results = mx.nd.CachedOp(symbol)(*[known[name] for name in symbol.list_inputs()])
     results = results if isinstance(results, list) else [results]
     return {key: result.asnumpy() for key, result in zip(wanted, results)}

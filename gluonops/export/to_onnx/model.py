@@ -144,8 +144,8 @@ class Call:
 
     def __init__(self, node, inputs, sizes):
         self.node, self.inputs = node, inputs
-        self.shapes = [sizes.shape[entry[:2]] for entry in node.inputs]
-        self.dtypes = [sizes.dtype[entry[:2]] for entry in node.inputs]
+        self.shapes = [sizes.shape[entry] for entry in node.inputs]
+        self.dtypes = [sizes.dtype[entry] for entry in node.inputs]
         self._sizes = sizes
 
     @property

@@ -57,9 +57,9 @@ def _labelled(graph):
     nodes, copies = graph.nodes(), {}
     for i, node in enumerate(nodes):
         name = node.name if node.is_variable else f"#{i}"
-        copies[node] = Node(node.op, name, node.attrs, [(copies[source], k, v) for source, k, v in node.inputs],
+        copies[node] = Node(node.op, name, node.attrs, [(copies[source], k) for source, k in node.inputs],
                             node.subgraphs)
-    symbol = Graph([(copies[node], k, v) for node, k, v in graph.heads], graph.attrs).symbol().get_internals()
+    symbol = Graph([(copies[node], k) for node, k in graph.heads], graph.attrs).symbol().get_internals()
     by_name = {copies[node].name: node for node in nodes}
     keys = []
     for output in symbol.list_outputs():
