@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluoncv.utils.metrics.voc_detection import VOC07MApMetric
 from mxnet import gluon
-from recorded import cfg, truth, weights
+from recorded import cfg, truth
 
 ANCHORS = np.array([[20, 30], [50, 40], [90, 100]], "float32")
 CLASSES, STRIDE = 2, 32
@@ -117,8 +117,8 @@ def test_refuses_arguments(kwargs, text):
 
 
 @pytest.fixture
-def net(tmp_path):
-    return gops.darknet.load(cfg("mini-yolov3"), weights("mini-yolov3", 22, tmp_path))
+def net(weights):
+    return gops.darknet.load(cfg("mini-yolov3"), weights("mini-yolov3", 22))
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 96, 65), (1, 3, 48, 64), (3, 64, 64)])
