@@ -58,7 +58,7 @@ class Raw(gluon.HybridBlock):
 
 def detector(class_softmax=True, **kwargs):
     head = gluon.nn.HybridSequential()
-    head.add(gops.darknet.Region(len(ANCHORS), CLASSES, class_softmax),
+    head.add(gops.darknet.Region(ANCHORS, CLASSES, class_softmax),
              gops.darknet.Boxes(ANCHORS, CLASSES, STRIDE))
     head.initialize()
     return gops.darknet.Detector(Raw(), [head], CLASSES, 1, **kwargs)
@@ -91,7 +91,7 @@ def test_by_the_description(class_softmax, hybridize, rng):
 @pytest.mark.parametrize("class_softmax", [False, True])
 def test_region_activation(class_softmax, rng):
     raw = maps(rng)
-    found = gops.darknet.Region(len(ANCHORS), CLASSES, class_softmax)(mx.nd.array(raw)).asnumpy()
+    found = gops.darknet.Region(ANCHORS, CLASSES, class_softmax)(mx.nd.array(raw)).asnumpy()
     np.testing.assert_allclose(found, activated(raw, class_softmax).reshape(raw.shape), rtol=1e-5, atol=1e-6)
 
 
