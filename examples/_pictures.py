@@ -23,7 +23,7 @@ def curves(history, path, losses, scores):
         axes[panel].legend()
     axes["losses"].set(title="mean loss of an image", ylim=(0, None))
     axes["scores"].set(title="on images to choose an epoch on", ylim=(None, 1))
-    axes["rate"].plot(epochs, [row["learning_rate"] for row in history], color="tab:gray")
+    axes["rate"].plot(epochs, [row.get("learning_rate", math.nan) for row in history], color="tab:gray")
     axes["rate"].set(xlabel="epoch", ylabel="learning rate", ylim=(0, None))
     save(figure, path)
 

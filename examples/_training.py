@@ -267,7 +267,9 @@ class Run:
         self._read_losses(0)
         best = score >= self.best   # of equals the later: its learning rate was lower
         means = {name: total / self.measured for name, total in self.sums.items()}
-        row = {"epoch": self.epoch + 1, "learning_rate": self.trainer.learning_rate, **means, **metrics}
+        row = {"epoch": self.epoch + 1, **means, **metrics}
+        if self.args.kvstore != "dist_async":   # there the servers have it
+            row["learning_rate"] = self.trainer.learning_rate
         self.say("  ".join(f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, (int, float))))
         self.history.append({**row, "score": score})
         self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0

@@ -117,15 +117,16 @@ def main():
     devices = contexts(args)
     workers = join(args, devices)
     data = _images.load(args)
-    net = _classifier.make(args, data.classes, data.training[0][0].shape)
+    shape = data.training[0][0].shape
+    net = _classifier.make(args, data.classes, shape)
     net.collect_params().reset_ctx(devices)
     net.cast(args.dtype)
     run = train(args, data, net, devices, workers)
     if workers.rank:
         return
 
-    net.load_parameters(str(args.out / "best.params"), ctx=devices)
-    net.cast("float32")
+    net = _classifier.make(args, data.classes, shape)   # a new one: parameters of dist_async belong to the servers
+    net.load_parameters(str(args.out / "best.params"), ctx=devices, cast_dtype=True)
     results = {"options": vars(args), "classes": net.classes,
                "epochs": run.history, "validation_accuracy": run.best}
     shown = data.held_out or data.validation
