@@ -83,6 +83,17 @@ def restore(tensors, standing, blocks, trainer):
     optimizer._set_current_context(trainer._contexts[0].device_id)
 
 
+def restore_net(tensors, net, path):
+    """Put the net's parameters alone into a net of the same shapes."""
+    for name, parameter in net._collect_params_with_prefix().items():
+        value = tensors.get(f"param:net.{name}")
+        if value is None or value.shape != parameter.shape:
+            has = "lacks" if value is None else f"has the shape {value.shape} for"
+            raise gops.OpError("checkpoint", f"{path} {has} {name}; expected {parameter.shape}",
+                               "Choose the --model and options it was made with")
+        parameter.set_data(value)
+
+
 def _named(blocks):
     """Every parameter by a name that is the same in every process: its place in the net."""
     return {f"{block}.{name}": parameter for block, net in blocks.items()

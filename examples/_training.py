@@ -167,10 +167,12 @@ class Run:
         Number of training images.
     extra : dict
         JSON that the checkpoint holds besides, such as the classes.
+    per : dict of str to str, optional
+        Which losses are averaged over another than over the images, such as ``{"iou": "truths"}``.
     """
 
-    def __init__(self, args, blocks, trainer, workers, images, extra):
-        self.extra = extra
+    def __init__(self, args, blocks, trainer, workers, images, extra, per=None):
+        self.extra, self.per = extra, per or {}
         self.args, self.blocks, self.trainer, self.workers, self.images = args, blocks, trainer, workers, images
         self.path = args.out / "last.checkpoint"
         self.epoch = self.batch = self.seen = 0
@@ -266,7 +268,7 @@ class Run:
         """Note the epoch, keep the parameters if none has scored higher, save."""
         self._read_losses(0)
         best = score >= self.best   # of equals the later: its learning rate was lower
-        means = {name: total / self.measured for name, total in self.sums.items()}
+        means = self._means()
         row = {"epoch": self.epoch + 1, **means, **metrics}
         if self.args.kvstore != "dist_async":   # there the servers have it
             row["learning_rate"] = self.trainer.learning_rate
@@ -293,9 +295,13 @@ class Run:
                                    f"Lower --lr or raise --warmup; {self.path} is from before")
             self.sums = {name: self.sums.get(name, 0.0) + float(value) for name, value in values.items()}
             self.measured, self.counted = self.measured + mine, self.counted + images
-            self.bar.set_postfix({"epoch": self.epoch + 1, **{name: f"{total / self.measured:.3f}"
-                                  for name, total in self.sums.items()}}, refresh=False)
+            shown = {name: f"{mean:.3f}" for name, mean in self._means().items()}
+            self.bar.set_postfix({"epoch": self.epoch + 1, **shown}, refresh=False)
             self.bar.update(images)
+
+    def _means(self):
+        return {name: total / max(1, self.sums[self.per[name]] if name in self.per else self.measured)
+                for name, total in self.sums.items() if name not in self.per.values()}
 
     def _ask(self, number, frame):
         if self.asked:

@@ -18,7 +18,7 @@ import _images
 import _pictures
 import gluonops as gops
 import numpy as np
-from _common import parser, start, write
+from _common import Help, parser, start, write
 from _export import export
 from _training import Run, add_options, contexts, join, make_trainer, plan, set_frozen
 from mxnet import autograd, gluon
@@ -47,10 +47,6 @@ def arguments():
     for name in ("root", "classes", "pretrained", "pretrained_names"):
         setattr(args, name, getattr(args, name, None))
     return args
-
-
-class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description."""
 
 
 def predict(net, data, devices, size=100):
@@ -126,6 +122,7 @@ def main():
         return
 
     net = _classifier.make(args, data.classes, shape)   # a new one: parameters of dist_async belong to the servers
+    net.collect_params().reset_ctx(devices)
     net.load_parameters(str(args.out / "best.params"), ctx=devices, cast_dtype=True)
     results = {"options": vars(args), "classes": net.classes,
                "epochs": run.history, "validation_accuracy": run.best}
