@@ -159,7 +159,7 @@ def main():
     write(args.out / "results.json",
           lambda name: pathlib.Path(name).write_text(json.dumps(results, indent=2, default=str) + "\n"))
     print(f"""
-mAP at IoU 0.5  {best['mAP']:.4f} (VOC 2007's {best['mAP_voc07']:.4f}) on {len(validation)} images, after epoch {best['epoch']}
+mAP at IoU 0.5  {best['mAP']:.4f} on {len(validation)} images, after epoch {best['epoch']}; {best['mAP_voc07']:.4f} as VOC 2007
 anchors         {'  '.join(f'{w:.2f},{h:.2f}' for w, h in net.anchors)}
 export          differs by {max(results['export_differences'].values()):.1e} at most, in Module and without gluonops
 
