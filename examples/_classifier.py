@@ -4,8 +4,10 @@ import pathlib
 import _checkpoint
 import gluonops as gops
 import mxnet as mx
+from gluonops.data.images import require
 from mxnet import gluon
 from mxnet.gluon import nn
+from mxnet.gluon.model_zoo import vision
 
 OURS = ("mlp", "lenet_reorg", "darknet19")
 
@@ -60,20 +62,24 @@ def make(args, classes, shape):
 def _features(name, classes, shape):
     if name in OURS:
         net = gops.models.get_model(name, classes=classes, **({"size": shape[1]} if name == "lenet_reorg" else {}))
+        if name == "darknet19":
+            features = nn.HybridSequential()
+            features.add(net.features.fine, net.features.coarse)
+            return features
         return net.body[:-1] if name == "mlp" else net.features
     try:
-        from gluoncv import model_zoo
-    except ImportError:
-        from mxnet.gluon.model_zoo import vision as model_zoo
+        return vision.get_model(name, classes=classes).features
+    except (ValueError, AttributeError):
+        zoo = require("gluoncv.model_zoo", "examples")
     try:
-        return model_zoo.get_model(name, classes=classes, pretrained=False).features
+        return zoo.get_model(name, classes=classes, pretrained=False).features
     except (ValueError, AttributeError) as error:
         raise gops.OpError("examples", f"there is no classifier {name!r} with `features`",
                            f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error
 
 
 def start_from(net, args):
-    """Load --pretrained: a checkpoint of these scripts, or a .params file of theirs.
+    """Load --pretrained: a checkpoint of these scripts, a .params file of theirs, or darknet19.weights.
 
     The rows of the output whose class has the same name there are kept; others, and an output that does not fit, start
     anew. Returns the names of the classes that were kept.
@@ -84,6 +90,8 @@ def start_from(net, args):
         tensors, standing = _checkpoint.read(path)
         names = standing["classes"]
         tensors = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
+    elif path.suffix == ".weights":
+        tensors = _darknet19(path, len(names or range(1000)))
     else:
         try:
             tensors = mx.nd.load(str(path))
@@ -108,6 +116,18 @@ def start_from(net, args):
             rows[net.classes.index(name)] = tensors[part][names.index(name)]
         wanted[part].set_data(rows)
     return kept
+
+
+def _darknet19(path, classes):
+    """Darknet's weights by the names of a Classifier; its 1x1 convolution before the mean is a dense layer after it."""
+    net = gops.models.darknet19(classes)
+    net.initialize()
+    net.load_darknet(str(path))
+    stages = {"embed.0.0": net.features.fine, "embed.0.1": net.features.coarse}
+    tensors = {f"{stage}.{name}": parameter.data() for stage, block in stages.items()
+               for name, parameter in block._collect_params_with_prefix().items()}
+    return {**tensors, "output.weight": net.output.conv.weight.data().reshape((classes, -1)),
+            "output.bias": net.output.conv.bias.data()}
 
 
 def _lines(path):

@@ -7,11 +7,13 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from _pictures import save
-from gluoncv.utils.metrics.voc_detection import VOC07MApMetric, VOCMApMetric
-from gluoncv.utils.viz import plot_bbox
-from gluonops.data import letterbox, unletterbox_boxes
+from gluonops.data import Augment, letterbox, unletterbox_boxes
+from gluonops.data.images import require
 from matplotlib.figure import Figure
 from mxnet import gluon
+
+voc = require("gluoncv.utils.metrics.voc_detection", "examples")
+plot_bbox = require("gluoncv.utils.viz", "examples").plot_bbox
 
 
 def make(args, classes, anchors):
@@ -48,6 +50,13 @@ def _old_classes(args, path):
             if line.strip()]
 
 
+def augment(args):
+    """How training images change: as in Darknet; scenes of digits have all colours as they are."""
+    if args.dataset == "digits":
+        return Augment(jitter=0.1, scale=(0.9, 1.15), flip=args.flip, hue=0, saturation=1, exposure=1)
+    return Augment(flip=args.flip)
+
+
 def detections(net, loader, size, device):
     """For every image: ids (N,), scores (N,), boxes (N, 4) in its own pixels, and its label (T, 6)."""
     detector = net.detector(threshold=0.01, topk=100)
@@ -62,7 +71,7 @@ def detections(net, loader, size, device):
 
 def mean_average_precision(net, loader, size, device, classes):
     """mAP at an IoU of 0.5 by gluoncv's two metrics: the area under the curve, and VOC 2007's eleven points."""
-    metrics = {"mAP": VOCMApMetric(0.5, list(classes)), "mAP_voc07": VOC07MApMetric(0.5, list(classes))}
+    metrics = {"mAP": voc.VOCMApMetric(0.5, list(classes)), "mAP_voc07": voc.VOC07MApMetric(0.5, list(classes))}
     for ids, scores, boxes, label in detections(net, loader, size, device):
         for metric in metrics.values():
             metric.update([boxes[None]], [ids[None]], [scores[None]], [label[None, :, :4]], [label[None, :, 4]],

@@ -14,19 +14,16 @@ import pathlib
 import sys
 import time
 
+import _detection
+import _pictures
 import gluonops as gops
-
-gops.tune_malloc()   # before the first tensor: memory of large ones is kept for the next
-
-import _detection  # noqa: E402
-import _pictures  # noqa: E402
-import mxnet as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from _common import Help, parser, start, write  # noqa: E402
-from _export import export  # noqa: E402
-from _training import Run, add_options, contexts, join, make_trainer, plan, set_frozen  # noqa: E402
-from gluonops import data  # noqa: E402
-from mxnet import autograd, gluon  # noqa: E402
+import mxnet as mx
+import numpy as np
+from _common import Help, parser, start, write
+from _export import export
+from _training import Run, add_options, contexts, join, make_trainer, plan, set_frozen
+from gluonops import data
+from mxnet import autograd, gluon
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall")
@@ -48,6 +45,7 @@ def arguments():
     add("--head-channels", type=int, default=256, help="channels before the output of tiny_yolov2; the published: 1024")
     add("--anchors", nargs="+", default=["auto"], help="auto: k-means on the dataset; voc; coco; w,h w,h ... in cells")
     add("--anchor-images", type=int, default=1000, help="images at the start that draw all boxes to the anchors")
+    add("--class-scale", type=float, default=5, help="weight of the classes in the loss; Darknet's is 1")
     add("--pretrained", help="a .checkpoint of this script, Darknet's .weights, or its first layers, .conv.N",
         default=argparse.SUPPRESS)
     add("--pretrained-names", help="file with the names of the classes of a .weights, one a line",
@@ -93,12 +91,13 @@ def loader(dataset, batches, args, run):
 
 def train(args, training, validation, net, devices, workers):
     """Train the net. Returns the Run; the best epoch's parameters are in best.params."""
-    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), warmup_images=args.anchor_images)
+    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), class_scale=args.class_scale,
+                                warmup_images=args.anchor_images)
     loss.initialize(ctx=devices)
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
     source = _detection.Cached(training) if args.dataset == "digits" else training   # painting a scene costs more
-    augmented = data.Augmented(source, args.size, data.Augment(flip=args.flip), args.seed)
+    augmented = data.Augmented(source, args.size, _detection.augment(args), args.seed)
     held_out = gluon.data.DataLoader(data.Letterboxed(validation, args.size), args.batch_size,
                                      batchify_fn=data.validation_batch, num_workers=args.threads, thread_pool=True)
 
@@ -128,6 +127,7 @@ def train(args, training, validation, net, devices, workers):
 
 def main():
     args = arguments()
+    gops.tune_malloc()   # before the first tensor: the memory of large ones is kept for the next
     start(args)
     began = time.time()
     devices = contexts(args)
@@ -152,14 +152,16 @@ def main():
     _pictures.curves(run.history, args.out / "curves.png", SHOWN[:4], ("mAP", "mAP_voc07", "iou", "recall"))
     images = np.stack([data.letterbox(validation[i][0], *size) for i in range(min(8, len(validation)))])
     best = max(run.history, key=lambda row: row["score"])
+    detector = net.detector(threshold=0.001)   # low: users of the export cut off where they like
     results = {"options": vars(args), "classes": net.classes, "anchors": net.anchors.tolist(), "epochs": run.history,
                "mAP": best["mAP"], "mAP_voc07": best["mAP_voc07"],
-               "export_differences": export(net.detector(), args.out / "detector", images),
+               "compared_detections": int((detector(mx.nd.array(images, ctx=devices[0]))[0] >= 0).sum().asscalar()),
+               "export_differences": export(detector, args.out / "detector", images),
                "seconds": time.time() - began}
     write(args.out / "results.json",
           lambda name: pathlib.Path(name).write_text(json.dumps(results, indent=2, default=str) + "\n"))
     print(f"""
-mAP at IoU 0.5  {best['mAP']:.4f} on {len(validation)} images, after epoch {best['epoch']}; {best['mAP_voc07']:.4f} as VOC 2007
+mAP at IoU 0.5  {best['mAP']:.4f} (VOC 2007's: {best['mAP_voc07']:.4f}), {len(validation)} images, epoch {best['epoch']}
 anchors         {'  '.join(f'{w:.2f},{h:.2f}' for w, h in net.anchors)}
 export          differs by {max(results['export_differences'].values()):.1e} at most, in Module and without gluonops
 

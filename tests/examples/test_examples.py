@@ -17,7 +17,7 @@ from matplotlib.image import imread
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "finetune_digits.py", "drop_in.py")
-TESTED_ELSEWHERE = {"finetune_classifier.py", "launch_local.py"}
+TESTED_ELSEWHERE = {"finetune_classifier.py", "finetune_yolov2.py", "launch_local.py"}
 
 
 def run(folder, script, *options, fails=0, **environment):

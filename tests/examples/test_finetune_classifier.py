@@ -1,76 +1,24 @@
 """finetune_classifier.py, and what it shares with finetune_yolov2.py: checkpoints, resuming, devices, accumulation."""
-import json
-import os
-import pathlib
+import argparse
 import signal
 import subprocess
 import sys
 
+import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from PIL import Image
+from training_runs import EXAMPLES, assert_same_run, content, results, runner, standing
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPT = EXAMPLES / "finetune_classifier.py"
 QUICK = ("--model", "mlp", "--batch-size", "128", "--epochs", "2")   # 11 batches an epoch
 
 
 @pytest.fixture
 def train(monkeypatch, tmp_path):
-    """Run the script in this process, without pictures and exports, which take longest; test_end_to_end has them.
-    ``stop`` presses Ctrl-C during that batch, counted over the whole run."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    monkeypatch.chdir(tmp_path)
-    import _pictures
-    import _training
-    import finetune_classifier
-
-    def run(out, *options, stop=None):
-        monkeypatch.setattr(sys, "argv", ["finetune_classifier.py", "--out", out, *options])
-        batches, step = [], _training.Run.step
-
-        def counting(self, parts):
-            batches.append(self.batch)
-            if len(batches) == stop:
-                os.kill(os.getpid(), signal.SIGINT)
-            step(self, parts)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(_training.Run, "step", counting)
-            patch.setattr(_pictures, "save", lambda *_: None)
-            patch.setattr(finetune_classifier, "export", lambda *_: {"module": 0})
-            if stop is None:
-                finetune_classifier.main()
-            else:
-                with pytest.raises(SystemExit, match="130"):
-                    finetune_classifier.main()
-        return tmp_path / out
-
-    return run
-
-
-def content(folder, file="last.checkpoint"):
-    return {name: value.asnumpy() for name, value in mx.nd.load(str(folder / file)).items() if name != "standing"}
-
-
-def standing(folder):
-    return json.loads(mx.nd.load(str(folder / "last.checkpoint"))["standing"].asnumpy().tobytes())
-
-
-def results(folder):
-    return json.loads((folder / "results.json").read_text())
-
-
-def assert_same_run(one, other):
-    mine, theirs = content(one), content(other)
-    assert set(mine) == set(theirs)
-    for name, value in mine.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-    assert standing(one)["history"] == standing(other)["history"]
-    assert results(one)["held_out_accuracy"] == results(other)["held_out_accuracy"]
-    for name, value in content(one, "best.params").items():
-        np.testing.assert_array_equal(value, content(other, "best.params")[name], err_msg=name)
+    return runner(monkeypatch, tmp_path, "finetune_classifier")
 
 
 def test_end_to_end(tmp_path):
@@ -94,8 +42,7 @@ def test_end_to_end(tmp_path):
 
     net = mx.gluon.SymbolBlock.imports(str(folder / "classifier-symbol.json"), ["data"],
                                        str(folder / "classifier-0000.params"))
-    from gluonops.data import digits
-    held_out = digits(seed=1)[1]
+    held_out = gops.data.digits(seed=1)[1]
     predicted = net(mx.nd.array(held_out.images)).asnumpy().argmax(1)
     assert (predicted == held_out.labels).mean() == pytest.approx(found["held_out_accuracy"], abs=1e-9)
 
@@ -190,20 +137,74 @@ def test_classes_keep_their_rows(train, tmp_path):
     (("--ctx", "tpu"), "the device 'tpu' is unknown"), (("--gpus", "0"), "there is no gpu(0): MXNet sees 0 GPUs"),
     (("--ctx", "cpu:0,cpu:0"), "names a device twice"), (("--dtype", "float16"), "float16 needs GPUs"),
     (("--dtype", "bfloat16"), "bfloat16 is not supported"), (("--model", "lenot"), "there is no classifier 'lenot'"),
-    (("--kvstore", "dist_sync"), "without a parameter server"), (("--classes", "12"), "expected digits from 0 to 9"),
-    (("--dataset", "folder", "--root", "no"), "no has no training images: no no/train"),
+    (("--kvstore", "dist_sync"), "without a parameter server"), (("--classes", "12"), "there is no class '12'"),
+    (("--dataset", "folder", "--root", "no"), "there is no folder no/train"),
     (("--lr", "1e30", "--warmup", "0"), "the loss is no number any more in epoch 1"),
     (("--pretrained", "no.params"), "no.params cannot be read"), (("--resume", "no.checkpoint"), "is no checkpoint"),
     (("--batch-size", "1", "--ctx", "cpu:0,cpu:1"), "1 images in a batch for 2 devices")])
 def test_refused(train, options, text):
-    import gluonops as gops
     with pytest.raises(gops.OpError) as error:
         train("out", *QUICK, *options)
     assert text in str(error.value)
 
 
+@pytest.fixture
+def photographs(tmp_path, rng):
+    """A folder of dark and light images, in colour and not square."""
+    for part, count in (("train", 24), ("val", 8)):
+        for label, name in enumerate(("dark", "light")):
+            (tmp_path / "data" / part / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = rng.randint(0, 120, (20, 30, 3)) + 130 * label
+                Image.fromarray(pixels.astype("uint8")).save(tmp_path / "data" / part / name / f"{i}.png")
+    return "--dataset", "folder", "--root", "data", "--size", "32", "--batch-size", "8", "--flip", "0.5"
+
+
+def test_folders_and_center_loss(train, photographs, tmp_path):
+    """Files in folders, mirrored and in other colours; the centres are in the checkpoint and continue, too."""
+    options = (*photographs, "--epochs", "3", "--embedding", "2", "--center-loss", "0.01", "--lr", "0.01")
+    whole = train("whole", *options)
+    assert results(whole)["classes"] == ["dark", "light"] and results(whole)["held_out_accuracy"] > 0.9
+    last = content(whole)
+    assert last["param:center.centers"].shape == (2, 2) and np.abs(last["param:center.centers"]).max() > 0.01
+    assert last["param:center.counts"].sum() == 3 * 43   # of 48 a tenth chooses the epoch
+    train("stopped", *options, stop=8)
+    train("stopped", *options, "--resume")
+    assert_same_run(whole, tmp_path / "stopped")
+
+
+def test_frozen_batch_norm_keeps_its_statistics(train, photographs):
+    options = (*photographs, "--model", "mobilenet0.25", "--epochs", "1")
+    frozen, free = (content(train(out, *options, "--freeze", epochs)) for out, epochs in (("a", "-1"), ("b", "0")))
+    means = [name for name in frozen if name.endswith("running_mean")]
+    assert means and all((frozen[name] == 0).all() for name in means)
+    assert any((free[name] != 0).any() for name in means)
+
+
+def test_center_loss_draws_classes_together(train):
+    options = (*QUICK[:4], "--epochs", "6", "--embedding", "2", "--lr", "0.05")
+    alone, beside = (results(train(out, *options, "--center-loss", weight))
+                     for out, weight in (("alone", "0"), ("beside", "1")))
+    assert beside["spread"] < 0.7 * alone["spread"]
+
+
+def test_darknet19_weights(train, tmp_path):
+    """darknet19.weights start a classifier that computes the same, for the classes whose names are kept."""
+    import _classifier
+    source = gops.models.darknet19(classes=3)
+    source.initialize(mx.init.Xavier())
+    images = mx.nd.random.uniform(shape=(1, 3, 64, 64))
+    expected = source(images).asnumpy()
+    gops.darknet.save_weights(source, str(tmp_path / "darknet19.weights"))
+    (tmp_path / "names").write_text("ant\nbee\ncat\n")
+    args = argparse.Namespace(model="darknet19", embedding=0, pretrained=str(tmp_path / "darknet19.weights"),
+                              pretrained_names=str(tmp_path / "names"))
+    net = _classifier.make(args, ["cat", "ant", "dog"], (3, 64, 64))
+    assert _classifier.start_from(net, args) == ["cat", "ant"]
+    np.testing.assert_allclose(net(images).asnumpy()[:, :2], expected[:, [2, 0]], rtol=1e-4, atol=1e-5)
+
+
 def test_resuming_with_other_options_is_refused(train):
-    import gluonops as gops
     train("out", *QUICK, stop=3)
     with pytest.raises(gops.OpError, match="batch_size is 64; the run in out/last.checkpoint was started with 128"):
         train("out", "--model", "mlp", "--epochs", "2", "--batch-size", "64", "--resume")
