@@ -100,6 +100,22 @@ __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type
         *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
 }
 
+__device__ inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Division by a number that many threads divide by: a multiplication and a comparison. Exact below 2^16.
+struct Divisor {
+    unsigned by, factor;
+
+    __device__ explicit Divisor(unsigned by) : by(by), factor(0xffffffffu / by + 1) {}
+
+    __device__ unsigned divide(unsigned x, unsigned &rest) const
+    {
+        const unsigned quotient = by == 1 ? x : __umulhi(x, factor);
+        rest = x - quotient * by;
+        return quotient;
+    }
+};
+
 // One thread per item; a thread strides over the items that the grid does not reach.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
