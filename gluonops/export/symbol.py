@@ -122,7 +122,7 @@ def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, f
     if inference:
         gone = without_losses(graph)
         if gone:
-            warnings.warn(f"exported for inference, without {', '.join(gone)}. To train the file on, pass training=True",
+            warnings.warn(f"exported for inference, without {', '.join(gone)}. Pass training=True to keep them",
                           ExportWarning, stacklevel=3)
     if fold_batch_norm:
         _fold(graph, values)
