@@ -352,7 +352,7 @@ def run(case, quick, spoil=None):
         return record
     bench = Bench(case, spoil)
     record.update(notes=bench.notes, mismatches=bench.wrong)
-    record["times"] = bench.measure(*((5, 0.05) if quick else (25, 1.5)))
+    record["times"] = bench.measure(*((5, 0.05) if quick else (25, 0.6)))
     del bench
     gc.collect()
     mx.nd.waitall()

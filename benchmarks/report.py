@@ -182,7 +182,8 @@ def plot(results, path):
     figure, axes = plt.subplots(panels, 1, figsize=(11, sum(heights)), squeeze=False, layout="constrained",
                                 gridspec_kw={"height_ratios": heights})
     axes = list(axes[:, 0])
-    colours = {name: f"C{i}" for i, name in enumerate(sorted({p for case in measured for p in case["peers"]} - {OURS}))}
+    names = sorted({peer for case in measured for peer in case["peers"]} - {OURS})
+    colours = {name: f"C{i if i < 7 else i + 1}" for i, name in enumerate(names)}   # C7 is grey
     colours.update({OURS: "black", "copyto": "0.6", "identity": "0.8"})
     if bars:
         _bars(axes.pop(0), bars, colours)
@@ -212,7 +213,7 @@ def _bars(axis, cases, colours):
     axis.set_xlabel("time in a hybridized net / time of numpy.copyto of the same bytes")
     axis.set_yticks(range(len(labels)), labels)
     axis.invert_yaxis()
-    axis.legend(ncols=len(named), loc="upper center", bbox_to_anchor=(0.4, 1.08), frameon=False, fontsize="small")
+    axis.legend(ncols=-(-len(named) // 2), loc="lower center", bbox_to_anchor=(0.4, 1), frameon=False, fontsize="small")
 
 
 def _lines(axis, op, by_setting, colours):
@@ -231,11 +232,12 @@ def _lines(axis, op, by_setting, colours):
     axis.legend(fontsize="x-small")
 
 
+OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's operators
 MARKERS = re.compile(r"(<!-- bench:begin -->\n).*?(<!-- bench:end -->)", re.S)
 
 
-def write_readme(results, path, figure=None):
-    """Put the figures between the markers of a README.
+def write_readme(results, path, figure=None, short=False):
+    """Put the figures between the markers of a README; ``short`` is one line per case.
 
     Raises
     ------
@@ -250,20 +252,41 @@ def write_readme(results, path, figure=None):
         raise ValueError("these results are of a --quick run, whose sizes say nothing; run without it")
     if any(case["mismatches"] for cases in results["runs"].values() for case in cases):
         raise ValueError("a result did not match: there are no figures to show")
-    body = markdown(results, figure)
+    body = (summary if short else markdown)(results, figure)
     path.write_text(MARKERS.sub(lambda found: f"{found[1]}{body}\n{found[2]}", page), encoding="utf-8")
+
+
+def _setting(results, figure):
+    """The machine, and the plot."""
+    machine = results["machine"]
+    yield (f"{machine['cpu']}, {machine['threads']} of {machine['cores']} cores, {machine['memory_gb']} GB, "
+           f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, "
+           f"torch {machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} "
+           f"({machine['target'] or 'no library'}); {results['date']}; `{results['command']}`")
+    if figure:
+        yield f"![Time of every peer over copyto; time against size]({figure})"
+
+
+def summary(results, figure=None):
+    """One line per case: our time in a net, over copyto's, and how many times as long the peers take."""
+    setting = next(iter(results["runs"]))
+    cases = [case for case in results["runs"][setting] if case["kind"] == "case" and case["times"]]
+    lines = []
+    for case in cases:
+        ours = of(case, OURS, "net", "both")
+        times = [of(case, peer, "net", "both") for peer in OTHERS]
+        own = [of(case, peer, "net", "both") for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
+        lines.append([title(case), _time(ours), f"{ours / limit(case):.2f}",
+                      *["" if time is None else f"{time / ours:.1f}x" for time in (*times, min(own))]])
+    return "\n\n".join([
+        f"Forward and backward in a hybridized net, {SETTINGS[setting]}; `copyto` is one NumPy copy of the data, and a "
+        "peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
+        _table(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines), *_setting(results, figure)])
 
 
 def markdown(results, figure=None):
     """Machine, targets and cases as Markdown."""
-    machine = results["machine"]
-    parts = [f"{machine['cpu']}, {machine['threads']} of {machine['cores']} cores, {machine['memory_gb']} GB, "
-             f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, "
-             f"torch {machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} "
-             f"({machine['target'] or 'no library'}); "
-             f"{results['date']}; `{results['command']}`"]
-    if figure:
-        parts.append(f"![Time of every peer over copyto; time against size]({figure})")
+    parts = list(_setting(results, figure))
     if results["targets"]:
         passed = sum(v["passed"] is True for v in results["targets"])
         judged = sum(v["passed"] is not None for v in results["targets"])

@@ -34,6 +34,7 @@ def options():
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=HERE / "README.md",
                         help="measure nothing; write the results of --json into this file, between its markers "
                         "(default: README.md beside this script)")
+    parser.add_argument("--short", action="store_true", help="with --readme: one line per case")
     parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
     parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(allocator="both")
@@ -107,6 +108,8 @@ def measure_all(args, arguments):
             for kinds in GROUPS:
                 if args.kind and not set(args.kind) & set(kinds):
                     continue
+                if kinds == ("sweep",) and setting != settings[0]:
+                    continue   # what tuning does, the cases show
                 part = run_child(args, setting, [kind for kind in kinds if not args.kind or kind in args.kind],
                                  pathlib.Path(folder, "answer"))
                 results["machine"] = part["machine"]
@@ -139,7 +142,7 @@ def main(arguments):
             parser.error("--readme needs --json FILE, the results to write")
         figure = args.plot and os.path.relpath(args.plot, args.readme.parent)
         try:
-            report.write_readme(json.loads(args.json.read_text()), args.readme, figure)
+            report.write_readme(json.loads(args.json.read_text()), args.readme, figure, args.short)
         except (OSError, ValueError) as error:
             sys.exit(str(error))
         return 0

@@ -6,6 +6,7 @@ accumulates in, ``"L"``: the label), so that dtypes are inferred like shapes.
 """
 import collections
 import dataclasses
+import functools
 import typing
 
 import numpy as np
@@ -14,7 +15,7 @@ from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pa
 from .dims import UNKNOWN, Dim, Fixed, Size, names, solve
 from .errors import OpError
 
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
+__all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
            "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Size", "UNKNOWN", "accumulator", "check_axis",
            "names"]
 
@@ -22,6 +23,7 @@ FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
 MAX_NDIM = 8
+BLOCK = 0   # a length; see Cuda
 
 
 def accumulator(dtype):
@@ -34,15 +36,17 @@ class Arg:
     """An input.
 
     ``dtype`` is its type variable, or a function of the attributes that gives it; ``gradient`` likewise says whether
-    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count. ``values(attrs,
-    array)`` -> (what, remedy) or None says what is wrong with the values of the input, a NumPy array; like class
-    indices they are looked at only where labels are checked.
+    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count (without such an
+    attribute, along its first dimension). ``values(attrs, array)`` -> (what, remedy) or None says what is wrong with
+    the values of the input, a NumPy array; like class indices they are looked at only where labels are checked.
+    ``ndim`` is its number of dimensions, where that is always the same.
     """
     name: str
     dtype: typing.Union[str, typing.Callable]
     doc: str
     gradient: typing.Union[bool, typing.Callable] = True
     classes: typing.Optional[str] = None
+    ndim: typing.Optional[int] = None
     values: typing.Optional[typing.Callable] = None
 
     def has_gradient(self, attrs):
@@ -63,9 +67,10 @@ class Cuda:
     """How ``kernel.cu`` is called.
 
     ``scalars(attrs, shapes)`` gives the numbers that follow the tensors in both kernels' arguments (a Python int
-    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``); ``work(attrs, shapes)``
-    gives (rows, length): the number of independent rows and the elements each of them walks through. Length 1 means
-    one thread per element.
+    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``). ``forward(attrs, shapes)`` and
+    ``backward(attrs, shapes)`` give (rows, length): the number of independent rows and the elements each of them walks
+    through. Length 1 means rows of one element, which threads take four at a time; BLOCK means a block of 256 threads
+    per row, whatever a row is to the kernel.
     """
     scalars: typing.Callable
     forward: typing.Callable
@@ -119,6 +124,8 @@ class Op:
 
     def __post_init__(self):
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", [a.name for a in self.attrs]))
+        # An imperative call is validated every time, mostly with what the call before it had.
+        object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
 
     @property
     def graph_name(self):
@@ -215,10 +222,14 @@ class Op:
                 bound.setdefault("L", (dtype, None))
         return {t.name: bound.get(kinds[t.name], (None,))[0] for t in self.tensors}
 
-    def validate(self, attrs, shapes, dtypes):
-        """Raise an OpError unless these inputs are good; shapes and dtypes by input name."""
-        inferred = self.infer_shape(attrs, shapes)
-        self.infer_type(attrs, dtypes)
+    def _validate(self, attrs, shapes, dtypes):
+        """``validate``: every tensor's shape by name; an OpError unless these inputs are good.
+
+        ``shapes`` and ``dtypes`` are tuples, in the order of the inputs.
+        """
+        inputs = [arg.name for arg in self.inputs]
+        inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
+        self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
 
 

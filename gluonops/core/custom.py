@@ -57,11 +57,16 @@ class Operator(mx.operator.CustomOp):
             elif request in ("write", "inplace"):
                 grad[:] = 0
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
-        if not wanted or _empty(wanted.values()):
+        if not wanted:
             return
         available = {**_named(op.inputs, in_data), **_named(op.outputs, out_data),
                      **{f"{out.name}_grad": grad for out, grad in zip(op.outputs, out_grad)}}
         tensors = {name: available[name] for name in op.backward}
+        if _empty([*tensors.values(), *wanted.values()]):   # a sum over nothing
+            for request, grad in targets.values():
+                if request in ("write", "inplace"):
+                    grad[:] = 0
+            return
         shapes = op.infer_shape(self.attrs, {name.replace("_grad", ""): array.shape
                                              for name, array in {**tensors, **wanted}.items()})
         context = next(iter(wanted.values())).context

@@ -137,7 +137,7 @@ def _mismatch(where, tensor, shape, patterns, shapes, dim, source):
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with "
                        f"{dim}", "Reshape it")
     others = {name: known for name, known in shapes.items() if name != tensor}
-    expected = tuple(own if size == UNKNOWN else size
-                     for own, size in zip(shape, solve(where, patterns, others)[tensor]))
-    return OpError(where, f"{tensor} has shape {shape}; expected {expected} to match {source} of shape "
+    expected = solve(where, patterns, others)[tensor]
+    expected = tuple(dim if size == UNKNOWN else size for dim, size in zip(patterns[tensor], expected))
+    return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(expected)} to match {source} of shape "
                    f"{shapes[source]}", f"Reshape {tensor}")

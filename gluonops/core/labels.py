@@ -30,7 +30,7 @@ def check(op, attrs, arrays):
             raise op.error(*wrong)
         if arg.classes is None or not getattr(attrs, "sparse_label", True):
             continue
-        classes = arrays[arg.classes].shape[attrs.axis]
+        classes = arrays[arg.classes].shape[getattr(attrs, "axis", 0)]
         label = arrays[arg.name].asnumpy()
         values = label.astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -41,5 +41,6 @@ def check(op, attrs, arrays):
             wrong = np.argwhere(~good)
             position = ", ".join(str(i) for i in wrong[0])
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            skip = ", or name the value to skip with ignore_label" if hasattr(attrs, "ignore_label") else ""
             raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from "
-                           f"0 to {classes - 1}", "Correct the labels, or name the value to skip with ignore_label")
+                           f"0 to {classes - 1}", f"Correct the labels{skip}")

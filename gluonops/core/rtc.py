@@ -1,19 +1,25 @@
-"""``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes).
+"""``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes, device).
 
 A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
 request per written tensor (0 null, 1 write, 2 add), and the contract's scalars (a tuple of numbers is an array in
-the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of
-every source; kernels include nothing.
+the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of every
+source; kernels include nothing.
+
+``mx.rtc`` tells NVRTC no architecture, so it gets PTX for NVRTC 11's own default, compute_52, and the driver compiles
+that for the GPU at hand: every one from compute capability 5.2 up, those newer than NVRTC included.
 """
 import contextlib
 import ctypes
 import functools
+import os
 import pathlib
+import re
+import threading
 import warnings
 
 import mxnet as mx
 
-from .contract import accumulator
+from .contract import BLOCK, accumulator
 from .errors import OpError
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
@@ -21,7 +27,11 @@ C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8"
            "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels stride over what is left
-_failed = set()
+OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
+
+# CustomOps run in MXNet's threads, and neither the caches here nor MXNet's tables of loaded modules are guarded.
+_lock = threading.Lock()
+_failed = set()   # (op, types, device) that have no kernel
 
 
 def usable(context):
@@ -29,10 +39,15 @@ def usable(context):
     return context.device_type == "gpu"
 
 
-def source(op):
-    """The complete CUDA source of an operator."""
+def sources(op):
+    """File -> text of what an operator's CUDA source is made of, in order."""
     from . import registry
-    return PRELUDE.read_text() + "#line 1\n" + (registry.get(op.name).folder / "kernel.cu").read_text()
+    return {path.name: path.read_text() for path in (PRELUDE, registry.get(op.name).folder / "kernel.cu")}
+
+
+def source(op):
+    """The complete CUDA source of an operator; a compiler's messages name the file and its own lines."""
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in sources(op).items())
 
 
 def written(op, direction):
@@ -80,13 +95,15 @@ def _table(values, context):
 
 
 def geometry(rows, length):
-    """Grid and block for ``rows`` independent rows of ``length`` elements each.
+    """Grid and block for ``rows`` independent rows of ``length`` elements each; see :class:`.contract.Cuda`.
 
-    One thread per element where length is 1; else ``blockDim.x`` threads share a row and ``blockDim.y`` rows share
-    a block: a warp per row for short rows, a block per row for long ones.
+    Rows of one element: a thread for every four, which are 16 bytes of float32. BLOCK: 256 threads for a row. Else
+    ``blockDim.x`` threads share a row and ``blockDim.y`` rows share a block: a warp per row for short rows, a block per
+    row for long ones.
     """
-    if length == 1:
-        return (max(1, min(-(-rows // 256), MAX_BLOCKS)), 1, 1), (256, 1, 1)
+    if length in (1, BLOCK):
+        blocks = rows if length == BLOCK else -(-rows // (4 * 256))
+        return (max(1, min(blocks, MAX_BLOCKS)), 1, 1), (256, 1, 1)
     across = 32 if length <= 1024 else 256 if length <= 16384 else 1024
     down = max(1, 256 // across)
     return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)
@@ -117,26 +134,35 @@ def same_locale():
 
 
 @functools.cache
-def _module(op_name, exports):
+def _module(op_name, exports, device):
     from . import registry
     op = registry.get(op_name).op
-    text = source(op)
     try:
         with same_locale():
-            return mx.rtc.CudaModule(text, exports=exports)
+            return mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports)
     except mx.MXNetError as error:
-        kernel = text[text.index("#line 1\n") + len("#line 1\n"):].splitlines()
-        numbered = "\n".join(f"{i:4d}  {line}" for i, line in enumerate(kernel, 1))
-        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile:\n{error}\n{numbered}\n",
+        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
+                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{_excerpts(sources(op), str(error))}",
                       "Report it with this text") from error
 
 
+def _excerpts(files, message, around=2):
+    """The lines of the source that a compiler's message names, marked, with their numbers and neighbours."""
+    shown = []
+    for file, text in files.items():
+        named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}
+        lines = [f"{'>' if i in named else ' '}{i:5d}  {line}" for i, line in enumerate(text.splitlines(), 1)
+                 if any(abs(i - number) <= around for number in named)]
+        shown += [f"{file}:", *lines] if lines else []
+    return "\n".join([*shown, ""])
+
+
 @functools.cache
-def _kernel(op_name, direction, types, text):
+def _kernel(op_name, direction, types, text, device):
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
-    return _module(op_name, exports).get_kernel(exports[direction == "backward"], text)
+    return _module(op_name, exports, device).get_kernel(exports[direction == "backward"], text)
 
 
 def launch(op, direction, attrs, shapes, tensors, targets):
@@ -154,7 +180,7 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     targets : dict of str to (str, NDArray)
         Request and array for what it writes; for backward under the inputs' names.
     """
-    if op.cuda is None or op.name in _failed:
+    if op.cuda is None:
         return False
     kinds = op.kinds(attrs)
     arrays = {**tensors, **{name: array for name, (request, array) in targets.items() if request != "null"}}
@@ -163,22 +189,27 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     types += (("A", accumulator(dict(types)["T"])),)
     scalars = op.cuda.scalars(attrs, shapes)
     context = next(iter(arrays.values())).context
-    try:
-        kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), kinds, scalars))
-    except (OpError, mx.MXNetError) as error:
-        _failed.add(op.name)
-        warnings.warn(f"gluonops.{op.name}: no CUDA kernel, computing with mx.nd instead: {error}", RuntimeWarning,
-                      stacklevel=2)
-        return False
     outputs = []
     for tensor in written(op, direction):
         request, array = targets.get(tensor.name, ("null", None))
         if request == "null":   # never touched by the kernel, but mx.rtc wants an array of the right type
             array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
         outputs.append((REQUESTS[request], array))
+    arguments = ([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
+                 + [request for request, _ in outputs]
+                 + [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()])
     grid, block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
-    kernel.launch([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
-                  + [request for request, _ in outputs]
-                  + [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()],
-                  context, grid, block)
-    return True
+    text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
+    with _lock:
+        if key in _failed:
+            return False
+        try:   # a kernel is compiled on first use, and loaded at its first launch
+            _kernel(op.name, direction, types, text, context.device_id).launch(arguments, context, grid, block)
+            return True
+        except (OpError, mx.MXNetError) as error:
+            _failed.add(key)
+            reason = error
+    of = ", ".join(dtype for variable, dtype in types if variable != "A")
+    warnings.warn(f"gluonops.{op.name}: no CUDA kernel for {of} on {context}, computing with mx.nd instead: {reason}",
+                  RuntimeWarning, stacklevel=2)
+    return False

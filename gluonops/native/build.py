@@ -25,7 +25,8 @@ COMPILERS = ("g++", "clang++", "c++")
 
 # No -ffast-math: NaN in a row has to come out as NaN.
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
-         "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized"]
+         "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized",
+         "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
 

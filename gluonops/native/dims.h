@@ -154,11 +154,12 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
                        labelled ? "Change the layer in front or the attributes" : "Reshape it");
             std::vector<Known> others = tensors;
             others[t].given = false;
-            Shape fitting = solve(where, {patterns, {}}, others)[t];
-            for (size_t d = 0; d < fitting.size(); ++d)
-                fitting[d] = fitting[d] == UNKNOWN ? shape[d] : fitting[d];
-            refuse(where, has + "; expected " + shape_text(fitting) + " to match " +
-                   source->name + " of shape " + shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
+            Pattern wanted;
+            const Shape sizes = solve(where, {patterns, {}}, others)[t];
+            for (size_t d = 0; d < sizes.size(); ++d)
+                wanted.push_back(sizes[d] == UNKNOWN ? pattern[d] : Dim(sizes[d]));
+            refuse(where, has + "; expected " + pattern_text(wanted) + " to match " + source->name + " of shape " +
+                   shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
         }
     }
     const auto divides = [&](const Dim &dim) {

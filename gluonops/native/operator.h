@@ -95,7 +95,7 @@ struct Contract {
 
     // Refuses labels that are no class.
     static void check_labels(const char *where, const char *name, const Shape &shape, const Labels &labels,
-                             int64_t classes)
+                             int64_t classes, bool can_ignore = true)
     {
         if (!checking())
             return;
@@ -116,7 +116,7 @@ struct Contract {
         refuse(where, std::string(name) + "[" + position + "] is " + number_text(base::label_value(labels, first)) +
                (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
                "; expected a whole number from 0 to " + std::to_string(classes - 1),
-               "Correct the labels, or name the value to skip with ignore_label");
+               can_ignore ? "Correct the labels, or name the value to skip with ignore_label" : "Correct the labels");
     }
 };
 

@@ -26,8 +26,7 @@ def test_values(kind, value, typed):
     (Float(above=0), 0), (Float(low=0, below=1), 1), (Bool(), "maybe"), (Bool(), 2), (Bool(), 0.0), (Choice("a"), "A"),
     (Choice("a"), 1), (IntOrTuple(1), ()), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "__import__('os')"),
     (IntOrTuple(1), "(" * 500), (Optional(Int()), "none"), (Pairs(), (1, 2, 3)), (Pairs(), ()), (Pairs(), (1, 0)),
-    (Pairs(), "(1, nan)"),
-    (Pairs(), 5), (Pairs(), "((1, 2),)"),
+    (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
 ])
 def test_refused_values(kind, value):
     with pytest.raises(gops.OpError, match=r"gluonops\.op: x is .*; expected .*\. Pass another x\."):
@@ -74,7 +73,8 @@ def test_solving_goes_every_way():
     ({"a": (4,)}, "a has shape (4,); expected 2 dimensions (batch, width)"),
     ({"a": (4, 6), "b": (5,)}, "b has shape (5,); expected (4,) to match a of shape (4, 6)"),
     ({"b": (4,), "a": (5, 6)}, "a has shape (5, 6); expected (4, 6) to match b of shape (4,)"),
-    ({"d": (4, 7)}, "d has shape (4, 7); expected (batch, 6) with a * b = 6. Change the layer in front or the"),
+    ({"d": (4, 7)}, "d has shape (4, 7); expected (batch, 6) with a * b = 6. Change the layer in front or the "
+     "attributes"),
     ({"c": (4, 3, 2)}, "c has shape (4, 3, 2); expected (batch, width / step, 3) with 3"),
 ])
 def test_what_does_not_fit(shapes, text):

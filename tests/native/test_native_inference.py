@@ -16,7 +16,7 @@ def library():
 
 def symbol(name, attrs, inputs=None):
     op = registry.get(name).op
-    variables = inputs or [mx.sym.var(arg.name) for arg in op.inputs]
+    variables = inputs or [mx.sym.var(arg.name, shape=arg.ndim and (-1,) * arg.ndim) for arg in op.inputs]
     strings = {key: str(value) for key, value in attrs.items()}
     return getattr(mx.sym, f"gluonops_{name}")(*variables, **strings)
 
@@ -108,8 +108,7 @@ def test_complaints(name, error):
     strings = {key: str(value) for key, value in error.attrs.items()}
     dtypes = error.dtypes or ("float32",) * len(error.shapes)
     with pytest.raises(gops.OpError) as expected:
-        op.validate(op.parse(strings), dict(zip((arg.name for arg in op.inputs), error.shapes)),
-                    dict(zip((arg.name for arg in op.inputs), dtypes)))
+        op.validate(op.parse(strings), tuple(error.shapes), tuple(dtypes))
     inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in zip(error.shapes, dtypes)]
     function = getattr(mx.nd, f"gluonops_{name}")
     assert complaint(lambda: function(*inputs, **strings).wait_to_read()) == str(expected.value)

@@ -158,6 +158,7 @@ SHAPES = {
     "softmax": (((999, 1001),), {}),
     "softmax_output": (((5, 21, 9999), (5, 9999)), {"axis": 1, "normalization": "valid", "ignore_label": 3}),
     "softmax_cross_entropy": (((999, 1001), (999,)), {"smoothing": 0.1}),
+    "center_loss": (((999, 1001), (999,), (21, 1001)), {}),
 }
 
 

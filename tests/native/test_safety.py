@@ -1,5 +1,6 @@
 """The library under fork, threads, DataLoader workers and the naive engine; each within a time limit."""
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -104,16 +105,14 @@ def test_data_loader_workers():
 
 
 @pytest.mark.slow
-def test_more_than_2_31_elements():
-    """64-bit indexing: 2.2 GB of int8, where memory allows."""
-    size = 2**31 + 4096
+def test_more_than_2_31_elements(tmp_path):
+    """64-bit indexing, where memory allows: the kernels by themselves, for the stock MXNet has no such tensors."""
     with open("/proc/meminfo") as file:
         available = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024
-    if available < 4 * size:
-        pytest.skip("not enough memory")
-    if not mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE"):
-        pytest.skip("this MXNet is built for tensors below 2**31 elements")
-    data = mx.nd.full((size,), -3, dtype="int8")
-    with gops.backend("native"):
-        output = gops.ops.abs(data)
-    assert output[-1].asscalar() == 3 and output[2**31].asscalar() == 3
+    if available < 11 * 2**30:
+        pytest.skip("less than 11 GB of memory are free")
+    program = tmp_path / "large"
+    source = pathlib.Path(__file__).with_name("large.cc")
+    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-fopenmp", "-Wno-psabi",
+                    "-Wno-ignored-attributes", str(source), "-o", str(program)], check=True)
+    assert subprocess.run([str(program)], capture_output=True, text=True, timeout=300, check=True).stdout == "fine\n"
