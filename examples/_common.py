@@ -14,6 +14,10 @@ from tqdm import tqdm
 SHIFT = 2   # pixels by which a training image moves, each way
 
 
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows defaults, and keeps the lines of the description."""
+
+
 def positive(text):
     """argparse's type for a count."""
     number = int(text)

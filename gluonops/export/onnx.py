@@ -42,7 +42,7 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
         Of the parameter file, where `net` is a path; the highest there is if left out.
     metadata : dict, optional
         Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of
-        its ``inputs``, are stored without being asked for, as JSON.
+        the ``inputs``, are stored by themselves, as JSON.
 
     Returns
     -------

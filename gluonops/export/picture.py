@@ -205,8 +205,8 @@ def _detail(node):
               "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
               "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
               "tile": ("reps",), "clip": ("a_min", "a_max")}.get(node.op, ())
-    return _short(", ".join(f"{key} {attrs[key]}" if len(wanted) > 1 else attrs[key] for key in wanted
-                            if key in attrs))
+    found = (attrs[key] if len(wanted) == 1 else f"{key} {attrs[key]}" for key in wanted if key in attrs)
+    return _short(", ".join(found))
 
 
 def _short(text, length=44):

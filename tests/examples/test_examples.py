@@ -17,6 +17,7 @@ from matplotlib.image import imread
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "finetune_digits.py", "drop_in.py")
+TESTED_ELSEWHERE = {"finetune_classifier.py", "finetune_yolov2.py", "launch_local.py"}
 
 
 def run(folder, script, *options, fails=0, **environment):
@@ -41,7 +42,9 @@ def same(one, other):
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == set(SCRIPTS)
+    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {*SCRIPTS, *TESTED_ELSEWHERE}
+    for script in TESTED_ELSEWHERE:
+        assert (pathlib.Path(__file__).parent / f"test_{script}").is_file()
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

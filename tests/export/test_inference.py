@@ -58,7 +58,7 @@ def test_a_loss_head(backend, rng, tmp_path):
     with pytest.warns(gops.export.ExportWarning) as caught:
         symbol, parameters = gops.export.symbol(net, tmp_path / "net", SHAPES, backend=backend)
     assert str(caught[0].message) == ("exported for inference, without the loss head 'net_head_softmax_output0', the "
-                                      "input 'label'. To train the file on, pass training=True")
+                                      "input 'label'. Pass training=True to keep them")
     assert caught[0].filename == __file__
     assert inputs_and_outputs(symbol) == (["data"], ["net_head_softmax_output0_output"])
     assert json.loads(json.loads(pathlib.Path(symbol).read_text())["attrs"]["gluonops"][1])["inputs"] == {

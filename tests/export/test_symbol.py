@@ -119,6 +119,12 @@ class Two(gluon.HybridBlock):
         return data, data + 1
 
 
+def test_several_outputs(data, tmp_path):
+    json_path, params_path = gops.export.symbol(Two(), tmp_path / "net", SHAPE)
+    for found, expected in zip(gluon.SymbolBlock.imports(json_path, ["data"], params_path)(data), (data, data + 1)):
+        np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
+
+
 @pytest.mark.parametrize("make, options, text", [
     (lambda: gluon.nn.Sequential(), {}, "net is Sequential; expected a HybridBlock"),
     (lambda: nn.Dense(3), {}, "is not initialized. Call net.initialize()"),

@@ -1,0 +1,120 @@
+"""A checkpoint: parameters, the optimizer's state and where training stood, in one file. Copy it with the scripts.
+
+One file, because a rename is atomic: whenever the process is killed, the folder holds one checkpoint whose parts belong
+together. It is written by ``mx.nd.save``; everything that is no tensor is JSON in a tensor of bytes.
+"""
+import json
+import os
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from _common import write
+
+FORMAT = 1
+
+
+def save(path, blocks, trainer, standing):
+    """Write ``path``.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; what it held is kept until the new one is whole.
+    blocks : dict of str to gluon.Block
+        The net, and a loss that has parameters; names the tensors.
+    trainer : gluon.Trainer
+        Its optimizer's states and counts are saved, unless they live on a parameter server.
+    standing : dict
+        JSON: epoch, batch, seed, seen, history, ...
+    """
+    tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
+    names = {parameter.name: name for name, parameter in _named(blocks).items()}
+    optimizer, counts = trainer.optimizer, {}
+    if not trainer._update_on_kvstore:
+        for index, state in trainer._updaters[0].states.items():
+            name = names[trainer._params[index].name]
+            counts[name] = optimizer._index_update_count[index]
+            for i, tensor in enumerate(_tensors(state)):
+                tensors[f"state:{name}:{i}"] = tensor.as_in_context(mx.cpu())
+    header = {"format": FORMAT, "updates": optimizer.num_update, "counts": counts, **standing}
+    tensors["standing"] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
+    write(path, lambda name: _save_and_sync(name, tensors))
+
+
+def read(path):
+    """(tensors, standing) of a checkpoint, so that its options can be looked at before a net is built."""
+    try:
+        tensors = mx.nd.load(str(path))
+        standing = json.loads(tensors.pop("standing").asnumpy().tobytes().decode())
+    except (mx.MXNetError, AttributeError, KeyError, ValueError, OSError) as error:
+        raise gops.OpError("checkpoint", f"{path} is no checkpoint of these scripts",
+                           "Name one that --resume can continue, such as out/last.checkpoint; a .params file is what "
+                           "--pretrained takes") from error
+    if standing["format"] != FORMAT:
+        raise gops.OpError("checkpoint", f"{path} has format {standing['format']}; expected {FORMAT}",
+                           "Continue it with the version of the scripts that wrote it")
+    return tensors, standing
+
+
+def restore(tensors, standing, blocks, trainer):
+    """Put the tensors of :func:`read` into the blocks and the trainer, whose parameters are initialized."""
+    named = _named(blocks)
+    saved = {name[len("param:"):] for name in tensors if name.startswith("param:")}
+    if saved != set(named):
+        different = sorted(saved ^ set(named))
+        raise gops.OpError("checkpoint", f"the checkpoint and the net differ in {len(different)} parameters, first "
+                           f"{different[0]}", "Continue with the options the run was started with")
+    for name, parameter in named.items():
+        parameter.set_data(tensors[f"param:{name}"])
+    optimizer = trainer.optimizer
+    optimizer.num_update = standing["updates"]
+    indices = {parameter.name: index for index, parameter in enumerate(trainer._params)}
+    counts = {indices[named[name].name]: count for name, count in standing["counts"].items()}
+    for device, updater in enumerate(trainer._updaters):
+        context = trainer._contexts[device]
+        optimizer._set_current_context(context.device_id)
+        optimizer._index_update_count.update(counts)
+        for name in standing["counts"]:
+            index = indices[named[name].name]
+            template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
+            updater.states[index] = _filled(template, iter(range(1 << 30)), tensors, f"state:{name}", context)
+            updater.states_synced[index] = True
+    optimizer._set_current_context(trainer._contexts[0].device_id)
+
+
+def restore_net(tensors, net, path):
+    """Put the net's parameters alone into a net of the same shapes."""
+    for name, parameter in net._collect_params_with_prefix().items():
+        value = tensors.get(f"param:net.{name}")
+        if value is None or value.shape != parameter.shape:
+            has = "lacks" if value is None else f"has the shape {value.shape} for"
+            raise gops.OpError("checkpoint", f"{path} {has} {name}; expected {parameter.shape}",
+                               "Choose the --model and options it was made with")
+        parameter.set_data(value)
+
+
+def _named(blocks):
+    """Every parameter by a name that is the same in every process: its place in the net."""
+    return {f"{block}.{name}": parameter for block, net in blocks.items()
+            for name, parameter in net._collect_params_with_prefix().items()}
+
+
+def _tensors(state):
+    """The tensors of an optimizer's state, which is None, a tensor or a tuple of such, depth first."""
+    if isinstance(state, (tuple, list)):
+        return [tensor for part in state for tensor in _tensors(part)]
+    return [] if state is None else [state]
+
+
+def _filled(template, numbers, tensors, name, context):
+    """The template with its tensors replaced by the saved ones."""
+    if isinstance(template, (tuple, list)):
+        return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
+    return None if template is None else tensors[f"{name}:{next(numbers)}"].copyto(context)
+
+
+def _save_and_sync(path, tensors):
+    mx.nd.save(path, tensors)
+    with open(path, "rb+") as file:   # a rename may reach the disk before the content: not after this
+        os.fsync(file.fileno())

@@ -1,0 +1,134 @@
+"""A net for classification out of any model with ``features``, and ways to start it from weights that are there."""
+import pathlib
+
+import _checkpoint
+import gluonops as gops
+import mxnet as mx
+from gluonops.data.images import require
+from mxnet import gluon
+from mxnet.gluon import nn
+from mxnet.gluon.model_zoo import vision
+
+OURS = ("mlp", "lenet_reorg", "darknet19")
+
+
+class Classifier(gluon.HybridBlock):
+    """``output(embed(x))``; ``embed`` is the model's features, flat, and perhaps a layer of a few units.
+
+    Parameters
+    ----------
+    features : HybridBlock
+        Images to maps or vectors.
+    pool : bool
+        Whether they are maps, to be averaged.
+    embedding : int
+        Units of a layer between features and output; 0 for none.
+    classes : list of str
+        Names of the classes.
+    """
+
+    def __init__(self, features, pool, embedding, classes, **kwargs):
+        super().__init__(**kwargs)
+        self.classes = list(classes)
+        with self.name_scope():
+            self.embed = nn.HybridSequential()
+            self.embed.add(features)
+            if pool:
+                self.embed.add(nn.GlobalAvgPool2D())
+            self.embed.add(nn.Flatten())
+            if embedding:
+                self.embed.add(nn.Dense(embedding))
+            self.output = nn.Dense(len(self.classes))
+
+    @property
+    def features(self):
+        """The model's own layers: the backbone."""
+        return self.embed[0]
+
+    def hybrid_forward(self, F, data):
+        return self.output(self.embed(data))
+
+
+def make(args, classes, shape):
+    """The net of --model for images of ``shape``, (C, H, W); initialized."""
+    features = _features(args.model, len(classes), shape)
+    out = features(mx.sym.var("data")).infer_shape(data=(1, *shape))[1][0]
+    net = Classifier(features, len(out) == 4, args.embedding, classes)
+    net.initialize(mx.init.Xavier())
+    net(mx.nd.zeros((1, *shape)))   # fixes every shape
+    return net
+
+
+def _features(name, classes, shape):
+    if name in OURS:
+        net = gops.models.get_model(name, classes=classes, **({"size": shape[1]} if name == "lenet_reorg" else {}))
+        if name == "darknet19":
+            features = nn.HybridSequential()
+            features.add(net.features.fine, net.features.coarse)
+            return features
+        return net.body[:-1] if name == "mlp" else net.features
+    try:
+        return vision.get_model(name, classes=classes).features
+    except (ValueError, AttributeError):
+        zoo = require("gluoncv.model_zoo", "examples")
+    try:
+        return zoo.get_model(name, classes=classes, pretrained=False).features
+    except (ValueError, AttributeError) as error:
+        raise gops.OpError("examples", f"there is no classifier {name!r} with `features`",
+                           f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error
+
+
+def start_from(net, args):
+    """Load --pretrained: a checkpoint of these scripts, a .params file of theirs, or darknet19.weights.
+
+    The rows of the output whose class has the same name there are kept; others, and an output that does not fit, start
+    anew. Returns the names of the classes that were kept.
+    """
+    path = pathlib.Path(args.pretrained)
+    names = _lines(args.pretrained_names) if args.pretrained_names else None
+    if path.suffix == ".checkpoint":
+        tensors, standing = _checkpoint.read(path)
+        names = standing["classes"]
+        tensors = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
+    elif path.suffix == ".weights":
+        tensors = _darknet19(path, len(names or range(1000)))
+    else:
+        try:
+            tensors = mx.nd.load(str(path))
+        except (mx.MXNetError, OSError) as error:
+            raise gops.OpError("examples", f"{path} cannot be read as parameters of a net",
+                               "Name a file that net.save_parameters wrote") from error
+    wanted = net._collect_params_with_prefix()
+    for name, parameter in wanted.items():
+        if name.startswith("output."):
+            continue
+        if name not in tensors or tensors[name].shape != parameter.shape:
+            has = f"has the shape {tensors[name].shape} for" if name in tensors else "lacks"
+            raise gops.OpError("examples", f"{path} {has} {name}; expected {parameter.shape}",
+                               "Choose the --model, --embedding and --size it was made with")
+        parameter.set_data(tensors[name])
+    if not names or "output.weight" not in tensors:
+        return []
+    kept = [name for name in net.classes if name in names]
+    for part in ("output.weight", "output.bias"):
+        rows = wanted[part].data().copy()
+        for name in kept:
+            rows[net.classes.index(name)] = tensors[part][names.index(name)]
+        wanted[part].set_data(rows)
+    return kept
+
+
+def _darknet19(path, classes):
+    """Darknet's weights by the names of a Classifier; its 1x1 convolution before the mean is a dense layer after it."""
+    net = gops.models.darknet19(classes)
+    net.initialize()
+    net.load_darknet(str(path))
+    stages = {"embed.0.0": net.features.fine, "embed.0.1": net.features.coarse}
+    tensors = {f"{stage}.{name}": parameter.data() for stage, block in stages.items()
+               for name, parameter in block._collect_params_with_prefix().items()}
+    return {**tensors, "output.weight": net.output.conv.weight.data().reshape((classes, -1)),
+            "output.bias": net.output.conv.bias.data()}
+
+
+def _lines(path):
+    return [line.strip() for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]

@@ -1,0 +1,72 @@
+"""Runs of the fine-tuning scripts inside the test's process, and what they leave behind."""
+import importlib
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+def runner(monkeypatch, folder, script):
+    """A function that runs the script in ``folder``, without pictures and exports, which take longest.
+
+    Its ``stop`` presses Ctrl-C during that batch, counted over the whole run.
+    """
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.chdir(folder)
+    module, pictures, training = map(importlib.import_module, (script, "_pictures", "_training"))
+
+    def run(out, *options, stop=None):
+        monkeypatch.setattr(sys, "argv", [f"{script}.py", "--out", out, *options])
+        batches, step = [], training.Run.step
+
+        def counting(self, parts):
+            batches.append(self.batch)
+            if len(batches) == stop:
+                os.kill(os.getpid(), signal.SIGINT)
+            step(self, parts)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(training.Run, "step", counting)
+            patch.setattr(pictures, "save", lambda *_: None)
+            patch.setattr(module, "export", lambda *_: {"module": 0})
+            patch.setattr("gluonops.tune_malloc", lambda: None)   # it would change the whole process
+            if stop is None:
+                module.main()
+            else:
+                with pytest.raises(SystemExit, match="130"):
+                    module.main()
+        return folder / out
+
+    return run
+
+
+def content(folder, file="last.checkpoint"):
+    """The tensors of a checkpoint or of parameters."""
+    return {name: value.asnumpy() for name, value in mx.nd.load(str(folder / file)).items() if name != "standing"}
+
+
+def standing(folder):
+    """Where the run of a checkpoint stood."""
+    return json.loads(mx.nd.load(str(folder / "last.checkpoint"))["standing"].asnumpy().tobytes())
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def assert_same_run(one, other):
+    """Bit for bit: parameters, the optimizer's state, the best epoch's parameters, and what was measured."""
+    for file in ("last.checkpoint", "best.params"):
+        mine, theirs = content(one, file), content(other, file)
+        assert set(mine) == set(theirs)
+        for name, value in mine.items():
+            np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    assert standing(one)["history"] == standing(other)["history"]
+    assert results(one)["epochs"] == results(other)["epochs"]
