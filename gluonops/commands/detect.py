@@ -17,7 +17,7 @@ try:
 except ImportError:   # said when the command runs
     Image = None
 
-__all__ = ["run"]
+__all__ = ["colour", "draw", "run"]
 
 WHERE = "detect"
 
@@ -62,14 +62,17 @@ def draw(picture, found):
     pen = ImageDraw.Draw(picture)
     line = max(2, min(picture.size) // 200)
     for item in reversed(found):
-        # The golden angle keeps the colours of neighbouring classes apart.
-        colour = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(item["class"] * 0.618034 % 1, 0.9, 0.9))
         left, top, right, bottom = item["box"]
-        pen.rectangle([left, top, right, bottom], outline=colour, width=line)
+        pen.rectangle([left, top, right, bottom], outline=colour(item["class"]), width=line)
         text = f"{item['name']} {item['score']:.2f}"
         area = pen.textbbox((left + line, max(top - 12, 0)), text)
-        pen.rectangle(area, fill=colour)
+        pen.rectangle(area, fill=colour(item["class"]))
         pen.text(area[:2], text, fill=(0, 0, 0))
+
+
+def colour(index):
+    """(red, green, blue) of a class; the golden ratio keeps those of neighbouring classes apart."""
+    return tuple(int(255 * part) for part in colorsys.hsv_to_rgb(index * 0.618034 % 1, 0.9, 0.9))
 
 
 def _open(path):

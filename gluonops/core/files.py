@@ -22,7 +22,8 @@ def replace(savers):
             save(temporary[path])
             os.chmod(temporary[path], 0o666 & ~_umask())
         for path in savers:
-            os.replace(temporary.pop(path), path)
+            os.replace(temporary[path], path)
+            del temporary[path]
     finally:
         for path in temporary.values():
             os.unlink(path)

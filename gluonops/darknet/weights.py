@@ -75,7 +75,7 @@ def load_weights(net, path, ctx=None, progress=None):
             header = _read_header(file, path)
             _check_length(units, file.tell(), os.path.getsize(path), path)
             _initialize_rest(net, ctx)
-            for _, parameters in (progress or iter)(list(units.items())):
+            for _, parameters in (progress or iter)(units):
                 for parameter in parameters:
                     values = np.fromfile(file, FLOAT, _count(parameter)).reshape(parameter.shape)
                     parameter.set_data(mx.nd.array(values, dtype="float32"))
@@ -116,7 +116,7 @@ def save_weights(net, path, seen=None):
     except struct.error:
         raise OpError(where, f"seen is {header.seen!r}; expected an integer from 0 that fits "
                       f"{struct.calcsize(header.layout)} bytes", "Pass another seen") from None
-    for name, parameters in units.items():
+    for name, parameters in units:
         if any(parameter._data is None for parameter in parameters):
             raise OpError(where, f"{name} is not initialized",
                           "Call net.initialize() and run the net once, or load weights")
@@ -124,7 +124,7 @@ def save_weights(net, path, seen=None):
     def write(temporary):
         with open(temporary, "wb") as file:
             file.write(head)
-            for parameters in units.values():
+            for _, parameters in units:
                 for parameter in parameters:
                     parameter.data(parameter.list_ctx()[0]).asnumpy().astype(FLOAT, copy=False).tofile(file)
 
@@ -136,11 +136,11 @@ def save_weights(net, path, seen=None):
 
 
 def _units(where, net):
-    """Name -> parameters in the file's order, of every convolution; all parameters of the net have to be among them."""
+    """(name, parameters in the file's order) of every convolution; the net's parameters have to be among them."""
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
-    units = {block.name: _parameters(block) for block in _blocks(net) if isinstance(block, Convolution)}
-    held = {parameter.name for parameters in units.values() for parameter in parameters}
+    units = [(block.name, _parameters(block)) for block in _blocks(net) if isinstance(block, Convolution)]
+    held = {parameter.name for _, parameters in units for parameter in parameters}
     other = [name for name, parameter in net.collect_params().items()
              if name not in held and not isinstance(parameter, Constant)]
     if other or not units:
@@ -180,7 +180,7 @@ def _read_header(file, path):
 def _check_length(units, start, size, path):
     """Refuse a file that ends within a layer, or goes on behind the last one."""
     end, file = start, os.path.basename(os.fspath(path))
-    for name, parameters in units.items():
+    for name, parameters in units:
         if not all(_known(parameter) for parameter in parameters):
             raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
                           "Make it with in_channels, or run the net once")

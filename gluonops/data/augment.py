@@ -126,11 +126,20 @@ def place(image, new, offset, size):
                      for start, length, room in zip(offset, new, size))
     left, right, across = _taps(columns, offset[0], new[0], image.shape[1])
     above, below, down = _taps(rows, offset[1], new[1], image.shape[0])
-    upper, lower = image[above].astype("float32"), image[below].astype("float32")
-    lines = (upper + (lower - upper) * down[:, None, None]).transpose(2, 0, 1)
-    before, after = lines[:, :, left], lines[:, :, right]
-    out[:, rows, columns] = (before + (after - before) * across) / 255
+    image = image.astype("float32")
+    image *= np.float32(1 / 255)
+    lines = _between(image[above], image[below], down[:, None, None])
+    placed = _between(np.take(lines, left, 1), np.take(lines, right, 1), across[:, None])
+    out[:, rows, columns] = placed.transpose(2, 0, 1)
     return out
+
+
+def _between(first, second, share):
+    """From ``first``, which it overwrites, ``share`` of the way to ``second``."""
+    second -= first
+    second *= share
+    first += second
+    return first
 
 
 def _taps(window, start, length, source):
@@ -183,11 +192,15 @@ def _turned(image, value, turn):
     """How far each channel lies below the value, after the hue is turned by ``turn`` sixths of the circle."""
     red, green, blue = image
     chroma = value - np.minimum(np.minimum(red, green), blue)
-    divisor = np.where(chroma > 0, chroma, 1)
-    hue = np.where(value == red, (green - blue) / divisor,
-                   np.where(value == green, (blue - red) / divisor + 2, (red - green) / divisor + 4)) + turn
+    is_red, is_green = value == red, value == green
+    hue = np.where(is_red, green - blue, np.where(is_green, blue - red, red - green))
+    hue /= np.maximum(chroma, np.float32(1e-12))   # grey: 0, whatever the divisor
+    hue += np.where(is_red, turn, np.where(is_green, turn + np.float32(2), turn + np.float32(4)))
     out = np.empty_like(image)
-    for channel, start in enumerate((5, 3, 1)):
-        sector = (hue + np.float32(start)) % np.float32(6)
-        out[channel] = chroma * np.clip(np.minimum(sector, 4 - sector), 0, 1)
+    for sector, start in zip(out, (5, 3, 1)):
+        np.add(hue, np.float32(start), out=sector)
+        sector -= np.floor(sector * np.float32(1 / 6)) * np.float32(6)   # the remainder; NumPy's own is slow
+        np.minimum(sector, np.float32(4) - sector, out=sector)
+        np.clip(sector, 0, 1, out=sector)
+        sector *= chroma
     return out

@@ -18,6 +18,10 @@ __all__ = ["COCO"]
 
 WHERE = "data.coco"
 PREFIX = "instances_"
+NUMBER = (int, float)
+FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
+          "categories": {"id": int, "name": str},
+          "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
 
 
 class COCO(Detection):
@@ -96,12 +100,15 @@ def _check(path):
     for key in ("images", "annotations", "categories"):
         if not isinstance(found, dict) or not isinstance(found.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
-    for key, needed in (("images", ("id", "file_name", "width", "height")), ("categories", ("id", "name")),
-                        ("annotations", ("id", "image_id", "category_id", "bbox", "area"))):
+    for key, needed in FIELDS.items():
         for place, item in enumerate(found[key]):
             missing = [word for word in needed if not isinstance(item, dict) or word not in item]
             if missing:
                 raise _bad(path, f"{key}[{place}]", f"no {', no '.join(missing)}", f"{', '.join(needed)}")
+            for word, kinds in needed.items():
+                if not isinstance(item[word], kinds) or isinstance(item[word], float) and not math.isfinite(item[word]):
+                    raise _bad(path, f"{key}[{place}]", f"{word} is {item[word]!r}",
+                               "text" if kinds is str else "a list" if kinds is list else "a number")
     images = {item["id"]: item for item in found["images"]}
     categories = {item["id"]: item["name"] for item in found["categories"]}
     for item in progress(found["annotations"], f"checking {os.path.basename(path)}"):
@@ -111,11 +118,10 @@ def _check(path):
         if item["category_id"] not in categories:
             raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
         box = item["bbox"]
-        if (not isinstance(box, list) or len(box) != 4 or not all(_is_number(value) for value in box)
-                or min(box[2:]) < 0):
+        if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
             raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
     return names_of(categories.values(), WHERE)
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and math.isfinite(value)

@@ -8,7 +8,7 @@ import mxnet as mx
 
 from ..core.errors import OpError
 
-__all__ = ["EXTENSIONS", "decode_image", "image_size", "progress", "read_image", "require"]
+__all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image", "require"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 MANY = 1000   # files that take long enough to check for a progress bar
@@ -20,7 +20,7 @@ def require(module, where):
         with warnings.catch_warnings():   # gluoncv 0.10.5 uses distutils, and remarks on torch
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:   # gluoncv raises the latter beside torch 2
         raise OpError(where, f"{module.partition('.')[0]} cannot be imported ({error})",
                       "Run pip install 'gluonops[detection]'") from error
 
@@ -55,13 +55,17 @@ def decode_image(content, name, where, flag=1):
 
 def image_size(path, where):
     """(width, height) of what :func:`read_image` would return, from the head of the file alone."""
+    return encoded_size(_content(path, where), path, where)
+
+
+def encoded_size(content, name, where):
+    """(width, height) of an encoded image's bytes; ``name`` is what an error calls it."""
     image = require("PIL.Image", where)
-    content = path if isinstance(path, io.BytesIO) else io.BytesIO(_content(path, where))
     try:
-        with image.open(content) as found:
+        with image.open(io.BytesIO(content)) as found:
             return found.size   # whatever EXIF says of its orientation: MXNet decodes it as it is stored
     except (OSError, SyntaxError, ValueError) as error:
-        raise _unreadable(path, where, f"{len(content.getvalue())} bytes") from error
+        raise _unreadable(name, where, f"{len(content)} bytes") from error
 
 
 def _content(path, where):

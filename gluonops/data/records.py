@@ -5,7 +5,6 @@ the length of its head A, the length of an object B (at least 5), the rest of th
 ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. ``root`` is the file or a folder
 with train.rec and val.rec (or valid.rec, test.rec).
 """
-import io
 import os
 import struct
 import threading
@@ -16,7 +15,7 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from .detection import COLUMNS, Detection, names_of
-from .images import decode_image, image_size, progress
+from .images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
@@ -112,7 +111,7 @@ class DetectionRecords(Detection):
 
     def size(self, index):
         """(width, height) of the image; only the head of it is decoded."""
-        return image_size(io.BytesIO(self._records.encoded(index)), self.where)
+        return encoded_size(self._records.encoded(index), self._records.name(index), self.where)
 
     def _in_pixels(self, index, width, height):
         label = self._labels[index]

@@ -16,7 +16,7 @@ __all__ = ["DigitScenes"]
 COUNT = {"train": 2000, "val": 200}
 SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
 DIGIT = (0.24, 0.5)      # height of a digit, as a share of ``size``
-COVERED = 0.25           # how much of the smaller of two boxes the other may cover
+COVERED = 0.15           # how much of the smaller of two boxes the other may cover
 CONTRAST = 0.35          # least difference in luma between a digit and what is behind it
 TRIES = 30               # places tried for a digit before it is left out
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
@@ -137,7 +137,7 @@ def _covered(left, top, mask, other):
 
 def _render(rng, glyph, height):
     """A glyph enlarged to ``height`` pixels, turned, slanted and stretched: opacity, cut to its ink; None without."""
-    turn, slant, stretch = rng.uniform(-0.2, 0.2), rng.uniform(-0.2, 0.2), rng.uniform(0.75, 1.2)
+    turn, slant, stretch = rng.uniform(-0.12, 0.12), rng.uniform(-0.12, 0.12), rng.uniform(0.8, 1.2)
     rows = len(glyph)
     side = int(np.ceil(height * 1.7))
     y, x = (np.mgrid[:side, :side] - (side - 1) / 2) * (rows / height)

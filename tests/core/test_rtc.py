@@ -11,7 +11,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, registry, rtc
+from gluonops.core import custom, dims, registry, rtc
 
 OPS = gops.ops.list()
 DEFAULT = {"data": (3, 5)}
@@ -150,8 +150,8 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     for key, value in op.cuda.scalars(attrs, shapes).items():
         if isinstance(value, tuple):
             assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == value
-        else:
-            assert given[key] == taken[key] == value
+        else:   # a size may not follow from what the gradient reads
+            assert given[key] == value and taken[key] in (value, dims.UNKNOWN)
     assert set(op.backward) <= set(taken)
     if "label_grad_request" in taken:   # a sparse label has no gradient: never touched, and still of the right type
         assert taken["label_grad_request"] == 0

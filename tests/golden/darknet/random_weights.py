@@ -16,7 +16,9 @@ import numpy as np
 
 def sections(path):
     out = []
-    for line in open(path):
+    with open(path) as file:
+        lines = file.read().splitlines()
+    for line in lines:
         line = line.split('#')[0].strip()
         if not line:
             continue
