@@ -2,7 +2,9 @@
 import argparse
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 LAUNCH, SCRIPT = str(EXAMPLES / "launch_local.py"), str(EXAMPLES / "finetune_classifier.py")
 # Without batch normalization, whose statistics are each worker's own: docs/several_machines.md.
 QUICK = ("--model", "mlp", "--epochs", "2")
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -29,8 +31,8 @@ def training(monkeypatch):
 def run(folder, *options, workers=0):
     command = [sys.executable, SCRIPT, *QUICK, *options]
     if workers:
-        command = [sys.executable, LAUNCH, "--workers", str(workers), "--timeout", "100", "--", *command]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=130)
+        command = [sys.executable, LAUNCH, "--workers", str(workers), "--timeout", "200", "--", *command]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=250)
 
 
 def parameters(folder):
@@ -73,6 +75,32 @@ def test_two_workers_are_one_process(tmp_path):
         np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
+def test_role_script_of_the_documentation(tmp_path):
+    """docs/several_machines.md's role.sh under mpirun's variables: a scheduler, a server and two workers."""
+    page = (EXAMPLES.parent / "docs" / "several_machines.md").read_text()
+    script, = [block for block in re.findall(r"```sh\n(.*?)```", page, re.S) if block.startswith("# role.sh")]
+    (tmp_path / "role.sh").write_text(script)
+    worker = ("import gluonops, mxnet as mx; kv = mx.kv.create('dist_sync'); x = mx.nd.ones(1); kv.init(0, x); "
+              "kv.pushpull(0, x, out=x); print(kv.num_workers, x.asscalar())")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port),
+                   "DMLC_NODE_HOST": "127.0.0.1", "OMPI_COMM_WORLD_SIZE": "4"}
+    processes = [subprocess.Popen(["sh", "role.sh", "1", sys.executable, "-c", worker], cwd=tmp_path, text=True,
+                                  stdout=subprocess.PIPE, env={**environment, "OMPI_COMM_WORLD_RANK": str(rank)})
+                 for rank in range(4)]
+    try:
+        said = [process.communicate(timeout=60)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0] * 4
+    assert said == ["", "", "2 2.0\n", "2 2.0\n"]
+
+
+@pytest.mark.slow
 def test_dist_async_trains(tmp_path):
     done = run(tmp_path, "--batch-size", "32", "--lr", "0.01", "--kvstore", "dist_async", "--out", "out", workers=2)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -97,6 +125,7 @@ def test_a_killed_worker_ends_training(tmp_path):
     assert time.monotonic() - start < 100 and not (tmp_path / "out" / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
     """And the job continues to the numbers of one that was not stopped."""
     options = ("--batch-size", "16", "--kvstore", "dist_sync", "--epochs", "6")
