@@ -11,11 +11,11 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all native sanitize bench lint format table docs new-op clean
+.PHONY: help demo test test-all native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-17s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo "  MXNET=cu117 installs MXNet for NVIDIA GPUs, PYTHON=... chooses the Python of a new $(VENV),"
 	@echo "  PYTEST='-x tests/ops' takes the place of pytest's options."
@@ -34,6 +34,15 @@ native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 
 sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 	PYTHON=$(BIN)/python sh tests/native/sanitize.sh
+
+cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills
+	$(BIN)/python tools/cuda_check.py
+
+cuda-sanitize: $(STAMP) ## the CUDA kernels, run on the CPU, under AddressSanitizer
+	OMP_NUM_THREADS=1 sh tests/cuda/sanitize.sh $(BIN)/python -m pytest -m "not slow" -k cuda $(PYTEST) tests/cuda/test_cuda_kernels.py tests/ops
+
+cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them with a stub for a driver; 5 GB of disk
+	$(BIN)/python tools/cuda_import_check.py
 
 bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
 	$(BIN)/python benchmarks/run.py $(if $(OP),--op $(OP))

@@ -16,18 +16,28 @@ HERE = pathlib.Path(__file__).resolve().parent
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))   # as a file: the package needs MXNet to import
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
 
-CUDA11 = ("cuda-runtime", "cublas", "cufft", "curand", "cusolver", "cusparse", "cuda-nvrtc", "nccl", "nvtx")
+# What libmxnet.so of the CUDA 11.7 wheel is linked against; gluonops/_preload.py has the files' names. The wheels begin
+# with CUDA 11.7, and CUDA 12 and cuDNN 9 no longer have the interface.
+CUDA11 = ["nvidia-cuda-runtime-cu11>=11.7,<12", "nvidia-cublas-cu11>=11.10,<12", "nvidia-cudnn-cu11>=8.5,<9",
+          "nvidia-cufft-cu11>=10.7,<11", "nvidia-curand-cu11>=10.2,<11", "nvidia-cusolver-cu11>=11.4,<12",
+          "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cuda-nvrtc-cu11>=11.7,<12", "nvidia-nccl-cu11>=2.14,<3",
+          "nvidia-nvtx-cu11>=11.7,<12"]
 
 EXTRAS = {
     "cpu": ["mxnet==1.9.1"],
-    # MXNet's wheel for CUDA 11.7 and every library it is linked against; cuDNN 9 no longer has its interface.
-    "cu117": ["mxnet-cu117==1.9.1", "nvidia-cudnn-cu11>=8.5,<9"] + [f"nvidia-{name}-cu11>=2" for name in CUDA11],
+    "cu117": ["mxnet-cu117==1.9.1", *CUDA11],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
+    # Data sets, metrics and drawing for detection.
+    "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
+                  "pillow>=9"],
     "test": [
         "pytest>=7.4",
         "pytest-xdist>=3.3",
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
+        "gluoncv>=0.10.5",
+        "scikit-image>=0.19",   # for its photographs
+        "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",
         "setuptools>=68",
@@ -37,7 +47,6 @@ EXTRAS = {
     "dev": ["ruff>=0.6", "build>=1.0"],
     "docs": ["sphinx>=7", "myst-parser>=3", "furo>=2024"],
 }
-
 
 
 class BuildPy(build_py):

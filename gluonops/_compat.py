@@ -1,6 +1,8 @@
-"""Make MXNet 1.9.1 importable: give NumPy 1.24 to 1.26 back the aliases MXNet still reads."""
+"""Make MXNet 1.9.1 importable: NumPy's aliases that it still reads, and the CUDA libraries that it does not find."""
 import sys
 import warnings
+
+from . import _preload
 
 _ALIASES = {"int": int, "float": float, "object": object, "complex": complex}
 
@@ -14,7 +16,7 @@ def import_mxnet():
     Raises
     ------
     ImportError
-        NumPy is 2.0 or newer, or MXNet is not installed; the message says what to install.
+        NumPy is 2.0 or newer, MXNet is not installed, or it lacks a CUDA library; the message says what to install.
     """
     import numpy
     if int(numpy.__version__.split(".")[0]) >= 2:
@@ -24,6 +26,7 @@ def import_mxnet():
         numpy.bool = numpy.bool_
         for name, value in _ALIASES.items():
             setattr(numpy, name, value)
+    _preload.preload()
     try:
         with warnings.catch_warnings():   # MXNet's own imports, of which a user can change nothing
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -37,6 +40,12 @@ def import_mxnet():
         raise ImportError("gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]' (or "
                           f"'gluonops[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
                           f"{sys.version_info.major}.{sys.version_info.minor}") from error
+    except OSError as error:
+        complaints = _preload.missing() if _preload.has_cuda_wheel() else {}
+        if not complaints:
+            raise
+        raise ImportError(f"gluonops: MXNet's CUDA wheel does not load, {error}. "
+                          f"{_preload.remedy(complaints)}.") from error
     return mxnet
 
 

@@ -1,4 +1,4 @@
-"""The command ``gluonops``: ``gluonops doctor`` and ``gluonops ops``.
+"""The command ``gluonops`` and the arguments of its subcommands.
 
 Like doctor.py, this file imports nothing of the package at the top: the command runs it as a file, so that it can
 say in one line why ``import gluonops`` fails.
@@ -51,6 +51,44 @@ def _parser():
         description="Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
     ops.set_defaults(run=_run_ops)
+    detection = argparse.ArgumentParser(add_help=False)
+    detection.add_argument("--threshold", type=float, default=0.25, help="least probability (default: 0.25)")
+    detection.add_argument("--nms", type=float, default=0.45, help="largest overlap of two detections (default: 0.45)")
+    detection.add_argument("--topk", type=int, default=400, help="most candidates of an image (default: 400)")
+    convert = commands.add_parser(
+        "convert", parents=[common, detection], help="a Darknet network as symbol JSON and parameters, for Module",
+        description="Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
+    convert.add_argument("cfg", help="Darknet's .cfg")
+    convert.add_argument("weights", help="its .weights")
+    convert.add_argument("prefix", help="path of the files, without -symbol.json")
+    convert.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
+                         help="whose operators to write (default: builtin, which needs no gluonops)")
+    convert.add_argument("--detections", action="store_true",
+                         help="return ids, scores and boxes, instead of what the last layer returns")
+    convert.set_defaults(run=_run_convert)
+    detect = commands.add_parser(
+        "detect", parents=[common, detection], help="a Darknet detector on an image",
+        description="Print what a Darknet detector finds in an image, and draw it.")
+    detect.add_argument("image", help="the image")
+    detect.add_argument("--cfg", required=True, help="Darknet's .cfg")
+    detect.add_argument("--weights", required=True, help="its .weights")
+    detect.add_argument("-o", "--output", required=True, help="the image to draw into")
+    detect.add_argument("--names", help="text file with the classes' names, one in a line")
+    detect.set_defaults(run=_run_detect)
+    anchors = commands.add_parser(
+        "anchors", parents=[common], help="anchors for a data set, by k-means on 1 - IoU",
+        description="Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
+    anchors.add_argument("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits",
+                         help="its kind (default: digits)")
+    anchors.add_argument("--root", help="its folder; not for digits")
+    anchors.add_argument("--split", choices=("train", "val"), default="train", help="whose boxes (default: train)")
+    anchors.add_argument("--classes", help="file with a class's name per line, where the data set does not have them")
+    anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
+    anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
+    anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
+    anchors.add_argument("--seed", type=int, default=0, help="of the first centres (default: 0)")
+    anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
+    anchors.set_defaults(run=_run_anchors)
     return parser
 
 
@@ -77,6 +115,21 @@ def _run_ops(args):
     else:
         print(table.terminal(shutil.get_terminal_size().columns, names))
     return 0
+
+
+def _run_convert(args):
+    from gluonops.commands import convert
+    return convert.run(args)
+
+
+def _run_detect(args):
+    from gluonops.commands import detect
+    return detect.run(args)
+
+
+def _run_anchors(args):
+    from gluonops.commands import anchors
+    return anchors.run(args)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,29 @@ It imports nothing of the package at the top, so that cli.py can load it as a fi
 """
 import importlib
 import importlib.metadata
+import importlib.util
 import pathlib
 import platform
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 
 __all__ = ["doctor"]
 
 HERE = pathlib.Path(__file__).parent
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-NEWEST_GPU = 8.9   # compute capability; the CUDA wheel of MXNet 1.9.1 has machine code up to 8.6, which 8.9 runs
+
+
+def _file(name):
+    """A file of the package as a module of its own."""
+    spec = importlib.util.spec_from_file_location(f"gluonops{name}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+driver, preload = _file("_driver"), _file("_preload")
 
 
 def doctor():
@@ -37,7 +47,7 @@ def doctor():
 def examine():
     """Look around, and never raise."""
     found = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
-             "backends": {}, "backend": None, "gpus": [], "packages": _example_packages()}
+             "backends": {}, "backend": None, "driver": driver.examine(), "gpus": [], "packages": _example_packages()}
     try:
         importlib.import_module("gluonops")
     except Exception as error:   # whatever it is, saying so is what the doctor is for
@@ -82,25 +92,13 @@ def explain(error):
     if text.startswith("gluonops"):
         return text
     text = f"gluonops: {type(error).__name__}: {text}"
-    library = re.search(r"(lib[\w+-]+)\.so[.\d]*: cannot open shared object", text)
     if getattr(error, "name", None) == "distutils":
         return f"{text}. MXNet needs it, and Python {platform.python_version()} lacks it. Run: pip install setuptools"
     if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
         return f"{text}. Run: pip install 'numpy>=1.21,<2'"
-    if library and library.group(1) == "libcuda":
-        return f"{text}. It comes with the NVIDIA driver. Install that, or MXNet without CUDA: pip install mxnet==1.9.1"
-    if library:
-        return f"{text}. {_library_remedy(library.group(1))}"
-    return text
-
-
-def _library_remedy(library):
-    """What to do about a CUDA library that the loader did not find: it may lie in a wheel, out of its sight."""
-    folders = sorted({str(path.parent) for entry in sys.path if entry
-                      for path in pathlib.Path(entry).glob("nvidia/*/lib/lib*.so*")})
-    if any(path.name.startswith(f"{library}.so") for folder in folders for path in pathlib.Path(folder).iterdir()):
-        return f"It is installed, but the loader does not look there. Run: export LD_LIBRARY_PATH={':'.join(folders)}"
-    return "Run: pip install 'gluonops[cu117]'"
+    library = re.search(r"(lib[\w+.-]+): cannot open shared object", text)
+    remedy = preload.remedy({library.group(1): text}) if library else ""
+    return f"{text}. {remedy}" if remedy else text
 
 
 def _examine_mxnet(found):
@@ -129,37 +127,24 @@ def _examine_backends(found):
 
 
 def _examine_gpus(found):
-    """What MXNet sees, and what the driver sees: they differ where MXNet was built without CUDA."""
-    devices = _driver_gpus()
+    """What the driver sees, what works there, and what MXNet sees: that is less where it was built without CUDA."""
+    found["gpus"] = [{"id": i, **gpu, "works": driver.works(gpu["capability"]), "free_bytes": None}
+                     for i, gpu in enumerate(found["driver"]["gpus"])]
     has_cuda = bool(found["mxnet"]) and found["mxnet"]["features"]["CUDA"]
     if has_cuda:
         mx = importlib.import_module("mxnet")
         try:
-            for i in range(mx.context.num_gpus()):
-                free, total = mx.context.gpu_memory_info(i)
-                found["gpus"].append({"id": i, "free_bytes": free, "total_bytes": total})
+            for gpu in found["gpus"][:mx.context.num_gpus()]:
+                gpu["free_bytes"] = mx.context.gpu_memory_info(gpu["id"])[0]
         except mx.MXNetError as error:
             found["hints"].append(f"MXNet cannot use CUDA: {str(error).strip().splitlines()[-1]}. Check the driver "
                                   "with nvidia-smi")
-    elif devices and found["mxnet"]:
-        found["hints"].append(f"There is a GPU ({devices[0][0]}), and this MXNet is built without CUDA. Run: "
-                              "pip uninstall mxnet, then pip install 'gluonops[cu117]'")
-    new = [name for name, capability in devices if capability > NEWEST_GPU]
-    if new and has_cuda:
-        found["hints"].append(f"{new[0]} is newer than MXNet 1.9.1: its own CUDA operators have no code for it. Only "
-                              "gluonops's kernels run there")
-
-
-def _driver_gpus():
-    """(name, compute capability) of the GPUs as the driver lists them; empty where there is none."""
-    if not shutil.which("nvidia-smi"):
-        return []
-    try:
-        lines = subprocess.run(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"], timeout=20,
-                               capture_output=True, encoding="utf-8", check=True).stdout.splitlines()
-        return [(name.strip(), float(capability)) for name, capability in (line.rsplit(",", 1) for line in lines)]
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return []
+        if driver.too_old(found["driver"]["cuda"]):
+            found["hints"].append(f"The driver knows CUDA up to {found['driver']['cuda']}, and gluonops's kernels are "
+                                  "compiled by NVRTC 11.8: mx.nd computes instead. Install driver 520 or newer")
+    elif found["gpus"] and found["mxnet"]:
+        found["hints"].append(f"There is a GPU ({found['gpus'][0]['name']}), and this MXNet is built without CUDA. "
+                              "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
 
 
 def _examine_packages(found):
@@ -188,9 +173,13 @@ def render(found):
         line("MXNet", f"not imported; installed: {wheels or 'none'}")
     for name, state in found["backends"].items():
         line("backends" if name == "auto" else "", f"{name}: {state}" + " (in force)" * (name == found["backend"]))
-    gpus = [f"{gpu['id']}: {gpu['free_bytes'] / 2**30:.1f} of {gpu['total_bytes'] / 2**30:.1f} GiB free"
-            for gpu in found["gpus"]]
-    line("GPUs", "; ".join(gpus) or "none that MXNet can use")
+    line("driver", _driver_text(found["driver"]))
+    for gpu in found["gpus"]:
+        free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
+        line("" if gpu["id"] else "GPUs", f"{gpu['id']}: {gpu['name']}, compute capability {gpu['capability']}, "
+             f"{free}{gpu['total_bytes'] / 2**30:.1f} GiB: {gpu['works']}")
+    if not found["gpus"]:
+        line("GPUs", "none: everything runs on the CPU")
     if found["packages"]:
         line("examples", ", ".join(f"{re.match(r'[^<>=!~ ]+', requirement).group()} {version or 'missing'}"
                                    for requirement, version in found["packages"].items()))
@@ -199,3 +188,8 @@ def render(found):
     if found["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
+
+
+def _driver_text(found):
+    known = [f"{found['version']}"] * bool(found["version"]) + [f"CUDA up to {found['cuda']}"] * bool(found["cuda"])
+    return "; ".join([", ".join(known)] * bool(known) + [found["problem"]] * bool(found["problem"]))

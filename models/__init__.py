@@ -4,12 +4,15 @@
 """
 from gluonops.core.errors import OpError
 
+from .darknet19 import Darknet19, darknet19
 from .lenet_reorg import LeNetReorg, lenet_reorg
 from .mlp import MLP, mlp
+from .yolov2 import TinyYOLOv2, YOLOv2, tiny_yolov2, yolov2
 
-__all__ = ["LeNetReorg", "MLP", "get_model", "lenet_reorg", "mlp"]
+__all__ = ["Darknet19", "LeNetReorg", "MLP", "TinyYOLOv2", "YOLOv2", "darknet19", "get_model", "lenet_reorg", "mlp",
+           "tiny_yolov2", "yolov2"]
 
-_MODELS = {"lenet_reorg": lenet_reorg, "mlp": mlp}
+_MODELS = {"darknet19": darknet19, "lenet_reorg": lenet_reorg, "mlp": mlp, "tiny_yolov2": tiny_yolov2, "yolov2": yolov2}
 
 
 def get_model(name, **kwargs):
@@ -17,7 +20,7 @@ def get_model(name, **kwargs):
 
     Parameters
     ----------
-    name : {'lenet_reorg', 'mlp'}
+    name : {'darknet19', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'yolov2'}
         The network's function in this package.
     **kwargs
         That function's arguments.

@@ -1,5 +1,8 @@
 """Shared fixtures: seeds, GPU marker, and the parametrization of operator suites."""
 import os
+import pathlib
+import sys
+import tempfile
 import zlib
 
 os.environ.setdefault("GLUONOPS_CHECK_LABELS", "1")
@@ -11,7 +14,16 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from gluonops.core import native, registry  # noqa: E402
 
+sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
+import cuda_emulator  # noqa: E402
+
 SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
+
+
+def pytest_configure(config):
+    """Keep the kernels that the tests compile: in pytest's cache, or without one (-p no:cacheprovider) anew each time."""
+    cuda_emulator.cache = (config.cache.mkdir("cuda") if hasattr(config, "cache")
+                           else pathlib.Path(tempfile.mkdtemp(prefix="gluonops-")))
 
 
 def pytest_report_header(config):
@@ -29,14 +41,19 @@ def rng(request):
 
 @pytest.fixture
 def backend(request, monkeypatch):
-    """A backend's name; ``reference`` is custom without the C++ library: what runs where there is no compiler."""
+    """A backend's name. ``reference`` is custom without the C++ library: what runs where there is no compiler;
+    ``cuda`` is custom with its CUDA kernels, run on the CPU (see tests/cuda/cuda_emulator.py)."""
     suite = getattr(request.cls, "name", None)
-    if request.param == "native" and suite and "kernel.cc" in registry.get(suite).op.waived:
-        pytest.skip(f"no native kernel: {registry.get(suite).op.waived['kernel.cc']}")
-    if request.param != "reference":
+    file = {"native": "kernel.cc", "cuda": "kernel.cu"}.get(request.param)
+    if suite and file in registry.get(suite).op.waived:
+        pytest.skip(f"no {request.param} kernel: {registry.get(suite).op.waived[file]}")
+    if request.param == "reference":
+        monkeypatch.setitem(native._state, "path", None)
+    elif request.param == "cuda":
+        cuda_emulator.install(monkeypatch)
+    else:
         yield request.param
         return
-    monkeypatch.setitem(native._state, "path", None)
     yield "custom"
     mx.nd.waitall()
 
@@ -58,7 +75,7 @@ def pytest_generate_tests(metafunc):
             values = suite.axes(name)
             metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
+        metafunc.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
     if "mode" in metafunc.fixturenames:
         metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
     if "context" in metafunc.fixturenames:

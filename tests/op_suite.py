@@ -69,6 +69,7 @@ class OpSuite:
     errors = ()        # Bad
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
+    given = ()         # inputs whose shapes do not follow from the data's
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
     # -- what a test file writes -----------------------------------------------------------------------------
@@ -223,10 +224,12 @@ class OpSuite:
         head = self.head(case, arrays, rng)
         _, gradients = self.run(case, arrays, head, backend)
 
+        with gops.backend("builtin"):
+            net = self.net(case, "static")
+            net(*[mx.nd.array(a, dtype=a.dtype) for a in arrays])
+
         def scalar():
-            with gops.backend("builtin"):
-                inputs = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
-                return (self.function(*inputs, **case.attrs).asnumpy() * head).sum()
+            return (net(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]).asnumpy() * head).sum()
 
         for arg, array in zip(self.op.inputs, arrays):
             if arg.name in self.differentiable(case):
@@ -374,12 +377,14 @@ class OpSuite:
         assert not any("Custom" in operator or "gluonops" in operator for operator in operators)
 
     def test_shape_inference(self, case, rng):
-        """From the data alone: every other input's shape and every output's."""
+        """From the data alone, or little more: every other input's shape and every output's."""
         first = self.op.inputs[0].name
         if len(self.op.inputs) > 1 and len(case.shapes[1]) == len(case.shapes[0]) and getattr(
                 self.typed(case), "sparse_label", False):
             pytest.skip("a label that keeps its axis is not what follows from the data alone")
-        arguments, outputs, _ = self.symbol(case).infer_shape(**{f"node_{first}": case.shapes[0]})
+        known = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
+                 if arg.name == first or arg.name in self.given}
+        arguments, outputs, _ = self.symbol(case).infer_shape(**known)
         assert arguments == [tuple(shape) for shape in case.shapes]
         expected = self.oracle(self.typed(case), *[a.astype("float64") for a in self.draw(case, "float64", rng)])
         assert outputs[0] == expected.shape

@@ -44,8 +44,8 @@ def test_get_model_makes_each_by_name():
 def test_get_model_lists_the_names(name):
     with pytest.raises(gops.OpError) as caught:
         gops.models.get_model(name)
-    assert str(caught.value) == (f"gluonops.models.get_model: name is {name!r}; expected 'lenet_reorg' or 'mlp'. "
-                                 "Choose one of them.")
+    assert str(caught.value) == (f"gluonops.models.get_model: name is {name!r}; expected 'darknet19' or "
+                                 "'lenet_reorg' or 'mlp' or 'tiny_yolov2' or 'yolov2'. Choose one of them.")
 
 
 class TestLeNetReorg:

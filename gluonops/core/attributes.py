@@ -5,7 +5,7 @@ import numbers
 
 from .errors import OpError
 
-__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Optional"]
+__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Optional", "Pairs"]
 
 
 class Kind:
@@ -106,6 +106,26 @@ class IntOrTuple(Kind):
                 raise ValueError
             return tuple(self.item.parse(v) for v in value)
         return self.item.parse(value)
+
+
+class Pairs(Kind):
+    """Pairs of finite numbers above 0, as one flat tuple: ``(w0, h0, w1, h1)``. Takes a sequence of pairs as well."""
+
+    expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
+    item = Float(above=0)
+
+    def parse(self, value):
+        if isinstance(value, str):
+            text = value.strip()
+            if text[:1] + text[-1:] in ("()", "[]"):
+                text = text[1:-1].strip()
+            value = [float(number) for number in (text[:-1] if text.endswith(",") else text).split(",")]
+        values = []
+        for entry in value:
+            values.extend([entry] if isinstance(entry, numbers.Real) else entry)
+        if not values or len(values) % 2:
+            raise ValueError
+        return tuple(self.item.parse(float(number)) for number in values)
 
 
 class Optional(Kind):

@@ -5,7 +5,7 @@ import threading
 
 import mxnet as mx
 
-from . import native, registry
+from . import labels, native, registry
 from .errors import OpError
 
 BACKENDS = ("auto", "custom", "native", "builtin")
@@ -102,7 +102,7 @@ def emit(op, inputs, values, name=None):
     Returns
     -------
     NDArray or Symbol
-        The first output; the others are hidden.
+        The first output, the others are hidden; a tuple where the contract returns several.
     """
     attrs = op.parse(values)
     build = _builder(op, current_backend())
@@ -113,6 +113,8 @@ def emit(op, inputs, values, name=None):
             return build(op, mx.sym, attrs, arguments, {"name": name})
     shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
                          tuple(array.dtype for array in inputs.values()))
+    if labels.checking():
+        labels.check(op, attrs, inputs)
     if build is _builtin and 0 in shapes[op.outputs[0].name]:
         build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
     return build(op, mx.nd, attrs, inputs.values(), {})
@@ -145,11 +147,13 @@ def _native(op, space, attrs, inputs, named):
     gradient too, of zeros).
     Inside a hybridized graph it works in place; an imperative call that is not recorded needs none.
     """
+    if space is mx.sym:
+        _hint_dimensions(op, inputs)
     if space is mx.sym or mx.autograd.is_recording():
         inputs = [space.identity(value) for value in inputs]
     if space is mx.nd or op.reads_head_gradient:
         result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named)
-        return result if len(op.outputs) == 1 else result[0]
+        return _returned(op, attrs, result)
     # A library's operator always asks for a head gradient, and Module gives a loss head none: make_loss does. The
     # mark keeps a hybridized graph from merging two equal heads into one.
     name = named["name"]
@@ -158,18 +162,30 @@ def _native(op, space, attrs, inputs, named):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
 
 
+def _hint_dimensions(op, inputs):
+    """Tell how many dimensions a variable without a shape has, where the contract knows.
+
+    For a library's operator MXNet 1.9.1 adds up the numbers of dimensions of all inputs, an unknown one as -1, and
+    writes the known sizes into a buffer of that many: with several unknown inputs the process dies.
+    """
+    for arg, value in zip(op.inputs, inputs):
+        if arg.ndim and value.get_children() is None and value.attr("__shape__") is None:
+            value._set_attr(__shape__=str((-1,) * arg.ndim))   # sizes unknown
+
+
 def _custom(op, space, attrs, inputs, named):
     inputs = list(inputs)
     if not _needs_plain_layout(space, inputs):
-        result = space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
-        return result if len(op.outputs) == 1 else result[0]
+        return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
     inputs = [_plain_layout(space, value) if arg.has_gradient(attrs) else value
               for arg, value in zip(op.inputs, inputs)]
     if not op.reads_head_gradient:
         return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
     inner = {key: f"{name}_custom" for key, name in named.items()}
-    result = space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner)
-    return _plain_layout(space, result if len(op.outputs) == 1 else result[0], **named)
+    result = _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner))
+    if isinstance(result, tuple):
+        return (_plain_layout(space, result[0], **named), *result[1:])
+    return _plain_layout(space, result, **named)
 
 
 def _needs_plain_layout(space, inputs):
@@ -195,8 +211,21 @@ def _builtin(op, space, attrs, inputs, named):
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
     with scope:
         result = registry.get(op.name).reference.forward(space, attrs, *inputs)
-    result = result[0] if isinstance(result, tuple) else result
-    return space.identity(result, **named) if named else result
+    result = _returned(op, attrs, result if isinstance(result, tuple) else (result,))
+    if not named:
+        return result
+    if not isinstance(result, tuple):
+        return space.identity(result, **named)
+    return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
+                 for i, (out, value) in enumerate(zip(op.outputs, result)))
+
+
+def _returned(op, attrs, outputs):
+    """What the user gets of a node's outputs: one of them, or a tuple."""
+    if len(op.outputs) == 1:
+        return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    count = op.returned(attrs) if op.returned else 1
+    return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 
 def _is_symbolic(op, inputs):

@@ -11,12 +11,13 @@ import typing
 
 import numpy as np
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional
-from .dims import UNKNOWN, Dim, Size, names, solve
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from .dims import UNKNOWN, Dim, Fixed, Size, names, solve
 from .errors import OpError
 
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Float", "Int",
-           "IntOrTuple", "Op", "Optional", "Out", "Size", "UNKNOWN", "accumulator", "check_axis", "names"]
+__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
+           "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Size", "UNKNOWN", "accumulator", "check_axis",
+           "names"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -34,13 +35,18 @@ class Arg:
     """An input.
 
     ``dtype`` is its type variable, or a function of the attributes that gives it; ``gradient`` likewise says whether
-    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count.
+    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count (without such an
+    attribute, along its first dimension). ``values(attrs, array)`` -> (what, remedy) or None says what is wrong with
+    the values of the input, a NumPy array; like class indices they are looked at only where labels are checked.
+    ``ndim`` is its number of dimensions, where that is always the same.
     """
     name: str
     dtype: typing.Union[str, typing.Callable]
     doc: str
     gradient: typing.Union[bool, typing.Callable] = True
     classes: typing.Optional[str] = None
+    ndim: typing.Optional[int] = None
+    values: typing.Optional[typing.Callable] = None
 
     def has_gradient(self, attrs):
         return self.gradient(attrs) if callable(self.gradient) else self.gradient
@@ -49,7 +55,7 @@ class Arg:
 @dataclasses.dataclass(frozen=True)
 class Out:
     """An output. The first is the result; any other carries something from forward to backward, and functions and
-    blocks drop it."""
+    blocks drop it, unless the operator returns several."""
     name: str
     dtype: str
     doc: str
@@ -60,8 +66,9 @@ class Cuda:
     """How ``kernel.cu`` is called.
 
     ``scalars(attrs, shapes)`` gives the numbers that follow the tensors in both kernels' arguments (a Python int
-    becomes an int64_t, a float a double); ``work(attrs, shapes)`` gives (rows, length): the number of independent
-    rows and the elements each of them walks through. Length 1 means one thread per element.
+    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``); ``work(attrs, shapes)``
+    gives (rows, length): the number of independent rows and the elements each of them walks through. Length 1 means
+    one thread per element.
     """
     scalars: typing.Callable
     forward: typing.Callable
@@ -94,6 +101,8 @@ class Op:
         ``check(attrs)`` -> (what, remedy) or None: combinations of attributes that are refused.
     wide : bool
         Whether float16 is computed in float32.
+    returned : callable, optional
+        ``returned(attrs)``: how many of the outputs, from the first on, functions and blocks return; 1 without it.
     waived : dict
         File of the op's folder -> the reason why this op has none.
     """
@@ -108,6 +117,7 @@ class Op:
     cuda: typing.Optional[Cuda]
     check: typing.Optional[typing.Callable] = None
     wide: bool = False
+    returned: typing.Optional[typing.Callable] = None
     waived: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):

@@ -5,6 +5,7 @@ import mxnet as mx
 import numpy as np
 
 from . import errors, labels, native, rtc
+from .dims import UNKNOWN
 
 
 def guarded(body):
@@ -56,11 +57,16 @@ class Operator(mx.operator.CustomOp):
             elif request in ("write", "inplace"):
                 grad[:] = 0
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
-        if not wanted or _empty(wanted.values()):
+        if not wanted:
             return
         available = {**_named(op.inputs, in_data), **_named(op.outputs, out_data),
                      **{f"{out.name}_grad": grad for out, grad in zip(op.outputs, out_grad)}}
         tensors = {name: available[name] for name in op.backward}
+        if _empty([*tensors.values(), *wanted.values()]):   # a sum over nothing
+            for request, grad in targets.values():
+                if request in ("write", "inplace"):
+                    grad[:] = 0
+            return
         shapes = op.infer_shape(self.attrs, {name.replace("_grad", ""): array.shape
                                              for name, array in {**tensors, **wanted}.items()})
         context = next(iter(wanted.values())).context
@@ -87,15 +93,16 @@ class Operator(mx.operator.CustomOp):
         dtypes = {kinds[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((kinds[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
 
-        def stand_in(name, shape):
-            return mx.nd.empty(shape, context, dtypes.get(kinds[name], dtypes["T"]))
+        def stand_in(name, shape):   # nobody reads it, so a size that does not follow may be any
+            known = [1 if size == UNKNOWN else size for size in shape]
+            return mx.nd.empty(known, context, dtypes.get(kinds[name], dtypes["T"]))
 
         names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
         arguments = [tensors[name] if name in tensors else stand_in(name, shapes[name.replace("_grad", "")])
                      for name in names]
         # MXNet takes every gradient of a library's operator to be of the first tensor's type.
         everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
-                      else ("write", mx.nd.empty(shapes[arg.name], context, dtypes["T"])) for arg in op.inputs}
+                      else ("write", stand_in("data", shapes[arg.name])) for arg in op.inputs}
         self._run_native(native.backward(op), arguments, everything)
 
     def _widened(self, tensors):

@@ -27,6 +27,15 @@ class Size:
         return f"{self.label} = {self.value}" if "*" in self.label else f"{self.label} {self.value}"
 
 
+class Fixed(int):
+    """A size that the attributes fix, and how they do: ``Fixed("anchors * (5 + classes)", 125)``."""
+
+    def __new__(cls, label, value):
+        size = super().__new__(cls, value)
+        size.label = label
+        return size
+
+
 class Dim:
     """A named dimension, multiplied or divided by attribute sizes: ``height / stride``."""
 
@@ -121,10 +130,14 @@ def _division_remedy(dim):
 
 
 def _mismatch(where, tensor, shape, patterns, shapes, dim, source):
+    if isinstance(dim, Fixed):
+        return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with "
+                       f"{dim.label} = {dim}", "Change the layer in front or the attributes")
     if source is None or source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with "
                        f"{dim}", "Reshape it")
     others = {name: known for name, known in shapes.items() if name != tensor}
     expected = solve(where, patterns, others)[tensor]
-    return OpError(where, f"{tensor} has shape {shape}; expected {expected} to match {source} of shape "
+    expected = tuple(dim if size == UNKNOWN else size for dim, size in zip(patterns[tensor], expected))
+    return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(expected)} to match {source} of shape "
                    f"{shapes[source]}", f"Reshape {tensor}")

@@ -15,7 +15,7 @@ def checking():
 
 
 def check(op, attrs, arrays):
-    """Raise an OpError that names the first label which is not a class.
+    """Raise an OpError that names the first label which is not a class, or what else an input may not hold.
 
     Parameters
     ----------
@@ -25,9 +25,12 @@ def check(op, attrs, arrays):
         The inputs by name.
     """
     for arg in op.inputs:
+        wrong = arg.values and arg.values(attrs, arrays[arg.name].asnumpy())
+        if wrong:
+            raise op.error(*wrong)
         if arg.classes is None or not getattr(attrs, "sparse_label", True):
             continue
-        classes = arrays[arg.classes].shape[attrs.axis]
+        classes = arrays[arg.classes].shape[getattr(attrs, "axis", 0)]
         label = arrays[arg.name].asnumpy()
         values = label.astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -38,5 +41,6 @@ def check(op, attrs, arrays):
             wrong = np.argwhere(~good)
             position = ", ".join(str(i) for i in wrong[0])
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            skip = ", or name the value to skip with ignore_label" if hasattr(attrs, "ignore_label") else ""
             raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from "
-                           f"0 to {classes - 1}", "Correct the labels, or name the value to skip with ignore_label")
+                           f"0 to {classes - 1}", f"Correct the labels{skip}")

@@ -11,7 +11,8 @@ from mxnet._ctypes.ndarray import _imperative_invoke
 
 from ..version import __version__
 
-__all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "reason", "target"]
+__all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
+           "target"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
@@ -48,7 +49,7 @@ def backward(op):
 
     MXNet makes a Python function of it that takes no arrays, so it is called one level below.
     """
-    handle = _handle(f"_backward_{op.graph_name}")
+    handle = operator_handle(f"_backward_{op.graph_name}")
 
     def call(*arguments, out=None, **strings):
         return _imperative_invoke(handle, list(arguments), list(strings), list(strings.values()), out, False, False)
@@ -56,7 +57,8 @@ def backward(op):
 
 
 @functools.cache
-def _handle(name):
+def operator_handle(name):
+    """MXNet's handle of an operator by name."""
     handle = mx.base.OpHandle()
     mx.base.check_call(mx.base._LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
     return handle.value

@@ -1,13 +1,20 @@
-"""``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes).
+"""``kernel.cu`` -> kernels of ``mx.rtc``: signatures from the contract, compiled once per (op, dtypes, device).
 
 A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
-request per written tensor (0 null, 1 write, 2 add), and the contract's scalars. Its template parameters are the
-contract's type variables. ``prelude.cuh`` goes in front of every source; kernels include nothing.
+request per written tensor (0 null, 1 write, 2 add), and the contract's scalars (a tuple of numbers is an array in
+the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of every
+source; kernels include nothing.
+
+``mx.rtc`` tells NVRTC no architecture, so it gets PTX for NVRTC 11's own default, compute_52, and the driver compiles
+that for the GPU at hand: every one from compute capability 5.2 up, those newer than NVRTC included.
 """
 import contextlib
 import ctypes
 import functools
+import os
 import pathlib
+import re
+import threading
 import warnings
 
 import mxnet as mx
@@ -20,7 +27,11 @@ C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8"
            "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels stride over what is left
-_failed = set()
+OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
+
+# CustomOps run in MXNet's threads, and neither the caches here nor MXNet's tables of loaded modules are guarded.
+_lock = threading.Lock()
+_failed = set()   # (op, types, device) that have no kernel
 
 
 def usable(context):
@@ -28,10 +39,15 @@ def usable(context):
     return context.device_type == "gpu"
 
 
-def source(op):
-    """The complete CUDA source of an operator."""
+def sources(op):
+    """File -> text of what an operator's CUDA source is made of, in order."""
     from . import registry
-    return PRELUDE.read_text() + "#line 1\n" + (registry.get(op.name).folder / "kernel.cu").read_text()
+    return {path.name: path.read_text() for path in (PRELUDE, registry.get(op.name).folder / "kernel.cu")}
+
+
+def source(op):
+    """The complete CUDA source of an operator; a compiler's messages name the file and its own lines."""
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in sources(op).items())
 
 
 def written(op, direction):
@@ -58,14 +74,24 @@ def signature(op, direction, types, kinds, scalars):
         Type variable -> dtype, ``"A"`` included.
     kinds : dict of str to str
         Tensor -> type variable; see ``Op.kinds``.
-    scalars : dict of str to int or float
+    scalars : dict of str to int, float or tuple of float
     """
     grad = "_grad" if direction == "backward" else ""
     parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
     parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
     parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
-    parts += [f"{'double' if isinstance(value, float) else 'int64_t'} {name}" for name, value in scalars.items()]
+    parts += [_scalar_type(value) + name for name, value in scalars.items()]
     return ", ".join(parts)
+
+
+def _scalar_type(value):
+    return "const double *" if isinstance(value, tuple) else "double " if isinstance(value, float) else "int64_t "
+
+
+@functools.lru_cache(maxsize=256)
+def _table(values, context):
+    """A tuple of numbers in a device's memory."""
+    return mx.nd.array(values, context, "float64")
 
 
 def geometry(rows, length):
@@ -106,26 +132,35 @@ def same_locale():
 
 
 @functools.cache
-def _module(op_name, exports):
+def _module(op_name, exports, device):
     from . import registry
     op = registry.get(op_name).op
-    text = source(op)
     try:
         with same_locale():
-            return mx.rtc.CudaModule(text, exports=exports)
+            return mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports)
     except mx.MXNetError as error:
-        kernel = text[text.index("#line 1\n") + len("#line 1\n"):].splitlines()
-        numbered = "\n".join(f"{i:4d}  {line}" for i, line in enumerate(kernel, 1))
-        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile:\n{error}\n{numbered}\n",
+        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
+                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{_excerpts(sources(op), str(error))}",
                       "Report it with this text") from error
 
 
+def _excerpts(files, message, around=2):
+    """The lines of the source that a compiler's message names, marked, with their numbers and neighbours."""
+    shown = []
+    for file, text in files.items():
+        named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}
+        lines = [f"{'>' if i in named else ' '}{i:5d}  {line}" for i, line in enumerate(text.splitlines(), 1)
+                 if any(abs(i - number) <= around for number in named)]
+        shown += [f"{file}:", *lines] if lines else []
+    return "\n".join([*shown, ""])
+
+
 @functools.cache
-def _kernel(op_name, direction, types, text):
+def _kernel(op_name, direction, types, text, device):
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
-    return _module(op_name, exports).get_kernel(exports[direction == "backward"], text)
+    return _module(op_name, exports, device).get_kernel(exports[direction == "backward"], text)
 
 
 def launch(op, direction, attrs, shapes, tensors, targets):
@@ -143,7 +178,7 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     targets : dict of str to (str, NDArray)
         Request and array for what it writes; for backward under the inputs' names.
     """
-    if op.cuda is None or op.name in _failed:
+    if op.cuda is None:
         return False
     kinds = op.kinds(attrs)
     arrays = {**tensors, **{name: array for name, (request, array) in targets.items() if request != "null"}}
@@ -152,20 +187,27 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     types += (("A", accumulator(dict(types)["T"])),)
     scalars = op.cuda.scalars(attrs, shapes)
     context = next(iter(arrays.values())).context
-    try:
-        kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), kinds, scalars))
-    except (OpError, mx.MXNetError) as error:
-        _failed.add(op.name)
-        warnings.warn(f"gluonops.{op.name}: no CUDA kernel, computing with mx.nd instead: {error}", RuntimeWarning,
-                      stacklevel=2)
-        return False
     outputs = []
     for tensor in written(op, direction):
         request, array = targets.get(tensor.name, ("null", None))
         if request == "null":   # never touched by the kernel, but mx.rtc wants an array of the right type
             array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
         outputs.append((REQUESTS[request], array))
+    arguments = ([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
+                 + [request for request, _ in outputs]
+                 + [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()])
     grid, block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
-    kernel.launch([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
-                  + [request for request, _ in outputs] + list(scalars.values()), context, grid, block)
-    return True
+    text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
+    with _lock:
+        if key in _failed:
+            return False
+        try:   # a kernel is compiled on first use, and loaded at its first launch
+            _kernel(op.name, direction, types, text, context.device_id).launch(arguments, context, grid, block)
+            return True
+        except (OpError, mx.MXNetError) as error:
+            _failed.add(key)
+            reason = error
+    of = ", ".join(dtype for variable, dtype in types if variable != "A")
+    warnings.warn(f"gluonops.{op.name}: no CUDA kernel for {of} on {context}, computing with mx.nd instead: {reason}",
+                  RuntimeWarning, stacklevel=2)
+    return False

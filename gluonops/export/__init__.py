@@ -1,4 +1,6 @@
-"""Ways out of Gluon."""
-from .symbol import symbol
+"""Ways out of Gluon: symbol JSON for any backend, and ONNX."""
+from .nodes import ExportWarning
+from .onnx import onnx
+from .symbol import rewrite, symbol
 
-__all__ = ["symbol"]
+__all__ = ["ExportWarning", "onnx", "rewrite", "symbol"]

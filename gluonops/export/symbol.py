@@ -1,45 +1,53 @@
-"""Symbol JSON and parameters of a net, traced with the backend of your choice."""
-import json
+"""Symbol JSON and parameters: of a net, or of files written before, for the backend of your choice."""
 import os
-import tempfile
+import warnings
 
-import mxnet as mx
-
-from .. import ops
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
+from .fold import fold_batch_norm as _fold
+from .inference import without_losses
+from .nodes import ExportWarning, emit
+from .stamp import stamp
+from .trace import check_folder, load, save, trace
 
-__all__ = ["symbol"]
-
-HEADS = {"softmax_output": ops.softmax_output}
+__all__ = ["rewrite", "symbol"]
 
 
-def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype="float32"):
+def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype="float32", fold_batch_norm=False,
+           training=False):
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
-    The files load with ``mx.model.load_checkpoint`` (so with ``mx.mod.Module``), ``gluon.SymbolBlock.imports`` and
-    ``mx.sym.load``. The net itself is not changed: a net hybridized with one backend exports with another. Both files
-    are written under temporary names and renamed when complete.
+    The files load with ``mx.model.load_checkpoint`` (so with ``mx.mod.Module``), ``gluon.SymbolBlock.imports``,
+    ``mx.sym.load`` and MXNet's C API. The net itself is not changed: a net hybridized with one backend exports with
+    another. Both files are written under temporary names and renamed when complete.
 
     Parameters
     ----------
     net : HybridBlock
-        Initialized; one input, one output.
+        Initialized. It may return several outputs, nested or not.
     prefix : str or os.PathLike
         Path of the files, without ``-symbol.json``. The folder must exist.
-    data_shape : tuple of int
-        Shape of an input, batch included: parameters whose shapes are still open take them from it, and the graph
-        is checked with it. The exported graph takes other batch sizes, and other spatial sizes where the net does.
+    data_shape : tuple of int, or dict of str to tuple of int
+        Shape of the input ``data``, batch included, or of every input by name, in the order in which the net takes
+        them: parameters whose shapes are still open take them from it, and the graph is checked with it. The exported
+        graph takes other batch sizes, and other spatial sizes where the net does.
     backend : {'builtin', 'custom', 'native', 'auto'}, default 'builtin'
         ``builtin`` writes MXNet's own operators only: the file runs in a process without gluonops. ``native`` needs
         gluonops, or ``mx.library.load(gluonops.native_library_path())`` alone; ``custom`` needs gluonops.
     head : {None, 'softmax_output'}
         ``softmax_output`` puts that loss head on the net's output, with the label ``softmax_label``, so that
-        ``Module.fit`` fine-tunes the file. The net must return logits.
+        ``Module.fit`` fine-tunes the file. The net must return logits. It implies ``training``.
     epoch : int, default 0
         The number in the name of the parameter file.
     dtype : str, default 'float32'
-        Type of the input.
+        Type of the inputs.
+    fold_batch_norm : bool, default False
+        Fold each batch norm into the convolution or dense layer before it, where that layer has no other reader. For
+        inference only.
+    training : bool, default False
+        Keep losses and labels. Without it a loss head becomes what it computes at inference (``softmax_output``:
+        probabilities), and outputs that are losses go, with the labels they need; an ExportWarning says what went. A
+        label is an input whose name ends in ``label``.
 
     Returns
     -------
@@ -49,89 +57,79 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
     Raises
     ------
     OpError
-        The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it.
+        The net is not a HybridBlock or not initialized, refuses ``data_shape``, returns nothing but losses, or
+        ``head`` does not fit it.
     """
-    prefix = os.fspath(prefix)
-    _check(net, prefix, head)
-    _finish_initialization(net, data_shape, dtype)
-    with _backend(backend):
-        graph = net(mx.sym.var("data"))
-        if not isinstance(graph, mx.sym.Symbol) or len(graph.list_outputs()) != 1:
-            raise OpError("export.symbol", f"{type(net).__name__} has several outputs; expected one",
-                          "Wrap it in a HybridBlock that returns one of them")
-        if head is not None:
-            if _ends_in_softmax(graph):
-                raise OpError("export.symbol", f"{type(net).__name__} already ends in a softmax; expected logits for "
-                              f"head={head!r}", "Pass the part of the net that returns logits, for instance net.body")
-            graph = HEADS[head](graph, name="softmax")
-    arguments, states = _parameters(net, graph)
-    paths = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-    tagged = {**{f"arg:{name}": value for name, value in arguments.items()},
-              **{f"aux:{name}": value for name, value in states.items()}}
-    _write({paths[0]: graph.save, paths[1]: lambda path: mx.nd.save(path, tagged)})
-    return paths
+    where, prefix, training = "export.symbol", os.fspath(prefix), training or head is not None
+    check_folder(where, prefix)
+    _check_options(where, backend, fold_batch_norm, training)
+    graph, values, facts = trace(where, net, data_shape, dtype, head)
+    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, not training, facts)
 
 
-def _check(net, prefix, head):
-    if not isinstance(net, mx.gluon.HybridBlock):
-        raise OpError("export.symbol", f"net is {type(net).__name__}; expected a HybridBlock",
-                      "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
-    if head is not None and head not in HEADS:
-        raise OpError("export.symbol", f"head is {head!r}; expected None or {', '.join(map(repr, HEADS))}",
-                      "Choose one of them")
-    folder = os.path.dirname(prefix) or "."
-    if not os.path.isdir(folder):
-        raise OpError("export.symbol", f"the folder {folder} does not exist", "Create it first")
+def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=False, epoch=None):
+    """Write files exported before anew, for another backend or folded, without the source code of the net.
+
+    ``Custom`` and native nodes of gluonops take the form that the backend asks for; names, attributes, parameters and
+    every other node stay.
+
+    Parameters
+    ----------
+    source, prefix : str or os.PathLike
+        Paths of the files read and written, without ``-symbol.json``. They may be the same.
+    backend : {'builtin', 'custom', 'native', 'auto'}, default 'builtin'
+    fold_batch_norm : bool, default False
+        As in :func:`symbol`.
+    inference : bool, default False
+        Take out losses and labels, as :func:`symbol` does without ``training``.
+    epoch : int, optional
+        The number of the parameter file, read and written; the highest there is if left out.
+
+    Returns
+    -------
+    tuple of str
+        The paths of the JSON and of the parameters.
+
+    Raises
+    ------
+    OpError
+        A file is missing or damaged, or has an operator or an attribute that this gluonops lacks: the message names it
+        and the gluonops that wrote the file.
+    """
+    where, source, prefix = "export.rewrite", os.fspath(source), os.fspath(prefix)
+    check_folder(where, prefix)
+    _check_options(where, backend, False, False)
+    graph, values, epoch = load(where, source, epoch)
+    if fold_batch_norm and not inference and _has_label(graph, values):
+        raise OpError(where, f"{source}-symbol.json has a label, so it is for training, and batch norm folds for "
+                      "inference only", "Drop the losses as well: inference=True, or --inference")
+    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, {})
 
 
-def _finish_initialization(net, data_shape, dtype):
-    """Run the net once: that fixes open shapes, and tells whether it takes this input at all."""
-    values = list(net.collect_params().values())
-    missing = [p.name for p in values if p._data is None and not p._deferred_init]
-    if missing:
-        raise OpError("export.symbol", f"the parameter {missing[0]} of {type(net).__name__} is not initialized",
-                      "Call net.initialize() or net.load_parameters(path) first")
-    context = values[0].list_ctx()[0] if values else mx.cpu()
-    net(mx.nd.zeros(data_shape, context, dtype))
-    mx.nd.waitall()
+def _check_options(where, backend, fold_batch_norm, training):
+    with _backend(backend):   # which refuses one that there is not
+        pass
+    if fold_batch_norm and training:
+        raise OpError(where, "fold_batch_norm folds for inference only, and this export is for training",
+                      "Leave out one of fold_batch_norm, training and head")
 
 
-def _ends_in_softmax(graph):
-    """Whether the output is a softmax, perhaps divided by its sum, copied or renamed on its way out."""
-    content = json.loads(graph.tojson())
-    node = content["nodes"][content["heads"][0][0]]
-    while node["op"] in ("_copy", "squeeze", "expand_dims", "broadcast_div"):
-        node = content["nodes"][node["inputs"][0][0]]
-    return "softmax" in node["op"] or "softmax" in node.get("attrs", {}).get("op_type", "")
+def _has_label(graph, values):
+    return any(name.endswith("label") and name not in values for name in graph.variables())
 
 
-def _parameters(net, graph):
-    values = {p.name: p for p in net.collect_params().values()}
-
-    def on_cpu(names):
-        return {name: values[name]._reduce() for name in names if name in values}
-
-    return on_cpu(graph.list_arguments()), on_cpu(graph.list_auxiliary_states())
-
-
-def _write(savers):
-    """Save every file under a temporary name beside its own, then rename all: a failure leaves what was there."""
-    temporary = {}
-    try:
-        for path, save in savers.items():
-            handle, temporary[path] = tempfile.mkstemp(dir=os.path.dirname(path) or ".",
-                                                       prefix=os.path.basename(path) + ".")
-            os.close(handle)
-            save(temporary[path])
-            os.chmod(temporary[path], 0o666 & ~_umask())
-        for path in savers:
-            os.replace(temporary.pop(path), path)
-    finally:
-        for path in temporary.values():
-            os.unlink(path)
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, facts):
+    if inference:
+        gone = without_losses(graph)
+        if gone:
+            warnings.warn(f"exported for inference, without {', '.join(gone)}. To train the file on, pass training=True",
+                          ExportWarning, stacklevel=3)
+    if fold_batch_norm:
+        _fold(graph, values)
+    emit(graph, backend)
+    kept = set(graph.variables())
+    values = {name: value for name, value in values.items() if name in kept}
+    if "inputs" in facts:
+        facts["inputs"] = {name: shape for name, shape in facts["inputs"].items() if name in kept}
+    stamp(graph, **facts)
+    return save(graph, values, prefix, epoch)

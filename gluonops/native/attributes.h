@@ -148,6 +148,27 @@ inline bool parse_integers(const std::string &text, Integers *result)
     return true;
 }
 
+// As Pairs.parse(text): pairs of finite numbers above 0.
+inline bool parse_pairs(const std::string &text, std::vector<double> *values)
+{
+    std::string inside = stripped(text);
+    if (inside.size() >= 2 && ((inside.front() == '(' && inside.back() == ')') ||
+                               (inside.front() == '[' && inside.back() == ']')))
+        inside = stripped(inside.substr(1, inside.size() - 2));
+    if (!inside.empty() && inside.back() == ',')
+        inside.pop_back();
+    values->clear();
+    for (size_t begin = 0; begin <= inside.size();) {
+        const size_t end = std::min(inside.find(',', begin), inside.size());
+        double value;
+        if (!parse_number(inside.substr(begin, end - begin), &value) || value <= 0)
+            return false;
+        values->push_back(value);
+        begin = end + 1;
+    }
+    return values->size() % 2 == 0;
+}
+
 struct OptionalInteger {
     bool given;
     int64_t value;
@@ -216,6 +237,14 @@ class Attributes {
         if (!good)
             complain(name, *text, integer_text(low) + ", or a tuple of them");
         return result;
+    }
+
+    std::vector<double> pairs(const char *name, std::vector<double> otherwise) const
+    {
+        const std::string *text = find(name);
+        if (text && !parse_pairs(*text, &otherwise))
+            complain(name, *text, "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)");
+        return otherwise;
     }
 
     double number(const char *name, double otherwise, const Bounds &bounds) const

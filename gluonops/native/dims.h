@@ -29,13 +29,14 @@ struct Size {
     std::string text() const { return label + (is_product() ? " = " : " ") + std::to_string(value); }
 };
 
-// A named dimension, `height / stride`, or, without a name, a fixed size.
+// A named dimension, `height / stride`, or, without a name, a fixed size (with a label: how attributes fix it).
 struct Dim {
     std::string name;
     Size mul, div;
 
     explicit Dim(std::string name) : name(std::move(name)) {}
     explicit Dim(int64_t fixed) : mul("", fixed) {}
+    explicit Dim(const Size &fixed) : mul(fixed) {}
     Dim operator*(const Size &size) const
     {
         Dim dim = *this;
@@ -146,12 +147,19 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
             }
             if (size != UNKNOWN && size == expected)
                 continue;
+            const bool labelled = dim.fixed() && !dim.mul.label.empty();
             if (!source || source == &tensors[t])
-                refuse(where, has + "; expected " + pattern_text(pattern) + " with " + dim.text(), "Reshape it");
+                refuse(where, has + "; expected " + pattern_text(pattern) + " with " +
+                       (labelled ? dim.mul.label + " = " : "") + dim.text(),
+                       labelled ? "Change the layer in front or the attributes" : "Reshape it");
             std::vector<Known> others = tensors;
             others[t].given = false;
-            refuse(where, has + "; expected " + shape_text(solve(where, {patterns, {}}, others)[t]) + " to match " +
-                   source->name + " of shape " + shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
+            Pattern wanted;
+            const Shape sizes = solve(where, {patterns, {}}, others)[t];
+            for (size_t d = 0; d < sizes.size(); ++d)
+                wanted.push_back(sizes[d] == UNKNOWN ? pattern[d] : Dim(sizes[d]));
+            refuse(where, has + "; expected " + pattern_text(wanted) + " to match " + source->name + " of shape " +
+                   shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
         }
     }
     const auto divides = [&](const Dim &dim) {

@@ -50,6 +50,13 @@ struct Contract {
         bounds.expected = "a finite number above 0";
         return bounds;
     }
+    static Bounds not_negative()
+    {
+        Bounds bounds;
+        bounds.low = 0;
+        bounds.expected = "a finite number of at least 0";
+        return bounds;
+    }
     static Bounds from_below(int low, int below)
     {
         Bounds bounds;
@@ -72,12 +79,25 @@ struct Contract {
     }
     static void clear(MXTensor &array) { memset(array.data_ptr, 0, size_t(array.size() * size_of(array.dtype))); }
 
-    // With GLUONOPS_CHECK_LABELS=1, refuses labels that are no class, as gluonops/core/labels.py does.
-    static void check_labels(const char *where, const char *name, const Shape &shape, const Labels &labels,
-                             int64_t classes)
+    // Whether the values of labels are looked at before each forward pass, as gluonops/core/labels.py decides it.
+    static bool checking()
     {
         const char *wanted = getenv("GLUONOPS_CHECK_LABELS");
-        if (!wanted || !*wanted || !strcmp(wanted, "0"))
+        return wanted && *wanted && strcmp(wanted, "0");
+    }
+    // A number as Python's format code g writes it.
+    static std::string number_text(double value)
+    {
+        char text[32];
+        snprintf(text, sizeof text, "%g", value);
+        return value != value ? "nan" : text;
+    }
+
+    // Refuses labels that are no class.
+    static void check_labels(const char *where, const char *name, const Shape &shape, const Labels &labels,
+                             int64_t classes, bool can_ignore = true)
+    {
+        if (!checking())
             return;
         int64_t rows = 1, wrong = 0, first = 0;
         for (const int64_t size : shape)
@@ -93,13 +113,10 @@ struct Contract {
         int64_t rest = first;
         for (size_t i = shape.size(); i-- > 0; rest /= shape[i])
             position = std::to_string(rest % shape[i]) + (position.empty() ? "" : ", ") + position;
-        char value[32];
-        const double got = base::label_value(labels, first);
-        snprintf(value, sizeof value, "%g", got);
-        refuse(where, std::string(name) + "[" + position + "] is " + (got != got ? "nan" : value) +
+        refuse(where, std::string(name) + "[" + position + "] is " + number_text(base::label_value(labels, first)) +
                (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
                "; expected a whole number from 0 to " + std::to_string(classes - 1),
-               "Correct the labels, or name the value to skip with ignore_label");
+               can_ignore ? "Correct the labels, or name the value to skip with ignore_label" : "Correct the labels");
     }
 };
 

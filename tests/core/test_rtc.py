@@ -1,18 +1,22 @@
-"""The CUDA path without a GPU: NVRTC compiles every kernel, and a recorder stands in for the launch."""
-import ctypes
-import locale
+"""The CUDA path without a GPU: a recorder stands in for mx.rtc. That the kernels compile is test_nvrtc.py's."""
+import collections
+import contextlib
 import math
-import pathlib
 import re
+import threading
+import time
+import warnings
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, registry, rtc
+from gluonops.core import custom, dims, registry, rtc
 
 OPS = gops.ops.list()
-SHAPES = {"reorg": (1, 4, 4, 6), "default": (3, 5)}
+DEFAULT = {"data": (3, 5)}
+SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "center_loss": {"data": (3, 5), "centers": (4, 5)},
+          "region_decode": {"data": (1, 125, 2, 3)}, "region_loss": {"data": (1, 125, 2, 3), "truth": (1, 4, 5)}}
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}
 
 
@@ -20,7 +24,7 @@ def example(name):
     """Attributes and shapes of every tensor, for a small input."""
     op = registry.get(name).op
     attrs = op.parse({"tiles": 2} if name == "tile" else {})
-    return op, attrs, op.infer_shape(attrs, {"data": SHAPES.get(name, SHAPES["default"])})
+    return op, attrs, op.infer_shape(attrs, SHAPES.get(name, DEFAULT))
 
 
 def signatures(name):
@@ -33,47 +37,6 @@ def signatures(name):
             found[rtc.export_name(op, direction, types)] = rtc.signature(
                 op, direction, whole, op.kinds(attrs), op.cuda.scalars(attrs, shapes))
     return found
-
-
-@pytest.fixture(scope="module")
-def nvrtc():
-    nvidia = pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")
-    return ctypes.CDLL(str(next(pathlib.Path(nvidia.__path__[0]).glob("lib/libnvrtc.so.*"))))
-
-
-def compile_source(nvrtc, source, exports, options=()):
-    """(error code, log) of NVRTC."""
-    program = ctypes.c_void_p()
-    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
-    for name in exports:
-        assert nvrtc.nvrtcAddNameExpression(program, name.encode()) == 0
-    with rtc.same_locale():
-        code = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetProgramLog(program, log)
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return code, log.value.decode().strip()
-
-
-@pytest.mark.parametrize("options", [(), (b"--gpu-architecture=compute_90",)], ids=["default", "compute_90"])
-@pytest.mark.parametrize("name", OPS)
-def test_kernels_compile_without_warnings(name, options, nvrtc):
-    assert compile_source(nvrtc, rtc.source(registry.get(name).op), signatures(name), options) == (0, "")
-
-
-def test_compiling_keeps_the_locale(nvrtc):
-    """NVRTC itself does not: afterwards Python took files for ASCII."""
-    before = locale.getpreferredencoding(False)
-    compile_source(nvrtc, rtc.source(registry.get("abs").op), ["abs_forward<float>"])
-    assert locale.getpreferredencoding(False) == before
-
-
-def test_a_broken_kernel_does_not_compile(nvrtc):
-    source = rtc.source(registry.get("abs").op).replace("int64_t size", "int64_t sise", 1)
-    code, log = compile_source(nvrtc, source, ["abs_forward<float>"])
-    assert code != 0 and "kernel.cu" in log
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -100,22 +63,29 @@ def test_geometry_is_launchable(rows, length):
 
 
 class Recorder:
-    """mx.rtc.CudaModule without CUDA: parses the signature as MXNet does and keeps what is launched."""
+    """mx.rtc.CudaModule without CUDA: parses the signature as MXNet does and keeps what is compiled and launched."""
+    compiled, launches = [], []
+    broken = False   # whether compiling fails
+    unloadable = ()   # devices that refuse the code when a kernel is first launched
 
     def __init__(self, source, options=(), exports=()):
-        self.exports, self.launches = exports, Recorder.launches
+        if Recorder.broken:
+            raise mx.MXNetError("[12:00:00] src/common/rtc.cc:57: kernel.cu(3): error: planted")
+        self.options, self.exports = options, exports
+        Recorder.compiled.append(exports)
 
     def get_kernel(self, name, signature):
         assert name in self.exports
-        self.signature = signature
-        return Kernel(name, signature, self.launches)
+        return Kernel(name, signature)
 
 
 class Kernel:
-    def __init__(self, name, signature, launches):
-        self.name, self.signature, self.launches = name, signature, launches
+    def __init__(self, name, signature):
+        self.name, self.signature = name, signature
 
     def launch(self, args, context, grid, block, shared_mem=0):
+        if context.device_id in Recorder.unloadable:
+            raise mx.MXNetError("CUDA_ERROR_NO_BINARY_FOR_GPU")
         parts = self.signature.split(", ")
         assert len(args) == len(parts)
         for part, arg in zip(parts, args):
@@ -123,12 +93,13 @@ class Kernel:
             if isinstance(arg, mx.nd.NDArray):
                 c_type = part.replace("const ", "").split()[0]
                 assert rtc.C_TYPES[arg.dtype.__name__] == c_type, part
-        self.launches.append((self.name, dict(zip((part.split()[-1].lstrip("*") for part in parts), args))))
+        Recorder.launches.append((self.name, dict(zip((part.split()[-1].lstrip("*") for part in parts), args))))
 
 
 @pytest.fixture
 def launches(monkeypatch):
-    Recorder.launches = []
+    for name, value in (("compiled", []), ("launches", []), ("broken", False), ("unloadable", ())):
+        monkeypatch.setattr(Recorder, name, value)
     monkeypatch.setattr(mx.rtc, "CudaModule", Recorder)
     monkeypatch.setattr(rtc, "usable", lambda context: True)
     monkeypatch.setattr(rtc, "_failed", set())
@@ -137,6 +108,27 @@ def launches(monkeypatch):
     yield Recorder.launches
     rtc._kernel.cache_clear()
     rtc._module.cache_clear()
+
+
+def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
+    """abs by its CustomOp's own method, on a device that may only be one in name: cpu(3) stands for gpu(3)."""
+    entry = registry.get("abs")
+    data = mx.nd.array(values, context, dtype)
+    output = mx.nd.ones_like(data)
+    custom.Operator(entry, entry.op.parse({})).forward(True, [request], [data], [output], [])
+    return output.asnumpy()
+
+
+@contextlib.contextmanager
+def warned():
+    """The texts of our warnings; MXNet's own, of SciPy's old names, are not looked at."""
+    texts = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", RuntimeWarning)
+        yield texts
+        mx.nd.waitall()
+        texts += [str(warning.message) for warning in caught]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -156,38 +148,184 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     assert forward.startswith(f"{name}_forward<{C[dtype]}") and backward.startswith(f"{name}_backward<{C[dtype]}")
     assert all(given[f"{out.name}_request"] == 1 for out in op.outputs) and taken["data_grad_request"] == 2
     for key, value in op.cuda.scalars(attrs, shapes).items():
-        assert given[key] == taken[key] == value
+        if isinstance(value, tuple):
+            assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == value
+        else:   # a size may not follow from what the gradient reads
+            assert given[key] == value and taken[key] in (value, dims.UNKNOWN)
     assert set(op.backward) <= set(taken)
     if "label_grad_request" in taken:   # a sparse label has no gradient: never touched, and still of the right type
         assert taken["label_grad_request"] == 0
 
 
-def test_kernels_are_compiled_once_per_dtypes(launches, monkeypatch):
-    made = []
+class TestCompiling:
+    def test_once_per_dtypes_and_device(self, launches):
+        for _ in range(3):
+            for dtype in ("float32", "float16"):
+                for device in (0, 1):
+                    run_abs(context=mx.cpu(device), dtype=dtype)
+        assert Recorder.compiled == [(f"abs_forward<{t}>", f"abs_backward<{t}>")
+                                     for t in ("float", "float", "__half", "__half")]
+        assert len(launches) == 12
 
-    class Counting(Recorder):
-        def __init__(self, *args, **kwargs):
-            made.append(kwargs["exports"])
-            super().__init__(*args, **kwargs)
+    def test_not_before_the_first_launch(self, launches):
+        mx.sym.Custom(mx.sym.var("data"), op_type="gluonops_abs").infer_shape(data=(2,))
+        assert not Recorder.compiled
 
-    monkeypatch.setattr(mx.rtc, "CudaModule", Counting)
-    for _ in range(3):
-        test_what_a_custom_op_launches("reorg", "float32", launches)
-        launches.clear()
-    assert made == [("reorg_forward<float>", "reorg_backward<float>")]
+    def test_once_for_many_threads(self, launches, monkeypatch):
+        """MXNet runs CustomOps in threads of its own."""
+        def slow(self, source, options=(), exports=()):
+            time.sleep(0.05)
+            original(self, source, options, exports)
+
+        original = Recorder.__init__
+        monkeypatch.setattr(Recorder, "__init__", slow)
+        threads = [threading.Thread(target=run_abs) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(Recorder.compiled) == 1 and len(launches) == 8
+
+    def test_options_reach_nvrtc(self, launches, monkeypatch):
+        monkeypatch.setattr(rtc, "OPTIONS", ("-lineinfo",))
+        op = registry.get("abs").op
+        assert rtc._module("abs", (rtc.export_name(op, "forward", {"T": "float32"}),), 0).options == ("-lineinfo",)
+
+    def test_an_error_shows_kernels_options_and_lines(self, launches, monkeypatch):
+        monkeypatch.setattr(Recorder, "broken", True)
+        monkeypatch.setattr(rtc, "OPTIONS", ("-lineinfo", "--fmad=false"))
+        with pytest.raises(gops.OpError) as caught:
+            rtc._module("abs", ("abs_forward<float>",), 0)
+        assert str(caught.value).startswith(
+            "gluonops.abs: the CUDA kernels abs_forward<float> do not compile with -lineinfo --fmad=false:\n")
+        lines = (registry.get("abs").folder / "kernel.cu").read_text().splitlines()
+        shown = [f"{'>' if number == 3 else ' '}{number:5d}  {lines[number - 1]}" for number in range(1, 6)]
+        assert "kernel.cu(3): error: planted\nkernel.cu:\n" + "\n".join(shown) + "\n" in str(caught.value)
+
+    def test_excerpts_of_both_files(self):
+        files = {"prelude.cuh": "a\nb\nc\nd\n", "kernel.cu": "\n".join("abcdefghij")}
+        messages = "prelude.cuh(1): error: x\nkernel.cu(4): error: y\nkernel.cu(5): warning: z"
+        text = rtc._excerpts(files, messages, around=1)
+        assert text.splitlines() == ["prelude.cuh:", ">    1  a", "     2  b",
+                                     "kernel.cu:", "     3  c", ">    4  d", ">    5  e", "     6  f"]
+        assert rtc._excerpts(files, "nvrtc: error: invalid value for --gpu-architecture") == ""
+
+    def test_lines_are_those_of_the_files(self):
+        files = rtc.sources(registry.get("reorg").op)
+        assert list(files) == ["prelude.cuh", "kernel.cu"]
+        assert rtc.source(registry.get("reorg").op) == (
+            f'#line 1 "prelude.cuh"\n{files["prelude.cuh"]}\n#line 1 "kernel.cu"\n{files["kernel.cu"]}')
 
 
-def test_without_a_kernel_mx_nd_computes_once_warned(launches, monkeypatch):
-    """A source that does not compile: one warning with numbered lines, and the same results."""
-    def fail(source, options=(), exports=()):
-        raise mx.MXNetError("kernel.cu(3): error: planted")
+class TestFallback:
+    """Where a kernel cannot be had, mx.nd computes the same, after one warning."""
 
-    monkeypatch.setattr(mx.rtc, "CudaModule", fail)
-    entry = registry.get("abs")
-    operator = custom.Operator(entry, entry.op.parse({}))
-    data, output = mx.nd.array([-1, 2]), mx.nd.array([np.nan, np.nan])
-    with pytest.warns(RuntimeWarning, match=r"(?s)gluonops\.abs: no CUDA kernel.*planted.*   1  ") as caught:
-        for _ in range(2):
-            operator.forward(True, ["write"], [data], [output], [])
-            np.testing.assert_array_equal(output.asnumpy(), [1, 2])
-    assert len(caught) == 1
+    def test_source_that_does_not_compile(self, launches, monkeypatch):
+        monkeypatch.setattr(Recorder, "broken", True)
+        with warned() as caught:
+            for _ in range(3):
+                np.testing.assert_array_equal(run_abs(), [1, 2])
+                np.testing.assert_array_equal(run_abs(request="add"), [2, 3])
+        text, = caught
+        assert re.match(r"(?s)gluonops\.abs: no CUDA kernel for float32 on cpu\(0\), computing with mx\.nd instead: "
+                        r".*planted.*>    3  ", text) and not launches
+
+    def test_each_dtype_and_device_on_its_own(self, launches, monkeypatch):
+        monkeypatch.setattr(Recorder, "unloadable", (1,))
+        with warned() as caught:
+            for _ in range(2):
+                for device in (0, 1):
+                    for dtype in ("float32", "float64"):
+                        run_abs(context=mx.cpu(device), dtype=dtype)
+        assert [text.split(", computing")[0] for text in caught] == [
+            f"gluonops.abs: no CUDA kernel for {dtype} on cpu(1)" for dtype in ("float32", "float64")]
+        assert len(launches) == 4, "the other device has its kernels"
+
+    def test_code_that_does_not_load(self, launches, monkeypatch):
+        """A module is loaded at the first launch; that error is raised right there."""
+        monkeypatch.setattr(Recorder, "unloadable", (0,))
+        with warned() as caught:
+            for _ in range(2):
+                np.testing.assert_array_equal(run_abs(), [1, 2])
+        text, = caught
+        assert "CUDA_ERROR_NO_BINARY_FOR_GPU" in text
+
+    def test_many_threads_warn_once(self, launches, monkeypatch):
+        monkeypatch.setattr(Recorder, "broken", True)
+        with warned() as caught:
+            threads = [threading.Thread(target=run_abs) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(caught) == 1
+
+    def test_another_kind_of_error_is_not_hidden(self, launches, monkeypatch):
+        monkeypatch.setattr(Kernel, "launch", lambda self, *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_abs()
+
+
+class TestInNets:
+    """Through MXNet's graph: what its threads launch, and equal results where nothing can be launched."""
+    shape = (4, 8, 4, 4)
+
+    def train(self, hybridize):
+        """The gradients of a net with two of our layers after a step."""
+        mx.random.seed(1)
+        net = mx.gluon.nn.HybridSequential(prefix="net_")
+        net.add(gops.nn.Reorg(2), mx.gluon.nn.Dense(5), gops.nn.Abs())
+        net.initialize()
+        loss = gops.loss.SoftmaxCELoss()
+        if hybridize:
+            net.hybridize(static_alloc=True, static_shape=True)
+            loss.hybridize()
+        data, label = mx.nd.random.uniform(shape=self.shape), mx.nd.array([0, 1, 2, 4])
+        with mx.autograd.record():
+            value = loss(net(data), label)
+        value.backward()
+        return [value.asnumpy()] + [p.grad().asnumpy() for p in net.collect_params().values()]
+
+    @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
+    def test_gluon(self, hybridize, launches, monkeypatch):
+        with gops.backend("custom"):
+            self.train(hybridize)
+            mx.nd.waitall()
+            found = [name.split("<")[0] for name, _ in launches]
+            assert found == ["reorg_forward", "abs_forward", "softmax_cross_entropy_forward",
+                             "softmax_cross_entropy_backward", "abs_backward"]
+            assert all(exports[0].endswith(("<float>", "<float, float>")) for exports in Recorder.compiled)
+            rtc._kernel.cache_clear()
+            rtc._module.cache_clear()
+            monkeypatch.setattr(Recorder, "broken", True)
+            with warned() as caught:
+                results = self.train(hybridize)
+        assert len(caught) == 3
+        with gops.backend("builtin"):
+            for result, expected in zip(results, self.train(hybridize)):
+                np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+    def fit(self):
+        """The parameters after two epochs of Module with our loss head."""
+        net = mx.sym.FullyConnected(gops.ops.abs(mx.sym.var("data")), num_hidden=3, name="fc")
+        net = gops.ops.softmax_output(net, mx.sym.var("softmax_label"), name="softmax")
+        data = np.random.RandomState(0).uniform(-1, 1, (8, 6)).astype(np.float32)
+        module = mx.mod.Module(net)
+        iterator = mx.io.NDArrayIter(data, np.arange(8) % 3, batch_size=4)
+        module.fit(iterator, num_epoch=2, initializer=mx.init.One(), optimizer_params={"learning_rate": 0.1})
+        return module.get_params()[0]
+
+    def test_module(self, launches, monkeypatch):
+        with gops.backend("custom"):
+            self.fit()
+            assert collections.Counter(name.split("<")[0] for name, _ in launches) == {
+                "abs_forward": 4, "softmax_output_forward": 4, "softmax_output_backward": 4}
+            rtc._kernel.cache_clear()
+            rtc._module.cache_clear()
+            monkeypatch.setattr(Recorder, "broken", True)
+            with warned() as caught:
+                results = self.fit()
+        assert len(caught) == 2
+        with gops.backend("builtin"):
+            for name, expected in self.fit().items():
+                np.testing.assert_allclose(results[name].asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)

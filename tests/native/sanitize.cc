@@ -10,6 +10,7 @@
 
 #include "../../gluonops/native/runtime.cc"
 #include "../../gluonops/ops/abs/kernel.cc"
+#include "../../gluonops/ops/center_loss/kernel.cc"
 #include "../../gluonops/ops/reorg/kernel.cc"
 #include "../../gluonops/ops/softmax/kernel.cc"
 #include "../../gluonops/ops/softmax_cross_entropy/kernel.cc"
@@ -201,6 +202,33 @@ void cross_entropy_round()
     }
 }
 
+void center_loss_round()
+{
+    const int type = real_type(), label_type = any_type();
+    const int64_t batch = draw_size(), classes = draw(1, 30), features = draw_size();
+    const Array data(type, batch * features), centers(type, classes * features), output(type, batch), head(type, batch);
+    const Array data_grad(type, batch * features), centers_grad(type, classes * features);
+    Array label(label_type, batch);
+    const Array first(INT64, classes), next(INT64, batch);
+    spoil(&label, classes);
+    const CenterLossCall call = {type, batch, classes, features, {label.data(), label_type, false, 0}, data.data(),
+                                 centers.data(), output.data(), head.data(), data_grad.data(), centers_grad.data(),
+                                 static_cast<int64_t *>(first.data()), static_cast<int64_t *>(next.data())};
+    center_loss_forward(call);
+    center_loss_backward(call);
+    std::vector<bool> found(size_t(classes), false);
+    for (int64_t r = 0; r < batch; ++r) {
+        const int64_t named = class_of(call.labels, r, classes);
+        if (named != NO_CLASS)
+            found[size_t(named)] = true;
+        require(named != NO_CLASS || (output.get(r) != output.get(r) &&
+                                      (!features || data_grad.get(r * features) != data_grad.get(r * features))),
+                "a label that is no class");
+    }
+    for (int64_t j = 0; j < classes * features; ++j)
+        require(found[size_t(j / features)] || centers_grad.get(j) == 0, "the centre of an absent class");
+}
+
 // Every float16 there and back, and rounding half to even in between.
 void half_round()
 {
@@ -225,7 +253,7 @@ int main(int count, char **arguments)
     generator.seed(count > 2 ? uint64_t(atoll(arguments[2])) : 0);
     half_round();
     void (*const all[])() = {abs_round, tile_round, reorg_round, softmax_round, softmax_output_round,
-                             cross_entropy_round};
+                             cross_entropy_round, center_loss_round};
     for (int64_t i = 0; i < rounds; ++i)
         for (const auto round : all)
             round();

@@ -155,6 +155,7 @@ SHAPES = {
     "softmax": (((999, 1001),), {}),
     "softmax_output": (((5, 21, 9999), (5, 9999)), {"axis": 1, "normalization": "valid", "ignore_label": 3}),
     "softmax_cross_entropy": (((999, 1001), (999,)), {"smoothing": 0.1}),
+    "center_loss": (((999, 1001), (999,), (21, 1001)), {}),
 }
 
 
@@ -163,7 +164,8 @@ def digest():
     result, rng = hashlib.sha256(), np.random.RandomState(0)
     for name, (shapes, attrs) in sorted(SHAPES.items()):
         for dtype in FLOATS:
-            inputs = [rng.randn(*shapes[0]).astype(dtype)] + [rng.randint(0, 21, s).astype("f") for s in shapes[1:]]
+            inputs = [rng.randint(0, 21, shape).astype("f") if arg.classes else rng.randn(*shape).astype(dtype)
+                      for arg, shape in zip(registry.get(name).op.inputs, shapes)]
             output = run(name, attrs, inputs)[0]
             for array in run(name, attrs, inputs, rng.randn(*output.shape).astype(dtype)):
                 result.update(array.tobytes())

@@ -105,7 +105,7 @@ class TestReorg(OpSuite):
         return {"data": gradient.reshape(data.shape)}
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("case", range(6))
 class TestDarknet:
     """Bit for bit what Darknet computed."""

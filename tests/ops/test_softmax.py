@@ -44,7 +44,7 @@ class TestSoftmax(OpSuite):
         return {"data": (head - (head * y).sum(attrs.axis, keepdims=True)) * y / attrs.temperature}
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_many_equal_classes(backend, dtype):
     """MXNet's own softmax gives twice this in float16: its sum sticks at 2,048."""
@@ -53,7 +53,7 @@ def test_many_equal_classes(backend, dtype):
     np.testing.assert_allclose(output, 1 / 4096, rtol=1e-3)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 def test_large_logits(backend):
     with gops.backend(backend):
         output = gops.ops.softmax(mx.nd.array([[1e4, 1e4 - np.log(3), -1e4]])).asnumpy()

@@ -91,7 +91,7 @@ def run(data, label, backend, **attrs):
     return loss.asnumpy(), data.grad.asnumpy()
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
     @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
@@ -136,7 +136,7 @@ DROP_IN = {
 }
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("hybridize", [False, True])
 @pytest.mark.parametrize("name", DROP_IN)
 def test_drop_in_for_gluon(name, hybridize, backend, rng):

@@ -81,7 +81,7 @@ def gradient(data, label, backend, **attrs):
     return output.asnumpy(), data.grad.asnumpy()
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
 def test_a_label_that_is_no_class(label, backend, monkeypatch):
     """Unchecked, its row's gradient is NaN, and the other rows are right."""
@@ -101,7 +101,7 @@ def test_a_label_that_is_no_class_is_named(monkeypatch):
                                  "0 to 2. Correct the labels, or name the value to skip with ignore_label.")
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 def test_nan_in_an_ignored_row_stays_there(backend):
     _, got = gradient([[np.nan, 1.0], [0.0, 0.0]], [-1, 0], backend, ignore_label=-1)
     np.testing.assert_array_equal(got, [[0, 0], [-0.5, 0.5]])

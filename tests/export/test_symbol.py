@@ -152,10 +152,16 @@ class Two(gluon.HybridBlock):
         return data, data + 1
 
 
+def test_several_outputs(data, tmp_path):
+    json_path, params_path = gops.export.symbol(Two(), tmp_path / "net", SHAPE)
+    for found, expected in zip(gluon.SymbolBlock.imports(json_path, ["data"], params_path)(data), (data, data + 1)):
+        np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
+
+
 @pytest.mark.parametrize("make, options, text", [
     (lambda: gluon.nn.Sequential(), {}, "net is Sequential; expected a HybridBlock"),
     (lambda: nn.Dense(3), {}, "is not initialized. Call net.initialize()"),
-    (Two, {}, "Two has several outputs; expected one"),
+    (Two, {"head": "softmax_output"}, "Two has several outputs; expected one for head"),
     (reorg_net, {"prefix": "missing/net"}, "the folder missing does not exist"),
     (reorg_net, {"head": "svm"}, "head is 'svm'; expected None or 'softmax_output'"),
     (gops.nn.Softmax, {"head": "softmax_output"}, "Softmax already ends in a softmax; expected logits"),

@@ -1,0 +1,96 @@
+"""The NVIDIA driver, asked without MXNet: its version, its GPUs, and what MXNet 1.9.1 can do with them.
+
+Only the standard library is used here: doctor.py runs this where the package does not import.
+"""
+import ctypes
+
+OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too, and no PTX
+OLDEST_PTX = (5, 2)               # NVRTC 11's default target, which mx.rtc takes; the driver compiles it for newer GPUs
+NVRTC = (11, 8)                   # in the wheels from PyPI; its PTX needs a driver that knows this CUDA
+LIBRARY = "libcuda.so.1"
+
+
+def examine():
+    """Ask the driver.
+
+    Returns
+    -------
+    dict
+        ``version`` of the driver and the newest ``cuda`` that it knows, None where unknown; ``gpus``, a list of dicts
+        with ``name``, ``capability`` (as "9.0") and ``total_bytes``; ``problem``: why there is no GPU, or None.
+    """
+    found = {"version": _driver_version(), "cuda": None, "gpus": [], "problem": None}
+    try:
+        cuda = _Cuda()
+        number = cuda.number("cuDriverGetVersion")   # 12040 is 12.4
+        found["cuda"] = f"{number // 1000}.{number % 1000 // 10}"
+        cuda.call("cuInit", 0)
+        found["gpus"] = [cuda.gpu(i) for i in range(cuda.number("cuDeviceGetCount"))]
+        found["problem"] = None if found["gpus"] else "the driver sees no GPU"
+    except (OSError, AttributeError) as error:
+        found["problem"] = str(error)
+    return found
+
+
+def works(capability):
+    """What runs on a GPU of this compute capability, in words."""
+    number = _pair(capability)
+    if number < OLDEST:
+        return "nothing: MXNet 1.9.1 needs compute capability 5.0"
+    if number < OLDEST_PTX:
+        return "MXNet's own operators; gluonops's kernels need compute capability 5.2, mx.nd computes instead"
+    if number > NEWEST:
+        return "gluonops's kernels only: MXNet 1.9.1 has no code for it, so its own CUDA operators fail"
+    return "MXNet's own operators and gluonops's kernels"
+
+
+def too_old(cuda):
+    """Whether a driver that knows no newer CUDA than this one refuses the code of NVRTC 11.8."""
+    return cuda is not None and _pair(cuda) < NVRTC
+
+
+def _pair(text):
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+class _Cuda:
+    """``libcuda.so.1``; its complaints are OSErrors."""
+
+    def __init__(self):
+        try:
+            self._library = ctypes.CDLL(LIBRARY)
+        except OSError as error:
+            raise OSError(f"there is no NVIDIA driver ({error})") from error
+
+    def call(self, function, *arguments):
+        code = getattr(self._library, function)(*arguments)
+        if code:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(code, ctypes.byref(text))
+            raise OSError(f"{function} of the driver says {code}: {(text.value or b'unknown error').decode()}")
+
+    def number(self, function, *arguments, kind=ctypes.c_int):
+        value = kind()
+        self.call(function, ctypes.byref(value), *arguments)
+        return value.value
+
+    def gpu(self, index):
+        device, name = self.number("cuDeviceGet", index), ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, len(name), device)
+        major, minor = (self.number("cuDeviceGetAttribute", which, device) for which in (75, 76))
+        return {"name": name.value.decode(errors="replace"), "capability": f"{major}.{minor}",
+                "total_bytes": self.number("cuDeviceTotalMem_v2", device, kind=ctypes.c_size_t)}
+
+
+def _driver_version():
+    """As nvidia-smi has it, from the library behind it; None without one."""
+    version = ctypes.create_string_buffer(96)
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(version, len(version)):
+            return None
+        nvml.nvmlShutdown()
+    except (OSError, AttributeError):
+        return None
+    return version.value.decode(errors="replace")

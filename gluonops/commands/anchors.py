@@ -1,0 +1,57 @@
+"""``gluonops anchors``: anchors for a data set, by k-means on 1 - IoU."""
+import json
+import os
+
+from ..core import files
+from ..core.errors import OpError
+from ..data import detection
+from ..data.anchors import anchors_of
+from ..data.images import require
+
+__all__ = ["plot", "run"]
+
+
+def run(args):
+    """Compute, print and plot."""
+    options = {} if args.classes is None else {"classes": args.classes}
+    dataset = detection(args.dataset, args.root, args.split, **options)
+    anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
+    if args.json:
+        print(json.dumps({"anchors": anchors.round(4).tolist(), "mean_iou": round(iou, 6), "boxes": len(sizes),
+                          "input": args.input, "stride": args.stride}))
+    else:
+        print("anchors = " + ", ".join(f"{width:.4f},{height:.4f}" for width, height in anchors))
+        print(f"num = {len(anchors)}")
+        print(f"# mean IoU {iou:.4f} over {len(sizes)} boxes, input {args.input}, stride {args.stride}")
+    if args.output:
+        plot(sizes, anchors, iou, args.output)
+    return 0
+
+
+def plot(sizes, anchors, iou, path):
+    """Draw the boxes' sizes as points, the anchors as rectangles from the origin.
+
+    Parameters
+    ----------
+    sizes, anchors : numpy.ndarray
+        (n, 2), width and height in cells.
+    iou : float
+        What :func:`gluonops.data.anchors.kmeans` returned.
+    path : str
+        The file to write; its ending decides the format.
+    """
+    figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
+    ending = os.path.splitext(path)[1].lstrip(".").lower()
+    if ending not in figure.canvas.get_supported_filetypes():
+        raise OpError("anchors", f"the plot {path} ends in .{ending}; expected .png, .svg or .pdf", "Choose another")
+    axes = figure.subplots()
+    axes.scatter(*sizes.T, s=4, alpha=0.3, color="tab:blue", linewidths=0, label=f"{len(sizes)} boxes", rasterized=True)
+    axes.scatter(*anchors.T, s=50, marker="x", color="tab:red", label=f"{len(anchors)} anchors")
+    for width, height in anchors:
+        axes.plot([width, width, 0], [0, height, height], color="tab:red", linewidth=1)
+    axes.set(title=f"Anchors, mean IoU {iou:.3f}", xlabel="width, cells", ylabel="height, cells", aspect="equal")
+    axes.set_xlim(0, None)
+    axes.set_ylim(0, None)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left")
+    files.replace({path: lambda name: figure.savefig(name, format=ending, dpi=120)})

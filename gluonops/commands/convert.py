@@ -1,0 +1,24 @@
+"""``gluonops convert``: a Darknet network as symbol JSON and parameters."""
+import json
+import pathlib
+
+from .. import darknet, export
+from .progress import layers
+
+__all__ = ["run"]
+
+
+def run(args):
+    """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params."""
+    net = darknet.load(args.cfg, args.weights, progress=layers)
+    shape = 1, *net.input_shape
+    written = net.detector(args.threshold, args.nms, args.topk) if args.detections else net
+    prefix = pathlib.Path(args.prefix)
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    paths = export.symbol(written, prefix, shape, backend=args.backend)
+    if args.json:
+        print(json.dumps({"symbol": paths[0], "params": paths[1], "input": "data", "shape": shape,
+                          "outputs": ["ids", "scores", "boxes"] if args.detections else "maps"}))
+    else:
+        print(f"{paths[0]}\n{paths[1]}\ninput data {shape}, RGB from 0 to 1")
+    return 0

@@ -1,0 +1,159 @@
+"""NVRTC, the compiler behind ``mx.rtc``, called directly: it needs no GPU and no CUDA toolkit.
+
+``make cuda-check`` and the tests compile every kernel with it. It comes from PyPI (``nvidia-cuda-nvrtc-cu11``) and has
+ptxas inside, which tells the registers, the shared memory and the spills of every kernel.
+"""
+import ctypes
+import dataclasses
+import importlib.util
+import pathlib
+import re
+
+from . import registry, rtc
+from .errors import OpError
+
+__all__ = ["ARCHITECTURES", "Compiler", "Program", "Usage", "compile_op", "exports", "remarks",
+           "usages"]
+
+ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # every 11.x since 11.2 is called so
+
+_FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
+                       r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
+                       r"ptxas info\s+: Used (\d+) registers(.*)")
+_ACCOUNT = re.compile(r"(ptxas info\s+:|ptxas\s+\.\s|\s+\d+ bytes stack frame,).*")   # lines that are no warning
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a kernel takes of a GPU: registers per thread, and bytes of shared memory, stack and spills."""
+    kernel: str
+    registers: int
+    shared: int
+    stack: int
+    spilled: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What became of a source: ``messages`` is empty where it compiled without a warning.
+
+    ``ptx`` is the code that ``mx.rtc`` would hand to the driver; ``names`` maps the kernels' names in it to the
+    exported ones; ``kernels`` is a tuple of Usage where the options name a real GPU (``sm_``), else empty.
+    """
+    compiled: bool
+    messages: str
+    ptx: bytes = b""
+    names: dict = dataclasses.field(default_factory=dict)
+    kernels: tuple = ()
+
+
+class Compiler:
+    """NVRTC as a library.
+
+    Raises
+    ------
+    OpError
+        It is not installed.
+    """
+
+    def __init__(self):
+        path = _wheel() or SYSTEM_LIBRARY
+        try:
+            self._nvrtc = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise OpError("nvrtc", f"NVRTC 11 is not to be had: {error}",
+                          "Run: pip install nvidia-cuda-nvrtc-cu11") from error
+
+    def compile(self, source, exports, options=()):
+        """Compile ``source`` for the kernels that ``exports`` names; returns a Program.
+
+        Parameters
+        ----------
+        source : str
+        exports : iterable of str
+            Template instances as CUDA spells them; see ``rtc.export_name``.
+        options : iterable of str
+            NVRTC's; none compiles as ``mx.rtc`` does.
+        """
+        options, nvrtc, handle = [option.encode() for option in options], self._nvrtc, ctypes.c_void_p()
+        if any(b"=sm_" in option for option in options):
+            options.append(b"--ptxas-options=-v")
+        self._check(nvrtc.nvrtcCreateProgram(ctypes.byref(handle), source.encode(), b"kernel.cu", 0, None, None))
+        try:
+            for name in exports:
+                self._check(nvrtc.nvrtcAddNameExpression(handle, name.encode()))
+            with rtc.same_locale():
+                code = nvrtc.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options))
+            log = self._read("ProgramLog", handle).decode()
+            messages = remarks(log)
+            if code:
+                return Program(False, messages or f"NVRTC returned {code}")
+            names = {self._lowered(handle, name): name for name in exports}
+            return Program(True, messages, self._read("PTX", handle), names, usages(log, names))
+        finally:
+            nvrtc.nvrtcDestroyProgram(ctypes.byref(handle))
+
+    def _check(self, code):
+        if code:
+            self._nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+            raise OpError("nvrtc", f"NVRTC says {self._nvrtc.nvrtcGetErrorString(code).decode()}",
+                          "Report it with the source and the options")
+
+    def _read(self, what, handle):
+        size = ctypes.c_size_t()
+        self._check(getattr(self._nvrtc, f"nvrtcGet{what}Size")(handle, ctypes.byref(size)))
+        text = ctypes.create_string_buffer(size.value)
+        self._check(getattr(self._nvrtc, f"nvrtcGet{what}")(handle, text))
+        return text.value
+
+    def _lowered(self, handle, name):
+        lowered = ctypes.c_char_p()
+        self._check(self._nvrtc.nvrtcGetLoweredName(handle, name.encode(), ctypes.byref(lowered)))
+        return lowered.value.decode()
+
+
+def _wheel():
+    """The library in the wheel from PyPI, or None."""
+    try:
+        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:
+        return None
+    folders = spec.submodule_search_locations if spec else ()
+    return next((path for folder in folders for path in pathlib.Path(folder).glob("lib/libnvrtc.so.11*")), None)
+
+
+def remarks(log):
+    """What is left of a log without ptxas's account of the kernels: warnings and errors."""
+    return "\n".join(line for line in log.splitlines() if line.strip() and not _ACCOUNT.match(line))
+
+
+def usages(log, names):
+    """A tuple of Usage from what ``ptxas -v`` printed, sorted by kernel; ``names`` says what to call them."""
+    return tuple(sorted((
+        Usage(names[function], int(registers), int((re.search(r"(\d+) bytes smem", rest) or [0, 0])[1]), int(stack),
+              int(stores) + int(loads))
+        for function, stack, stores, loads, registers, rest in _FUNCTION.findall(log) if function in names),
+        key=lambda usage: usage.kernel))
+
+
+def exports(op):
+    """The kernels of an operator for every combination of dtypes."""
+    return [rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
+            for direction in ("forward", "backward")]
+
+
+def compile_op(compiler, name, architecture=None):
+    """Compile an operator's kernels for every combination of dtypes.
+
+    Parameters
+    ----------
+    compiler : Compiler
+    name : str
+        The operator.
+    architecture : str, optional
+        ``sm_90`` and the like; left out, the target is the one that ``mx.rtc`` takes.
+    """
+    op = registry.get(name).op
+    options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")
+    return compiler.compile(rtc.source(op), exports(op), options)

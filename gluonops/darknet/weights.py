@@ -1,0 +1,205 @@
+"""Darknet's ``.weights`` files, read and written bit for bit.
+
+Little endian. A header: int32 major, minor, revision, then the number of images seen in training, 8 bytes where
+major*10 + minor is at least 2 and 4 bytes before. Then float32, for every convolution in order: biases; with batch norm
+scales, means and variances; weights (channels, in_channels / groups, size, size). Nothing says where a layer ends, so
+what can be checked of a file is its length.
+
+Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
+"""
+import collections
+import os
+import struct
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon.parameter import Constant
+
+from ..core.errors import OpError
+from ..core.files import replace
+from .layers import Convolution
+
+__all__ = ["Header", "load_weights", "save_weights"]
+
+FLOAT = np.dtype("<f4")
+
+
+class Header(collections.namedtuple("Header", "major minor revision seen")):
+    """What stands at the start of a weights file."""
+
+    __slots__ = ()
+
+    @property
+    def layout(self):
+        """The format of ``seen`` for ``struct``."""
+        # Above 1000 the version numbers say that matrices are transposed, which only fully connected layers heed.
+        wide = self.major * 10 + self.minor >= 2 and self.major < 1000 and self.minor < 1000
+        return "<Q" if wide else "<i"
+
+
+NEW = Header(0, 2, 0, 0)
+
+
+def load_weights(net, path, ctx=None, progress=None):
+    """Load a Darknet weights file into a net's convolutions.
+
+    The file must fit exactly. To start from the first layers of another network (``darknet19_448.conv.23``), pass the
+    block that consists of them: ``load_weights(net.backbone, path)``.
+
+    Parameters
+    ----------
+    net : HybridBlock
+        From ``gluonops.darknet.load``, one of the Darknet networks in ``gluonops.models``, or any net whose parameters
+        are all in ``gluonops.darknet.Convolution`` blocks of known input channels. Initialized or not.
+    path : str or os.PathLike
+        The file.
+    ctx : Context, optional
+        Where parameters that are not initialized go; by default the current context.
+    progress : callable, optional
+        Wraps the sequence of layers, as ``tqdm.tqdm`` does.
+
+    Returns
+    -------
+    Header
+        The file's version, and the number of images seen; also kept as ``net.darknet_header``, for ``save_weights``.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, is too short or has bytes left over (the message has the layer's name and the counts),
+        or the net has other parameters than those of Darknet's convolutions. The net is not changed then.
+    """
+    units = _units("darknet.load_weights", net)
+    try:
+        with open(path, "rb") as file:
+            header = _read_header(file, path)
+            _check_length(units, file.tell(), os.path.getsize(path), path)
+            _initialize_rest(net, ctx)
+            for _, parameters in (progress or iter)(units):
+                for parameter in parameters:
+                    values = np.fromfile(file, FLOAT, _count(parameter)).reshape(parameter.shape)
+                    parameter.set_data(mx.nd.array(values, dtype="float32"))
+    except OSError as error:
+        raise OpError("darknet.load_weights", f"cannot read {os.fspath(path)}: {error.strerror}",
+                      "Pass the path of a weights file") from error
+    net.darknet_header = header
+    return header
+
+
+def save_weights(net, path, seen=None):
+    """Write a net's convolutions as a Darknet weights file; a file that was loaded comes out byte for byte.
+
+    The file is written under a temporary name and renamed when complete.
+
+    Parameters
+    ----------
+    net : HybridBlock
+        As ``load_weights`` takes it, and initialized.
+    path : str or os.PathLike
+        The file.
+    seen : int, optional
+        Number of images seen in training; by default that of the file the net was loaded from, else 0.
+
+    Raises
+    ------
+    OpError
+        The net is not initialized or has other parameters than those of Darknet's convolutions, ``seen`` does not fit
+        the header, or the file cannot be written.
+    """
+    where = "darknet.save_weights"
+    units = _units(where, net)
+    header = getattr(net, "darknet_header", NEW)
+    if seen is not None:
+        header = header._replace(seen=seen)
+    try:
+        head = struct.pack("<iii", *header[:3]) + struct.pack(header.layout, header.seen)
+    except struct.error:
+        raise OpError(where, f"seen is {header.seen!r}; expected an integer from 0 that fits "
+                      f"{struct.calcsize(header.layout)} bytes", "Pass another seen") from None
+    for name, parameters in units:
+        if any(parameter._data is None for parameter in parameters):
+            raise OpError(where, f"{name} is not initialized",
+                          "Call net.initialize() and run the net once, or load weights")
+
+    def write(temporary):
+        with open(temporary, "wb") as file:
+            file.write(head)
+            for _, parameters in units:
+                for parameter in parameters:
+                    parameter.data(parameter.list_ctx()[0]).asnumpy().astype(FLOAT, copy=False).tofile(file)
+
+    try:
+        replace({os.fspath(path): write})
+    except OSError as error:
+        raise OpError(where, f"cannot write {os.fspath(path)}: {error.strerror or error}",
+                      "Choose another path") from error
+
+
+def _units(where, net):
+    """(name, parameters in the file's order) of every convolution; the net's parameters have to be among them."""
+    if not isinstance(net, mx.gluon.Block):
+        raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
+    units = [(block.name, _parameters(block)) for block in _blocks(net) if isinstance(block, Convolution)]
+    held = {parameter.name for _, parameters in units for parameter in parameters}
+    other = [name for name, parameter in net.collect_params().items()
+             if name not in held and not isinstance(parameter, Constant)]
+    if other or not units:
+        what = f"the parameter {other[0]}" if other else "no convolution"
+        raise OpError(where, f"{type(net).__name__} has {what}; a Darknet file holds the parameters of "
+                      "gluonops.darknet.Convolution blocks only", "Use net.save_parameters and net.load_parameters")
+    return units
+
+
+def _blocks(block):
+    yield block
+    for child in block._children.values():
+        yield from _blocks(child)
+
+
+def _parameters(unit):
+    norm = unit.norm
+    head = [unit.conv.bias] if norm is None else [norm.beta, norm.gamma, norm.running_mean, norm.running_var]
+    return [*head, unit.conv.weight]
+
+
+def _count(parameter):
+    return int(np.prod(parameter.shape))
+
+
+def _read_header(file, path):
+    start = file.read(12)
+    if len(start) == 12:
+        header = Header(*struct.unpack("<iii", start), 0)
+        rest = file.read(struct.calcsize(header.layout))
+        if len(rest) == struct.calcsize(header.layout):
+            return header._replace(seen=struct.unpack(header.layout, rest)[0])
+    raise OpError("darknet.load_weights", f"{os.path.basename(os.fspath(path))} has {os.path.getsize(path)} bytes; "
+                  "expected a header of 16 or 20 bytes", "Download or copy the file once more")
+
+
+def _check_length(units, start, size, path):
+    """Refuse a file that ends within a layer, or goes on behind the last one."""
+    end, file = start, os.path.basename(os.fspath(path))
+    for name, parameters in units:
+        if not all(_known(parameter) for parameter in parameters):
+            raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
+                          "Make it with in_channels, or run the net once")
+        begin, end = end, end + FLOAT.itemsize * sum(map(_count, parameters))
+        if end > size:
+            raise OpError("darknet.load_weights", f"{file} is too short: {name} takes bytes {begin} to {end}, and the "
+                          f"file has {size}", "Pass the weights of this network, whole")
+    if end < size:
+        raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {name}, ends "
+                      f"at byte {end} of {size}", "Pass the weights of this network")
+
+
+def _known(parameter):
+    return parameter.shape is not None and all(side > 0 for side in parameter.shape)
+
+
+def _initialize_rest(net, ctx):
+    """Give memory to parameters that have none yet, without drawing random numbers that are overwritten anyway."""
+    for parameter in net.collect_params().values():
+        if parameter._data is None:
+            initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()
+            parameter.initialize(initial, ctx=ctx)

@@ -1,0 +1,152 @@
+"""Anchors for YOLOv2: k-means over the sizes of a data set's boxes, with 1 - IoU as the distance.
+
+Source: Redmon and Farhadi, "YOLO9000: Better, Faster, Stronger" (2016), section 2, "Dimension Clusters".
+"""
+import numpy as np
+
+from ..core.attributes import Attr, Int
+from ..core.errors import OpError
+from .images import progress
+from .letterbox import letterbox_boxes
+
+__all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
+
+RESTARTS, STEPS = 10, 300
+CHUNK = 100_000   # boxes compared with all centres at a time
+
+
+def anchors_of(dataset, k=5, size=416, stride=32, seed=0):
+    """Anchors for a data set, in grid cells as Darknet's cfg files and ``gops.loss.RegionLoss`` have them.
+
+    Parameters
+    ----------
+    dataset : gluonops.data.Detection
+        Its boxes are taken as they are once an image is letterboxed.
+    k : int, default 5
+        Number of anchors.
+    size : int or tuple of int, default 416
+        Input size of the net, or (width, height).
+    stride : int, default 32
+        Pixels per grid cell.
+    seed : int, default 0
+        Of the first centres.
+
+    Returns
+    -------
+    anchors : numpy.ndarray
+        float64 (k, 2), width and height in cells, sorted by area.
+    iou : float
+        Mean over the boxes of the IoU with the best anchor.
+    sizes : numpy.ndarray
+        float64 (boxes, 2), width and height in cells of every box.
+
+    Raises
+    ------
+    OpError
+        There are fewer different sizes than ``k``, or an argument is out of range.
+    """
+    stride = Attr("stride", Int(1), 32, "pixels per cell").parse("data.anchors", stride)
+    sizes = box_sizes(dataset, size) / stride
+    anchors, iou = kmeans(sizes, k, seed)
+    return anchors, iou, sizes
+
+
+def box_sizes(dataset, size=416):
+    """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``."""
+    size = tuple(size) if np.ndim(size) else (size, size)
+    found = [np.zeros((0, 2))]
+    for index in progress(range(len(dataset)), "reading boxes"):
+        moved = letterbox_boxes(dataset.label(index), dataset.size(index), size)
+        found.append(moved[:, 2:4].astype("float64") - moved[:, :2])
+    return np.concatenate(found)
+
+
+def kmeans(sizes, k=5, seed=0, restarts=RESTARTS):
+    """Centres that boxes of these sizes overlap best, all laid with their centres on one another.
+
+    Each restart draws its first centres as k-means++ does, then repeats: every box goes to the centre of largest IoU,
+    every centre to the mean of its boxes. The mean is not what maximises IoU, so the best step is kept, not the last.
+
+    Parameters
+    ----------
+    sizes : array_like
+        (boxes, 2), width and height above 0.
+    k : int, default 5
+    seed : int, default 0
+    restarts : int, default 10
+
+    Returns
+    -------
+    centres : numpy.ndarray
+        float64 (k, 2), sorted by area.
+    iou : float
+        Mean over the boxes of the IoU with the best centre.
+
+    Raises
+    ------
+    OpError
+        There are fewer different sizes than ``k``, or one is not above 0.
+    """
+    where = "data.kmeans"
+    k = Attr("k", Int(1), 5, "number of centres").parse(where, k)
+    restarts = Attr("restarts", Int(1), RESTARTS, "restarts").parse(where, restarts)
+    seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
+    sizes = np.asarray(sizes, "float64")
+    if sizes.ndim != 2 or sizes.shape[1] != 2:
+        raise OpError(where, f"sizes has shape {sizes.shape}; expected (boxes, 2)", "Pass widths and heights")
+    bad = np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)).all(1))
+    if len(bad):
+        raise OpError(where, f"box {bad[0]} is {sizes[bad[0]][0]:g} x {sizes[bad[0]][1]:g}; expected finite numbers "
+                      "above 0", "Leave out boxes without an area")
+    distinct = len(np.unique(sizes, axis=0))
+    if distinct < k:
+        raise OpError(where, f"there are {distinct} different sizes of boxes; expected at least k, {k}",
+                      "Choose a smaller k, or more data")
+    best = max((_restart(sizes, k, np.random.RandomState([seed, number])) for number in range(restarts)),
+               key=lambda found: found[1])
+    centres, iou = best
+    return centres[np.argsort(centres.prod(1), kind="stable")], iou
+
+
+def mean_iou(sizes, anchors):
+    """Mean over the boxes of the IoU with the best of ``anchors``; both (n, 2)."""
+    return float(_assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))[1].mean())
+
+
+def _restart(sizes, k, rng):
+    centres = _first(sizes, k, rng)
+    best, before = (None, -1), None
+    for _ in range(STEPS):
+        nearest, overlap = _assign(sizes, centres)
+        if overlap.mean() > best[1]:
+            best = centres, float(overlap.mean())
+        if before is not None and (nearest == before).all():
+            break
+        before = nearest
+        members = np.bincount(nearest, minlength=k)
+        sums = np.stack([np.bincount(nearest, sizes[:, axis], k) for axis in (0, 1)], 1)
+        centres = sums / np.maximum(members, 1)[:, None]
+        # A centre without a box starts anew at one that fits badly.
+        empty = np.flatnonzero(members == 0)
+        centres[empty] = sizes[np.argsort(overlap, kind="stable")[:len(empty)]]
+    return best
+
+
+def _first(sizes, k, rng):
+    """Each centre a box, drawn with the square of its distance to those before it."""
+    centres = sizes[[rng.randint(len(sizes))]]
+    while len(centres) < k:
+        weight = (1 - _assign(sizes, centres)[1]).clip(0) ** 2
+        centres = np.append(centres, sizes[[rng.choice(len(sizes), p=weight / weight.sum())]], 0)
+    return centres
+
+
+def _assign(sizes, centres):
+    """For each box the centre of largest IoU, and that IoU."""
+    nearest, overlap = np.empty(len(sizes), int), np.empty(len(sizes))
+    for start in range(0, len(sizes), CHUNK):
+        part = sizes[start:start + CHUNK, None]
+        common = np.minimum(part, centres).prod(2)
+        iou = common / (part.prod(2) + centres.prod(1) - common)
+        nearest[start:start + CHUNK], overlap[start:start + CHUNK] = iou.argmax(1), iou.max(1)
+    return nearest, overlap

@@ -1,0 +1,127 @@
+"""Folders laid out like MS COCO's, read by gluoncv and pycocotools once the annotations are checked.
+
+``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
+instances_train, train), ``val`` instances_val2017 (or instances_val, val). An image lies in ``root`` where its
+``coco_url`` says, or by its ``file_name`` in the folder of the list (train2017), in ``images``, or in ``root``.
+"""
+import contextlib
+import io
+import json
+import math
+import os
+
+from ..core.errors import OpError
+from .detection import SPLITS, Detection, names_of
+from .images import progress, require
+
+__all__ = ["COCO"]
+
+WHERE = "data.coco"
+PREFIX = "instances_"
+NUMBER = (int, float)
+FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
+          "categories": {"id": int, "name": str},
+          "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
+
+
+class COCO(Detection):
+    """A data set in COCO's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+
+    Crowds are left out. Images without objects are in ``val`` only.
+
+    Parameters
+    ----------
+    root : str
+        The folder.
+    split : {"train", "val"} or str
+        Or a list's name, without .json.
+    classes : sequence of str or str, optional
+        The names that the file has to have, in its order; whichever it has if left out.
+    """
+
+    def __init__(self, root, split="train", classes=None):
+        reader = require("gluoncv.data", WHERE).COCODetection
+        require("pycocotools.coco", WHERE)   # gluoncv would run pip, were it missing
+        name, path = _find(root, split)
+        names = _check(path)
+        if classes is not None and names_of(classes, WHERE) != names:
+            raise OpError(WHERE, f"{path} has the classes {', '.join(names)}; expected {', '.join(classes)}",
+                          "Leave classes out, or pass the file's")
+
+        class Reader(reader):
+            CLASSES = list(names)
+
+            def _parse_image_path(self, entry):
+                return _image(root, name, entry, path)
+
+        with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
+            source = Reader(root=root, splits=name, skip_empty=split == "train", use_crowd=False)
+        # gluoncv has the last pixel inside a box, where the file has its edge; -1 stands for no object.
+        labels = [[(left, top, right + 1, bottom + 1, number, 0) for left, top, right, bottom, number in label
+                   if number >= 0] for label in source._labels]
+        super().__init__(WHERE, names, source._items, labels)
+
+
+def _find(root, split):
+    names = [f"{PREFIX}{split}2017", f"{PREFIX}{split}", split] if split in SPLITS else [split]
+    for name in names:
+        path = os.path.join(root, "annotations", f"{name}.json")
+        if os.path.isfile(path):
+            return name, path
+    raise OpError(WHERE, f"{os.path.join(root, 'annotations')} has no {' or '.join(f'{name}.json' for name in names)}",
+                  "Pass the folder that has annotations, or the name of another list")
+
+
+def _image(root, name, entry, path):
+    places = [(name[len(PREFIX):] if name.startswith(PREFIX) else name, entry["file_name"]),
+              ("images", entry["file_name"]), (entry["file_name"],)]
+    if entry.get("coco_url"):
+        places.insert(0, tuple(entry["coco_url"].split("/")[-2:]))
+    for place in places:
+        if os.path.isfile(os.path.join(root, *place)):
+            return os.path.join(root, *place)
+    raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {os.path.join(root, *places[0])}",
+                  "Put the image there, or take it off the list")
+
+
+def _bad(path, place, got, expected):
+    return OpError(WHERE, f"{path}, {place}: {got}; expected {expected}", "Mend the file, or make it anew")
+
+
+def _check(path):
+    """Refuse what pycocotools and gluoncv would trip over; return the classes' names."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except json.JSONDecodeError as error:
+        raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error}", "Make the file anew") from error
+    for key in ("images", "annotations", "categories"):
+        if not isinstance(found, dict) or not isinstance(found.get(key), list):
+            raise _bad(path, "top level", f"no list {key!r}", "one")
+    for key, needed in FIELDS.items():
+        for place, item in enumerate(found[key]):
+            missing = [word for word in needed if not isinstance(item, dict) or word not in item]
+            if missing:
+                raise _bad(path, f"{key}[{place}]", f"no {', no '.join(missing)}", f"{', '.join(needed)}")
+            for word, kinds in needed.items():
+                if not isinstance(item[word], kinds) or isinstance(item[word], float) and not math.isfinite(item[word]):
+                    raise _bad(path, f"{key}[{place}]", f"{word} is {item[word]!r}",
+                               "text" if kinds is str else "a list" if kinds is list else "a number")
+    images = {item["id"]: item for item in found["images"]}
+    categories = {item["id"]: item["name"] for item in found["categories"]}
+    for item in progress(found["annotations"], f"checking {os.path.basename(path)}"):
+        place = f"annotation {item['id']}"
+        if item["image_id"] not in images:
+            raise _bad(path, place, f"image_id is {item['image_id']!r}", "the id of an image")
+        if item["category_id"] not in categories:
+            raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
+        box = item["bbox"]
+        if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
+            raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
+    return names_of(categories.values(), WHERE)
+
+
+def _is_number(value):
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,216 @@
+"""MXNet's RecordIO: a .rec file with images and labels, and beside it an .idx file with the place of each.
+
+Files made by ``im2rec --pack-label`` or ``mx.recordio``. For detection a label is what ``mx.image.ImageDetIter`` reads:
+the length of its head A, the length of an object B (at least 5), the rest of the head, then per object class, xmin,
+ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. ``root`` is the file or a folder
+with train.rec and val.rec (or valid.rec, test.rec).
+"""
+import os
+import struct
+import threading
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from ..core.errors import OpError
+from .detection import COLUMNS, Detection, names_of
+from .images import decode_image, encoded_size, progress
+
+__all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
+
+LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
+MAGIC = 0xced7230a
+FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # of a record; of what mx.recordio.pack puts in it
+SLACK = 1e-3   # by which a box may leave the image: what rounding does
+
+
+class Records:
+    """A .rec file that several threads may read.
+
+    Attributes
+    ----------
+    path : str
+    labels : list of numpy.ndarray
+        The label of each record, float32.
+    """
+
+    def __init__(self, root, split, where):
+        self.where, self.path = where, _find(root, split, where)
+        index = f"{os.path.splitext(self.path)[0]}.idx"
+        offsets = _offsets(index, where)
+        self.labels = self._heads(offsets)
+        self._file = mx.recordio.MXIndexedRecordIO(index, self.path, "r")
+        self._lock = threading.Lock()   # reading is to seek, then to read
+
+    def name(self, place):
+        """What an error calls a record."""
+        return f"{self.path}, record {self._file.keys[place]}"
+
+    def encoded(self, place):
+        """The bytes of a record's image."""
+        with self._lock:
+            record = self._file.read_idx(self._file.keys[place])
+        return mx.recordio.unpack(record)[1]
+
+    def image(self, place, flag=1):
+        """A record's image, uint8 (height, width, channels)."""
+        return decode_image(self.encoded(place), self.name(place), self.where, flag)
+
+    def _heads(self, offsets):
+        labels = []
+        with open(self.path, "rb") as file:
+            for key, offset in progress(offsets, f"checking {os.path.basename(self.path)}"):
+                file.seek(offset)
+                frame, head = file.read(FRAME.size), file.read(HEAD.size)
+                if len(head) < HEAD.size or FRAME.unpack(frame)[0] != MAGIC:
+                    raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
+                                  f"record {key}", "Make the two files anew, together")
+                count, label, _, _ = HEAD.unpack(head)
+                if count * 4 > FRAME.unpack(frame)[1] % (1 << 29) - HEAD.size:
+                    raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
+                                  "the record", "Make the file anew")
+                labels.append(np.frombuffer(file.read(count * 4), "<f4") if count else np.float32([label]))
+        return labels
+
+
+class DetectionRecords(Detection):
+    """Boxes from RecordIO; see this module, and :class:`gluonops.data.Detection` for its items.
+
+    Parameters
+    ----------
+    root : str
+        The .rec file, or its folder.
+    split : {"train", "val"}
+    classes : sequence of str or str, optional
+        Names, or a file with one per line; without it the classes' numbers are their names.
+    """
+
+    def __init__(self, root, split="train", classes=None):
+        where = "data.rec"
+        self._records = Records(root, split, where)
+        labels = [_objects(self._records.name(place), label, where)
+                  for place, label in enumerate(self._records.labels)]
+        names, largest = _names(classes, [label[:, 0].max(initial=-1) for label in labels], self._records)
+        for place, label in enumerate(labels):
+            if label[:, 0].max(initial=-1) > largest:
+                raise _bad_class(self._records.name(place), label[:, 0].max(), largest, where)
+        super().__init__(where, names, labels=labels)
+
+    def __getitem__(self, index):
+        image = self.image(index)
+        return image, self._in_pixels(index, *image.shape[1::-1])
+
+    def label(self, index):
+        """The boxes alone, float32 (objects, 6); of the image only the head is decoded, for its size."""
+        return self._in_pixels(index, *self.size(index))
+
+    def image(self, index):
+        """The image alone, uint8 (height, width, 3)."""
+        return self._records.image(index)
+
+    def size(self, index):
+        """(width, height) of the image; only the head of it is decoded."""
+        return encoded_size(self._records.encoded(index), self._records.name(index), self.where)
+
+    def _in_pixels(self, index, width, height):
+        label = self._labels[index]
+        out = np.zeros((len(label), COLUMNS), "float32")
+        out[:, :4] = np.clip(label[:, 1:5], 0, 1) * [width, height, width, height]
+        out[:, 4] = label[:, 0]
+        return out
+
+
+class ClassificationRecords(gluon.data.Dataset):
+    """Images with a class each, from RecordIO; items as :func:`gluonops.data.classification` says.
+
+    Parameters
+    ----------
+    root : str
+        The .rec file, or its folder.
+    split : {"train", "val"}
+    classes : sequence of str or str, optional
+        Names, or a file with one per line; without it the classes' numbers are their names.
+    """
+
+    def __init__(self, root, split="train", classes=None):
+        where = "data.rec"
+        self._records = Records(root, split, where)
+        for place, label in enumerate(self._records.labels):
+            if len(label) != 1 or label[0] < 0 or label[0] != int(label[0]):
+                raise OpError(where, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
+                              "of a class", "Make the file anew, or read it as one for detection")
+        labels = [int(label[0]) for label in self._records.labels]
+        self.classes, largest = _names(classes, labels, self._records)
+        for place, label in enumerate(labels):
+            if label > largest:
+                raise _bad_class(self._records.name(place), label, largest, where)
+        self.labels = np.array(labels, "int32")
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self._records.image(index), int(self.labels[index])
+
+
+def _find(root, split, where):
+    places = [root] if os.path.splitext(root)[1] == ".rec" else [
+        os.path.join(root, f"{name}.rec") for name in LISTS[split]]
+    for place in places:
+        if os.path.isfile(place):
+            return place
+    raise OpError(where, f"there is no {' and no '.join(places)}", "Pass another root")
+
+
+def _offsets(path, where):
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpError(where, f"{path} cannot be read: {error}", "It is made along with the .rec file") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.split("\t")
+        if len(words) != 2 or not all(word.strip().isdigit() for word in words):
+            raise OpError(where, f"{path}, line {number}: {line!r}; expected a number and a place, with a tab between",
+                          "Make the file anew")
+        found.append((int(words[0]), int(words[1])))
+    if not found or len(dict(found)) < len(found):
+        raise OpError(where, f"{path} has {'a record twice' if found else 'no records'}", "Make the file anew")
+    return found
+
+
+def _objects(name, label, where):
+    """A packed label as rows of class, xmin, ymin, xmax, ymax."""
+    head, width = (int(value) if np.isfinite(value) else 0 for value in np.append(label[:2], [0, 0])[:2])
+    if head < 2 or width < 5 or len(label) < head or (len(label) - head) % width:
+        raise OpError(where, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
+                      "the length of its head, the length of an object (at least 5), and objects of that length",
+                      "Pack it as im2rec --pack-label does")
+    rows = label[head:].reshape(-1, width)[:, :5]
+    for row in rows:
+        if not (row[0] >= 0 and row[0] == np.floor(row[0]) and np.isfinite(row[0])):
+            raise OpError(where, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
+                          "Make the file anew")
+        left, top, right, bottom = row[1:]
+        if not (-SLACK <= left < right <= 1 + SLACK and -SLACK <= top < bottom <= 1 + SLACK):
+            raise OpError(where, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
+                          "image's size, 0 <= xmin < xmax <= 1, and so for y", "Make the file anew")
+    return rows
+
+
+def _names(classes, labels, records):
+    """(names, the largest number allowed)."""
+    if classes is not None:
+        names = names_of(classes, records.where)
+        return names, len(names) - 1
+    largest = int(max(labels))
+    if largest < 0:
+        raise OpError(records.where, f"{records.path} has no object", "Pass classes")
+    return tuple(str(number) for number in range(largest + 1)), largest
+
+
+def _bad_class(name, got, largest, where):
+    return OpError(where, f"{name}: the class is {got:g}; expected a whole number from 0 to {largest}",
+                   "Pass all classes, or make the file anew")

@@ -1,0 +1,159 @@
+"""Folders laid out like Pascal VOC's, read by gluoncv once every label is checked.
+
+``root`` has VOC2007 and/or VOC2012, or is itself one such folder: ``ImageSets/Main/<list>.txt`` with an image's name
+per line, ``JPEGImages/<name>.jpg``, ``Annotations/<name>.xml``. ``train`` is the list trainval of both years, or train
+(trainval where there is none) of a folder of one's own; ``val`` is test of 2007, or val (or test).
+"""
+import math
+import os
+from xml.parsers import expat
+
+from ..core.errors import OpError
+from .detection import Detection, names_of
+from .images import progress, require
+
+__all__ = ["VOC", "check_annotation"]
+
+WHERE = "data.voc"
+YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
+LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
+REMEDY = "Mend the file, or take the image off the list"
+
+
+class VOC(Detection):
+    """A data set in VOC's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+
+    Parameters
+    ----------
+    root : str
+        The folder.
+    split : {"train", "val"}
+    classes : sequence of str or str, optional
+        Names, in lower case as gluoncv compares them, or a file with one per line; VOC's twenty if left out.
+    splits : sequence of (int or str, str), optional
+        Pairs of a year or folder under ``root`` and a list, instead of those that ``split`` stands for.
+    """
+
+    def __init__(self, root, split="train", classes=None, splits=None):
+        reader = require("gluoncv.data", WHERE).VOCDetection
+        names = reader.CLASSES if classes is None else names_of(classes, WHERE)
+        if any(name != name.lower() for name in names):
+            raise OpError(WHERE, f"classes are {names!r}; expected names in lower case",
+                          "Write them so: gluoncv compares them in lower case")
+        splits = _splits(root, split) if splits is None else tuple(splits)
+        for folder, name in splits:
+            _check_list(root, f"VOC{folder}" if isinstance(folder, int) else folder, name, names)
+        self._source = type("VOCDetection", (reader,), {"CLASSES": names})(root=root, splits=splits)
+        paths = [os.path.normpath(self._source._image_path.format(*item)) for item in self._source._items]
+        super().__init__(WHERE, names, paths, self._source._label_cache)
+
+
+def _splits(root, split):
+    if os.path.isdir(os.path.join(root, "ImageSets", "Main")):
+        found = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))][:1]
+        looked = " or ".join(f"{name}.txt" for name in LISTS[split])
+        where = os.path.join(root, "ImageSets", "Main")
+    else:
+        found = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
+        looked = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
+        where = root
+    if not found:
+        raise OpError(WHERE, f"{where} has no {looked}", "Pass the folder that has VOC2007 or ImageSets, or splits")
+    return tuple(found)
+
+
+def _list(root, folder, name):
+    return os.path.join(root, folder, "ImageSets", "Main", f"{name}.txt")
+
+
+def _check_list(root, folder, name, names):
+    path = _list(root, folder, name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root or splits") from error
+    if not lines:
+        raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
+    for number, line in enumerate(progress(lines, f"checking {name}"), 1):
+        image = os.path.join(root, folder, "JPEGImages", f"{line}.jpg")
+        if not line or line != line.split()[0] or not os.path.isfile(image):
+            raise OpError(WHERE, f"{path}, line {number}: {line!r} names no image; expected {image}", REMEDY)
+        check_annotation(os.path.join(root, folder, "Annotations", f"{line}.xml"), names)
+
+
+class _Element:
+    """An element with the line it starts on, which ElementTree does not keep."""
+
+    def __init__(self, tag, line):
+        self.tag, self.line, self.text, self.children = tag, line, "", []
+
+    def child(self, tag):
+        return next((child for child in self.children if child.tag == tag), None)
+
+
+def _parse(path):
+    parser, top = expat.ParserCreate(), _Element("", 1)
+    open_elements = [top]
+
+    def start(tag, _):
+        element = _Element(tag, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def text(words):
+        open_elements[-1].text += words
+
+    parser.StartElementHandler, parser.CharacterDataHandler = start, text
+    parser.EndElementHandler = lambda _: open_elements.pop()
+    try:
+        with open(path, "rb") as file:
+            parser.ParseFile(file)
+    except OSError as error:
+        raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}", REMEDY) from error
+    except expat.ExpatError as error:
+        raise _bad(path, error.lineno, expat.ErrorString(error.code), "XML") from error
+    return top.children[0]
+
+
+def _bad(path, line, got, expected):
+    return OpError(WHERE, f"{path}, line {line}: {got}; expected {expected}", REMEDY)
+
+
+def _section(path, parent, tag):
+    element = parent.child(tag)
+    if element is None:
+        raise _bad(path, parent.line, f"<{parent.tag}> has no <{tag}>", "one")
+    return element
+
+
+def _number(path, parent, tag):
+    element = _section(path, parent, tag)
+    try:
+        value = float(element.text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _bad(path, element.line, f"<{tag}> is {element.text.strip()!r}", "a number")
+    return value
+
+
+def check_annotation(path, names):
+    """Refuse an XML label that gluoncv could not read, or would silently leave out: unknown class, box outside."""
+    root = _parse(path)
+    size = _section(path, root, "size")
+    width, height = _number(path, size, "width"), _number(path, size, "height")
+    for item in root.children:
+        if item.tag != "object":
+            continue
+        name = _section(path, item, "name")
+        if name.text.strip().lower() not in names:
+            raise _bad(path, name.line, f"the class is {name.text.strip()!r}", f"one of {', '.join(names)}")
+        difficult = _section(path, item, "difficult")
+        if difficult.text.strip() not in ("0", "1"):
+            raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")
+        box = _section(path, item, "bndbox")
+        left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
+        if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # as gluoncv has it
+            raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
+                       f"{width:g} x {height:g}", "1 <= xmin < xmax <= width, and so for y")

@@ -1,0 +1,153 @@
+"""Darknet's data sets: images, and beside each a text file with ``class x y width height`` per object.
+
+x and y are the box's centre, all four are shares of the image's width and height, and classes count from 0.
+``root`` has ``train.txt`` and ``val.txt`` (or valid.txt, test.txt) with an image's path per line, from ``root`` or the
+folder above; or the folders ``images/train`` and ``images/val``. A label's path is its image's with ``.txt``, and with
+the folder ``images`` (or ``JPEGImages``) exchanged for ``labels``. The classes' names are in ``*.names`` or
+classes.txt.
+"""
+import math
+import os
+
+import numpy as np
+
+from ..core.errors import OpError
+from .detection import COLUMNS, Detection, names_of
+from .images import EXTENSIONS, progress
+
+__all__ = ["Yolo", "read_label"]
+
+WHERE = "data.yolo"
+LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
+FIELDS = 5
+
+
+class Yolo(Detection):
+    """A data set in Darknet's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+
+    Boxes are clipped to the image, as Darknet does.
+
+    Parameters
+    ----------
+    root : str
+        The folder.
+    split : {"train", "val"}
+    classes : sequence of str or str, optional
+        Names, or a file with one per line; found under ``root`` if left out.
+    """
+
+    def __init__(self, root, split="train", classes=None):
+        names = names_of(_names_file(root) if classes is None else classes, WHERE)
+        paths = _images(root, split)
+        labels = [read_label(_label_path(path, root), len(names)) for path in progress(paths, f"checking {split}")]
+        super().__init__(WHERE, names, paths, labels)
+
+    def __getitem__(self, index):
+        image = self.image(index)
+        return image, self._in_pixels(index, *image.shape[1::-1])
+
+    def label(self, index):
+        """The boxes alone, float32 (objects, 6); of the image only the head is decoded, for its size."""
+        return self._in_pixels(index, *self.size(index))
+
+    def _in_pixels(self, index, width, height):
+        label = self._labels[index]
+        out = np.zeros((len(label), COLUMNS), "float32")
+        half = label[:, 3:5] / 2
+        scale = np.array([width, height])
+        out[:, 0:2] = np.clip(label[:, 1:3] - half, 0, 1) * scale
+        out[:, 2:4] = np.clip(label[:, 1:3] + half, 0, 1) * scale
+        out[:, 4] = label[:, 0]
+        return out
+
+
+def read_label(path, classes):
+    """One label file: float64 (objects, 5) as it stands there; refused where a line is not what it should be."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}",
+                      "An image without objects has an empty label file") from error
+    except UnicodeDecodeError as error:
+        raise OpError(WHERE, f"the label {path} is not text: {error}", "Replace the file") from error
+    rows = [_row(path, number, line, classes) for number, line in enumerate(lines, 1) if line.strip()]
+    return np.array(rows, "float64").reshape(-1, FIELDS)
+
+
+def _row(path, number, line, classes):
+    try:
+        row = [float(word) for word in line.split()]
+    except ValueError:
+        row = []
+    if len(row) != FIELDS or not all(math.isfinite(value) for value in row):
+        raise _bad(path, number, repr(line), "class x y width height: five numbers")
+    label, x, y, width, height = row
+    if label not in range(classes):
+        raise _bad(path, number, f"the class is {label:g}", f"a whole number from 0 to {classes - 1}")
+    if not (0 <= x <= 1 and 0 <= y <= 1 and 0 < width <= 1 and 0 < height <= 1):
+        raise _bad(path, number, f"the box is {x:g} {y:g} {width:g} {height:g}",
+                   "a centre from 0 to 1, and sizes above 0 and at most 1")
+    return row
+
+
+def _bad(path, number, got, expected):
+    return OpError(WHERE, f"{path}, line {number}: {got}; expected {expected}", "Mend the line")
+
+
+def _names_file(root):
+    if not os.path.isdir(root):
+        raise OpError(WHERE, f"there is no folder {root}", "Pass another root")
+    found = sorted(name for name in os.listdir(root) if name.endswith(".names") or name == "classes.txt")
+    if len(found) != 1:
+        raise OpError(WHERE, f"{root} has {' and '.join(found) or 'no *.names and no classes.txt'}; expected one file "
+                      "with the classes' names", "Pass classes, names or such a file")
+    return os.path.join(root, found[0])
+
+
+def _images(root, split):
+    """The paths of the split's images, each of which exists."""
+    for name in LISTS[split]:
+        path = os.path.join(root, f"{name}.txt")
+        if os.path.isfile(path):
+            return _listed(root, path)
+    folders = [os.path.join(root, "images", name) for name in LISTS[split]]
+    for folder in folders:
+        if os.path.isdir(folder):
+            found = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
+            if not found:
+                raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)})", "Pass another root")
+            return [os.path.join(folder, name) for name in found]
+    raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}, and no folder "
+                  f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Make one of them")
+
+
+def _listed(root, path):
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        places = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
+        if line:
+            found.append(next((place for place in places if os.path.isfile(place)), None))
+            if found[-1] is None:
+                raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(places))}",
+                              "Mend the line, or put the image there")
+    if not found:
+        raise OpError(WHERE, f"{path} is empty; expected an image's path per line", "Pass another root")
+    return found
+
+
+def _label_path(image, root):
+    """Where an image's label is. Folders above ``root`` keep their names, whatever those are."""
+    folder, name = os.path.split(image)
+    above = os.path.join(root, "")
+    fixed, parts = (above, folder[len(above):]) if os.path.join(folder, "").startswith(above) else ("", folder)
+    parts = parts.split(os.sep)
+    places = [place for place, part in enumerate(parts) if part in ("images", "JPEGImages")]
+    if places:
+        parts[places[-1]] = "labels"
+    return os.path.join(fixed + os.sep.join(parts), f"{os.path.splitext(name)[0]}.txt")

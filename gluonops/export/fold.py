@@ -1,0 +1,102 @@
+"""Folds a batch norm that follows a convolution or a dense layer into that layer's weight and bias."""
+import mxnet as mx
+import numpy as np
+
+from .graph import VARIABLE, Node
+
+CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
+PRODUCERS = ("Convolution", "Deconvolution", "FullyConnected")
+
+
+def fold_batch_norm(graph, values):
+    """Fold every batch norm that can be, in place.
+
+    With ``scale = gamma / sqrt(variance + eps)`` per channel, the layer's weight becomes ``weight * scale`` and its
+    bias ``(bias - mean) * scale + beta``, computed in float64. Left alone are batch norms whose input somebody else
+    reads too, that do not follow such a layer, normalize along another axis than its channels, or share a parameter
+    with another node; and layers in channels-last layout.
+
+    Parameters
+    ----------
+    graph : Graph
+        For inference: the running statistics are taken for the batch's.
+    values : dict of str to NDArray
+        Parameters and states by name; those of the folded layers are replaced, the others dropped where nothing reads
+        them any more.
+
+    Returns
+    -------
+    int
+        How many were folded.
+    """
+    folded = 0
+    for node in graph.nodes():
+        if node.op == "BatchNorm" and _fits(graph, node, values):
+            _fold(graph, node, values)
+            folded += 1
+    used = set(graph.variables())
+    for name in list(values):
+        if name not in used:
+            del values[name]
+    return folded
+
+
+def _fits(graph, norm, values):
+    layer, index = norm.inputs[0]
+    if layer.op not in PRODUCERS or index or layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+        return False
+    readers = graph.readers()
+    own = [source for source, _ in layer.inputs[1:] + norm.inputs[1:]]
+    if readers[layer] != [norm] or any(len(readers[node]) != 1 or node.name not in values for node in own):
+        return False
+    if any(i for reader in graph.nodes() for source, i in reader.inputs if source is norm):
+        return False   # somebody reads the statistics
+    if layer.op == "FullyConnected" and not layer.flag("flatten", True):
+        return norm.attrs.get("axis", "1") == "-1"
+    return norm.attrs.get("axis", "1") == "1"
+
+
+def _fold(graph, norm, values):
+    layer = norm.source()
+    gamma, beta, mean, variance = (_double(values[source.name]) for source, _ in norm.inputs[1:])
+    if norm.flag("fix_gamma", True):
+        gamma = np.ones_like(gamma)
+    scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
+    weight = values[layer.source(1).name]
+    values[layer.source(1).name] = _like(_scaled(layer, _double(weight), scale), weight)
+    has_bias = len(layer.inputs) > 2
+    bias = _double(values[layer.source(2).name]) if has_bias else 0.0
+    if not has_bias:
+        name = _free(graph, f"{layer.name}_bias")
+        layer.inputs.append((Node(VARIABLE, name), 0))
+        layer.attrs["no_bias"] = "False"
+    values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
+    place = (layer, 0)
+    if any(head[0] is norm for head in graph.heads):   # an output keeps its name
+        place = Node("_copy", norm.name, norm.marks(), [(layer, 0)]), 0
+    graph.replace({(norm, 0): place})
+
+
+def _scaled(layer, weight, scale):
+    """``weight`` times the scale of each output channel: axis 0, or 1 of every group in a deconvolution."""
+    rest = (1,) * (weight.ndim - 2)
+    if layer.op != "Deconvolution":
+        return weight * scale.reshape((-1, 1) + rest)
+    groups = int(layer.attrs.get("num_group", 1))
+    grouped = weight.reshape((groups, weight.shape[0] // groups) + weight.shape[1:])
+    return (grouped * scale.reshape((groups, 1, -1) + rest)).reshape(weight.shape)
+
+
+def _double(value):
+    return value.asnumpy().astype(np.float64)
+
+
+def _like(array, value):
+    return mx.nd.array(array, dtype=value.dtype)
+
+
+def _free(graph, name):
+    taken = set(graph.variables())
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,177 @@
+"""A symbol's graph as nodes that can be changed: read from JSON, rewritten by the passes, written back.
+
+It works on the JSON itself, so a file whose operators this process does not have can be read and mended.
+"""
+import json
+
+import mxnet as mx
+
+from ..core.errors import OpError
+
+VARIABLE = "null"
+
+
+class Node:
+    """One node. ``inputs`` are (node, output index) pairs; ``attrs`` are strings, as in the JSON."""
+
+    __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
+
+    def __init__(self, op, name, attrs=None, inputs=(), subgraphs=None):
+        self.op, self.name, self.attrs, self.inputs = op, name, dict(attrs or {}), list(inputs)
+        self.subgraphs = subgraphs
+
+    def __repr__(self):
+        return f"<{self.op} {self.name}>"
+
+    @property
+    def is_variable(self):
+        return self.op == VARIABLE
+
+    def source(self, position=0):
+        """The node behind an input."""
+        return self.inputs[position][0]
+
+    def flag(self, name, default=False):
+        """A boolean attribute."""
+        return self.attrs.get(name, str(default)).lower() in ("true", "1")
+
+    def marks(self):
+        """The attributes that belong to no operator: ``__lr_mult__`` and its like."""
+        return {name: value for name, value in self.attrs.items() if name.startswith("__") and name.endswith("__")}
+
+
+class Graph:
+    """Nodes reached from the heads, and the attributes of the whole.
+
+    Parameters
+    ----------
+    heads : list of (Node, int)
+        The outputs.
+    attrs : dict
+        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.stamp` notes.
+    """
+
+    def __init__(self, heads, attrs):
+        self.heads, self.attrs = list(heads), attrs
+
+    @classmethod
+    def parse(cls, text, where="the graph"):
+        """Read symbol JSON, of older versions of MXNet as well."""
+        try:
+            content = json.loads(text)
+            nodes = []
+            for item in content["nodes"]:
+                attrs = {**item.get("param", {}), **item.get("attr", {}), **item.get("attrs", {})}
+                nodes.append(Node(item["op"], item["name"], attrs, subgraphs=item.get("subgraphs"),
+                                  inputs=[_entry(nodes, entry) for entry in item["inputs"]]))
+            return cls([_entry(nodes, entry) for entry in content["heads"]], content.get("attrs", {}))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
+                          "Pass the file that ends in -symbol.json") from error
+
+    @classmethod
+    def of(cls, symbol):
+        """The graph of an mx.sym.Symbol."""
+        return cls.parse(symbol.tojson())
+
+    def nodes(self):
+        """Every node behind the heads, inputs first, in the order in which MXNet lists arguments."""
+        found, seen = [], set()
+        stack = [(node, False) for node, _ in reversed(self.heads)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                found.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(source, False) for source, _ in reversed(node.inputs)]
+        return found
+
+    def variables(self):
+        """The names of all variables: data, parameters, states."""
+        return [node.name for node in self.nodes() if node.is_variable]
+
+    def readers(self):
+        """Node -> the nodes that read it, once for every input; a head counts as None."""
+        readers = {node: [] for node in self.nodes()}
+        for node in list(readers):
+            for source, _ in node.inputs:
+                readers[source].append(node)
+        for node, _ in self.heads:
+            readers[node].append(None)
+        return readers
+
+    def replace(self, replacements):
+        """Let every reader of an output read another one.
+
+        Parameters
+        ----------
+        replacements : dict of (Node, int) to (Node, int)
+            Output -> the output in its place; chains are followed.
+        """
+        def mended(entry):
+            while entry in replacements:
+                entry = replacements[entry]
+            return entry
+
+        for node in self.nodes():
+            node.inputs = [mended(entry) for entry in node.inputs]
+        self.heads = [mended(entry) for entry in self.heads]
+
+    def splice(self, symbol, variables):
+        """Nodes made from a symbol, reading outputs of this graph in place of its variables.
+
+        Parameters
+        ----------
+        symbol : mx.sym.Symbol
+            One output.
+        variables : dict of str to (Node, int)
+            What stands for each variable.
+
+        Returns
+        -------
+        (Node, int)
+            Its output.
+        """
+        part = Graph.of(symbol)
+        part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
+        return part.heads[0]
+
+    def text(self):
+        """Symbol JSON."""
+        nodes = self.nodes()
+        number = {node: i for i, node in enumerate(nodes)}
+
+        def entries(items):
+            return [[number[node], index, 0] for node, index in items]   # the version is MXNet's own affair
+
+        listed = []
+        for node in nodes:
+            item = {"op": node.op, "name": node.name, "inputs": entries(node.inputs)}
+            if node.attrs:
+                item["attrs"] = node.attrs
+            if node.subgraphs:
+                item["subgraphs"] = node.subgraphs
+            listed.append(item)
+        return json.dumps({"nodes": listed, "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
+                           "heads": entries(self.heads), "attrs": self.attrs}, indent=2)
+
+    def symbol(self):
+        """The graph as MXNet's Symbol; MXNet has to know every operator."""
+        return mx.sym.load_json(self.text())
+
+
+def _entry(nodes, entry):
+    return nodes[entry[0]], entry[1]
+
+
+def is_ours(node):
+    """Whether a node is an operator of gluonops, custom or native."""
+    return node.op.startswith("gluonops_") or (node.op == "Custom"
+                                               and node.attrs.get("op_type", "").startswith("gluonops_"))
+
+
+def our_name(node):
+    """The operator's name without ``gluonops_``."""
+    return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]

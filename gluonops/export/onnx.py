@@ -1,0 +1,103 @@
+"""ONNX out of a net, or out of the symbol files of one."""
+import os
+import warnings
+
+import mxnet as mx
+
+from ..core.errors import OpError
+from ..core.files import replace
+from .fold import fold_batch_norm as _fold
+from .inference import without_losses
+from .nodes import ExportWarning, emit
+from .stamp import read
+from .to_onnx import convert
+from .trace import check_folder, input_shapes, load, trace
+
+__all__ = ["onnx"]
+
+WHERE = "export.onnx"
+
+
+def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_norm=False, epoch=None, metadata=None):
+    """Write an ONNX file (opset 17) that onnxruntime and others run.
+
+    It needs the package onnx: ``pip install 'gluonops[onnx]'``. The file is checked by ``onnx.checker`` before it is
+    put in place.
+
+    Parameters
+    ----------
+    net : HybridBlock, str or os.PathLike
+        An initialized net; or the path, without ``-symbol.json``, of an exported one. It may return several outputs.
+    path : str or os.PathLike
+        The file; its folder must exist.
+    data_shape : tuple of int, or dict of str to tuple of int
+        As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported: they note it.
+    dynamic_batch : bool, default True
+        Whether the file takes any batch size, or the one in ``data_shape`` alone. All other sizes are fixed.
+    dtype : str, optional
+        Type of the inputs; float32, or what the files note.
+    fold_batch_norm : bool, default False
+        As in :func:`gluonops.export.symbol`. onnxruntime does so itself when it loads a file.
+    epoch : int, optional
+        Of the parameter file, where `net` is a path; the highest there is if left out.
+    metadata : dict, optional
+        Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of the
+        ``inputs``, are stored by themselves, as JSON.
+
+    Returns
+    -------
+    str
+        The path.
+
+    Raises
+    ------
+    OpError
+        Every output is a loss; an operator has no converter (the message names it); the net does not take any batch
+        size; the package onnx is missing.
+    """
+    try:
+        from onnx import checker
+    except ImportError as error:
+        raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
+    path = os.fspath(path)
+    check_folder(WHERE, path)
+    graph, values, facts = _read(net, data_shape, dtype, epoch)
+    gone = without_losses(graph)
+    if gone:
+        warnings.warn(f"exported for inference, without {', '.join(gone)}", ExportWarning, stacklevel=2)
+    if fold_batch_norm:
+        _fold(graph, values)
+    emit(graph, "builtin")
+    shapes = {name: tuple(shape) for name, shape in facts.get("inputs", {}).items() if name in graph.variables()}
+    facts = {**facts, "inputs": {name: list(shape) for name, shape in shapes.items()}, **(metadata or {})}
+    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, facts)
+    try:
+        checker.check_model(model, full_check=True)
+    except Exception as error:   # the checker's and shape inference's own kinds
+        raise OpError(WHERE, f"the model does not pass onnx.checker: {error}", "Report it with the net") from error
+
+    def write(temporary):
+        with open(temporary, "wb") as file:
+            file.write(model.SerializeToString())
+
+    replace({path: write})
+    return path
+
+
+def _read(net, data_shape, dtype, epoch):
+    """Graph, values and facts of a net or of files."""
+    if isinstance(net, mx.gluon.loss.Loss):
+        raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
+                      "Export the net without its loss")
+    if isinstance(net, (str, os.PathLike)):
+        graph, values, _ = load(WHERE, os.fspath(net), epoch)
+        facts = {key: fact for key, fact in read(graph).items() if key not in ("version", "needs")}
+        if data_shape is None and not facts.get("inputs"):
+            raise OpError(WHERE, f"{net}-symbol.json does not note the shape of its input",
+                          "Pass data_shape, or --data-shape")
+        given = input_shapes(WHERE, data_shape) if data_shape is not None else {}
+        facts["inputs"] = {**facts.get("inputs", {}), **given}
+        return graph, values, {**facts, "dtype": dtype or facts.get("dtype", "float32")}
+    if data_shape is None:
+        raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
+    return trace(WHERE, net, data_shape, dtype or "float32")

@@ -1,0 +1,62 @@
+"""The loss ``gluonops.loss.RegionLoss``."""
+from mxnet import nd
+from mxnet.gluon.loss import Loss
+
+from ...core import counter, labels
+from . import averages
+from . import region_loss as _region_loss
+from .contract import OP
+
+
+class RegionLoss(Loss):
+    """YOLOv2's loss of every image. The parameters are those of :func:`gluonops.ops.region_loss`.
+
+    In training it counts the images in its Parameter `seen`, (1,), so ``initialize()``, save and load the loss as well;
+    ``set_seen(images)`` sets it. Each of several devices counts its own share times their number. ``parts`` lists the
+    parts of the last call on every device, (B, 9), and ``report()`` averages them, by name in NDArrays: neither waits.
+
+    Inputs:
+        - **pred**: (B, A*(5+K), H, W), the last convolution's output.
+        - **truth**: (B, T, 5), centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
+
+    Outputs:
+        - **loss**: (B,).
+    """
+
+    def __init__(self, anchors, classes, object_scale=5, noobject_scale=1, coord_scale=1, class_scale=1, thresh=0.6,
+                 rescore=True, bias_match=True, softmax=True, warmup_images=12800, **kwargs):
+        given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
+        super().__init__(None, 0, **kwargs)
+        self._attrs, self._parts, self._devices = OP.parse({**given, "parts": True}), {}, 1
+        self.seen = self.params.get("seen", shape=(1,), dtype="float64", init="zeros", grad_req="null",
+                                    differentiable=False)
+
+    def set_seen(self, images):
+        """Set the number of images seen in training."""
+        self.seen.set_data(nd.array([images], dtype="float64"))
+
+    def cast(self, dtype):
+        """The loss takes any float type as it is, and the count stays float64."""
+
+    def forward(self, pred, truth):
+        devices = len(self.seen.list_ctx()) if self.seen._data else 1
+        if devices != self._devices:   # the number is part of the graph
+            self._devices = devices
+            self._clear_cached_op()
+        if labels.checking() and isinstance(pred, nd.NDArray):
+            labels.check(OP, self._attrs, {"truth": truth})
+        loss, parts = super().forward(pred, truth)
+        if isinstance(parts, nd.NDArray):
+            self._parts[parts.context] = parts
+        return loss
+
+    def hybrid_forward(self, F, pred, truth, seen):
+        images = F.cast(F.slice_axis(F.shape_array(F.BlockGrad(pred)), axis=0, begin=0, end=1), dtype="float64")
+        seen = counter.advance(F, seen, images * self._devices)
+        return _region_loss(pred, truth, seen, **self._attrs._asdict())
+
+    parts = property(lambda self: list(self._parts.values()), doc="(B, 9) for every device, of its last call.")
+
+    def report(self):
+        """The averages of the parts: :func:`gluonops.ops.region_loss.averages`."""
+        return averages(self.parts)

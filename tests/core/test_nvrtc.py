@@ -1,0 +1,118 @@
+"""Every CUDA kernel compiled by NVRTC without a GPU, and `make cuda-check`, which does it for every generation."""
+import importlib.util
+import locale
+import pathlib
+import stat
+
+import gluonops as gops
+import pytest
+from gluonops.core import nvrtc, registry, rtc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BROKEN = ("int64_t size", "int64_t sise")
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")
+    return nvrtc.Compiler()
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = importlib.util.spec_from_file_location("cuda_check", ROOT / "tools" / "cuda_check.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", gops.ops.list())
+def test_kernels_compile_without_warnings(name, compiler):
+    """As mx.rtc compiles them; the other GPUs are `make cuda-check`'s."""
+    op = registry.get(name).op
+    program = nvrtc.compile_op(compiler, name)
+    assert (program.compiled, program.messages) == (True, "")
+    assert sorted(program.names.values()) == sorted(nvrtc.exports(op))
+    assert b".target sm_52\n" in program.ptx, "the driver compiles it for every GPU from compute capability 5.2 up"
+    assert len(nvrtc.exports(op)) == 2 * len(rtc.type_combinations(op))
+
+
+def test_compiling_keeps_the_locale(compiler):
+    """NVRTC itself does not: afterwards Python took files for ASCII."""
+    before = locale.getpreferredencoding(False)
+    nvrtc.compile_op(compiler, "abs")
+    assert locale.getpreferredencoding(False) == before
+
+
+def test_a_broken_kernel_names_file_and_line(compiler):
+    source = rtc.source(registry.get("abs").op).replace(*BROKEN, 1)
+    line = (registry.get("abs").folder / "kernel.cu").read_text().splitlines().index(
+        next(line for line in source.split('"kernel.cu"')[1].splitlines() if "size" in line and "sise" not in line)) + 1
+    program = compiler.compile(source, ["abs_forward<float>"])
+    assert not program.compiled and f"kernel.cu({line}): error" in program.messages
+
+
+def test_bad_options_and_names_are_errors(compiler):
+    assert "nvrtc: error: invalid value" in compiler.compile("", [], ["--gpu-architecture=sm_1"]).messages
+    assert not compiler.compile("__global__ void f() {}", ["g<float>"]).compiled
+
+
+def test_the_account_of_a_kernel(compiler):
+    """Shared memory, stack and spills of kernels made to have them."""
+    source = """__global__ void __launch_bounds__(1024) hungry(double *x, int n) {
+        __shared__ double tile[16];
+        double y[40];
+        tile[threadIdx.x % 16] = n;
+        __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < 40; ++i) y[i] = x[i * n] + tile[i % 16];
+        __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < 40; ++i) x[i * n + 1] = y[i] * y[39 - i];
+    }
+    __global__ void idle() {}"""
+    hungry, idle = compiler.compile(source, ["hungry", "idle"], ["--gpu-architecture=sm_80"]).kernels
+    assert (hungry.kernel, idle.kernel) == ("hungry", "idle")
+    assert 0 < hungry.registers <= 64 and hungry.shared == 128 and hungry.spilled > 0 and hungry.stack > 0
+    assert 0 < idle.registers <= 32 and idle.shared == idle.stack == idle.spilled == 0
+
+
+def test_cuda_check_has_a_row_for_every_kernel(compiler, tool, capsys):
+    assert tool.main(["--op", "abs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:8] == ["registers", *nvrtc.ARCHITECTURES]
+    assert [line.split()[0] for line in lines[1:3]] == ["abs_backward", "abs_forward"]
+    assert all(int(cell) > 0 for cell in lines[1].split()[1:8]) and lines[1].split()[-1] == "0"
+    assert tool.main(["--op", "abs", "--dtypes"]) == 0
+    assert "abs_backward<__half>" in capsys.readouterr().out
+
+
+def test_cuda_check_fails_on_warnings_and_spills(compiler, tool, monkeypatch, capsys):
+    monkeypatch.setattr(nvrtc, "ARCHITECTURES", ("sm_80",))
+    monkeypatch.setattr(tool, "NEWER", ())
+    source = rtc.source(registry.get("abs").op)
+    monkeypatch.setattr(rtc, "source", lambda op: source + "\n__device__ int unused() { int x; return 0; }\n")
+    assert tool.main(["--op", "abs"]) == 1
+    assert "was declared but never referenced" in capsys.readouterr().err
+    monkeypatch.setattr(rtc, "source", lambda op: source.replace(*BROKEN, 1))
+    assert tool.main(["--op", "abs"]) == 1
+    assert "kernel.cu(" in capsys.readouterr().err
+    assert tool.spills([nvrtc.Usage("abs_forward<float>", 64, 0, 8, 24)]) == "abs_forward<float> spills 24 bytes"
+
+
+def test_a_newer_gpu_is_compiled_for_by_ptxas(compiler, tool, tmp_path):
+    """A stand-in for ptxas: it has to get the PTX and may complain."""
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text("#!/bin/sh\n[ $# = 1 ] && { echo \"'sm_100','sm_90'\"; exit; }\n"
+                     "grep -q 'target sm_52' \"$5\" && echo \"ptxas warning : $1 $2\" >&2\n")
+    ptxas.chmod(ptxas.stat().st_mode | stat.S_IXUSR)
+    assert tool.newer(str(ptxas)) == ["sm_100"] and tool.newer(None) == []
+    _, program = tool.with_nvrtc(compiler, "abs")
+    assert tool.with_ptxas(str(ptxas), "abs", program, "sm_100").problem == "ptxas warning : -v -arch=sm_100"
+
+
+def test_without_nvrtc_the_remedy_is_named(monkeypatch):
+    monkeypatch.setattr(nvrtc, "_wheel", lambda: None)
+    monkeypatch.setattr(nvrtc, "SYSTEM_LIBRARY", "libabsent.so.11.2")
+    with pytest.raises(gops.OpError, match="libabsent.*pip install nvidia-cuda-nvrtc-cu11"):
+        nvrtc.Compiler()

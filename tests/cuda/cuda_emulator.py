@@ -1,0 +1,213 @@
+"""Stands in for ``mx.rtc.CudaModule``: compiles the very source for the CPU (``emulator.h``) and launches it there.
+
+``install(monkeypatch)`` makes a CustomOp on a CPU context run its CUDA kernels. What CUDA would let pass or answer with
+garbage raises an :class:`EmulatorError` here: a signature that is not what the kernel declares, threads that miss a
+barrier, an access outside a tensor or a shared array, a write to what is only read.
+"""
+import ctypes
+import fcntl
+import functools
+import hashlib
+import itertools
+import math
+import os
+import pathlib
+import re
+import subprocess
+
+import mxnet as mx
+import pytest
+from gluonops.core import registry, rtc
+from gluonops.native import build
+
+HERE = pathlib.Path(__file__).parent
+FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas",
+         "-Wno-unused-function", "-fno-sanitize-recover=all",
+         "-fno-gnu-unique",   # else two libraries with a kernel of the same name share its variables
+         "-fsanitize=alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow"]
+ADDRESSES = os.environ.get("GLUONOPS_CUDA_SANITIZE") == "1"   # the process needs libasan preloaded: make cuda-sanitize
+
+# The prelude's two instructions of float16, in C++.
+INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = float_to_half(x);",
+                'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = half_to_float(bits);"}
+SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
+
+cache = None    # the folder of what is compiled; conftest.py sets it
+launches = []   # (kernel, grid, block) of what was launched since `install`
+_seeds = itertools.count(1)
+
+
+class EmulatorError(RuntimeError):
+    """What a GPU would not have said so clearly."""
+
+
+def translate(source):
+    """CUDA -> C++ with ``emulator.h`` in front of it."""
+    for instruction, function in INSTRUCTIONS.items():
+        assert source.count(instruction) == 1, instruction
+        source = source.replace(instruction, function)
+    prelude, kernel = source.split("#line 1\n")
+    source = f'#line 1 "prelude.cuh"\n{prelude}#line 1 "kernel.cu"\n{kernel}'
+    # One site per instance of a template, as in CUDA.
+    return re.sub(r"__shared__ ([\w:<> ]+?) (\w+)((?:\[[^\]]+\])*);",
+                  r"static const int \2_site = emulator::new_site(); "
+                  r"\1 (&\2)\3 = emulator::shared<\1\3>(\2_site);", source)
+
+
+def program(source, exports):
+    """The C++ program: the header, the kernels in a namespace, and a table of them."""
+    entries = "\n".join(f'    emulator::Entry<{name}>::named("{name}"),' for name in exports)
+    return f"""#include "{HERE / 'emulator.h'}"
+namespace device {{
+{translate(source)}
+#line 1 "table"
+}}
+SPELLED(device::__half, "__half")
+namespace device {{
+static constexpr emulator::Kernel kernels[] = {{
+{entries}
+}};
+}}
+const emulator::Kernel *emulator::kernels = device::kernels;
+const int emulator::kernel_count = {len(exports)};
+"""
+
+
+def compiler():
+    """The command of a C++ compiler; a test is skipped where there is none."""
+    try:
+        return build.find_compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+
+
+def compiled(command, text):
+    """The file that this command makes of a program: made once by all processes that share the cache."""
+    everything = [command, text, [(HERE / name).read_text() for name in ("emulator.h", "emulator.cc", "fiber.h")]]
+    name = hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
+    path, part = cache / name, cache / f"{name}.part"
+    with open(cache / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            done = subprocess.run([*command, "-o", part, "-x", "c++", "-"], input=text, text=True, capture_output=True,
+                                  check=False)
+            if done.returncode:
+                raise EmulatorError(f"{command[0]} refuses the kernels:\n{done.stderr[:4000]}")
+            os.replace(part, path)
+    return path
+
+
+@functools.cache
+def library(source, exports):
+    """The compiled program, loaded."""
+    command = [*compiler(), *FLAGS, *(["-fsanitize=address"] if ADDRESSES else [])]
+    runtime = compiled([*command, "-c"], f'#include "{HERE / "emulator.cc"}"')
+    path = compiled([*command, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
+    loaded = ctypes.CDLL(str(path))
+    loaded.declared.restype = ctypes.POINTER(ctypes.c_char_p)
+    return loaded
+
+
+def instances(exports):
+    """Every instance of the kernels of ``exports``, so that an operator is compiled once for all its types."""
+    name = exports[0].split("<")[0].rsplit("_", 1)[0]
+    if name not in registry.entries():
+        return tuple(exports)
+    op = registry.get(name).op
+    return tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
+                 for direction in ("forward", "backward"))
+
+
+class CudaModule:
+    """``mx.rtc.CudaModule``, whose kernels run on the CPU."""
+
+    def __init__(self, source, options=(), exports=()):
+        self.exports = tuple(exports)
+        self.source = source
+        self.library = library(source, instances(self.exports))
+
+    def get_kernel(self, name, signature):
+        if name not in self.exports:
+            raise EmulatorError(f"{name} is not among the exports {self.exports}")
+        return CudaKernel(self, name, signature)
+
+
+class Argument(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("role", ctypes.c_int64)]
+
+
+SCALAR, READ, KEPT, WRITTEN, ADDED_TO = range(5)
+
+
+class CudaKernel:
+    """``mx.rtc.CudaKernel``: checks its signature against what the kernel declares."""
+
+    def __init__(self, module, name, signature):
+        self.module, self.name = module, name
+        parts = [re.fullmatch(r"(.+?)(\w+)", part).groups() for part in signature.split(", ")]
+        self.types, self.names = [kind.strip() for kind, _ in parts], [name for _, name in parts]
+        said = [kind.replace("int32_t", "int") for kind in self.types]
+        count = ctypes.c_int()
+        declared = module.library.declared(name.encode(), ctypes.byref(count))
+        declared = [declared[i].decode() for i in range(count.value)]
+        if said != declared:
+            raise EmulatorError(f"{name} declares ({', '.join(declared)}), its signature says ({', '.join(said)})")
+        bound = re.search(rf"__launch_bounds__\((\d+)\)\s+{name.split('<')[0]}\(", module.source)
+        self.most_threads = int(bound.group(1)) if bound else 1024
+
+    def launch(self, args, ctx, grid_dims, block_dims, shared_mem=0):
+        if len(args) != len(self.types):
+            raise EmulatorError(f"{self.name} takes {len(self.types)} arguments and got {len(args)}")
+        if not 1 <= math.prod(block_dims) <= self.most_threads or min(grid_dims) < 1 or max(grid_dims[1:]) > 65535:
+            raise EmulatorError(f"{self.name} cannot be launched with grid {grid_dims} and block {block_dims}")
+        given = dict(zip(self.names, args))
+        kept, arguments = [], (Argument * len(args))()
+        for slot, kind, name, value in zip(arguments, self.types, self.names, args):
+            if "*" not in kind:
+                scalar = SCALARS[kind](value)
+                kept.append(scalar)
+                slot.data, slot.role = ctypes.addressof(scalar), SCALAR
+                continue
+            read = kind.startswith("const ")
+            c_type = kind.replace("const ", "").rstrip("* ")
+            if rtc.C_TYPES[value.dtype.__name__] != c_type:
+                raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
+            slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
+            request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            slot.role = READ if read else {0: KEPT, 1: WRITTEN, 2: ADDED_TO}[request]
+        error = ctypes.create_string_buffer(2000)
+        self.module.library.launch(
+            self.name.encode(), arguments, len(args),
+            (ctypes.c_char_p * len(args))(*(name.encode() for name in self.names)), (ctypes.c_uint * 3)(*grid_dims),
+            (ctypes.c_uint * 3)(*block_dims), ctypes.c_uint64(next(_seeds)), error, ctypes.c_size_t(len(error)))
+        launches.append((self.name, grid_dims, block_dims))
+        if error.value:
+            raise EmulatorError(f"{self.name}: {error.value.decode()}")
+
+
+def pointer(array):
+    """Where an NDArray's elements are, once nothing reads or writes them any more."""
+    array.wait_to_read()
+    mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
+    data = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(data)))
+    return data.value
+
+
+def install(monkeypatch, module=CudaModule):
+    """CustomOps run their CUDA kernels, here; a kernel that cannot be had is an error and not a fallback."""
+    compiler()
+    launch = rtc.launch
+
+    def launch_or_fail(*args):
+        if not launch(*args):
+            raise EmulatorError("there is no kernel; mx.nd would compute")
+        return True
+
+    monkeypatch.setattr(mx.rtc, "CudaModule", module)
+    monkeypatch.setattr(rtc, "usable", lambda context: True)
+    monkeypatch.setattr(rtc, "launch", launch_or_fail)
+    monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
+    monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
+    monkeypatch.setattr(rtc, "_failed", set())
+    launches.clear()

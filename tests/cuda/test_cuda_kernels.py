@@ -1,0 +1,177 @@
+"""Every operator's kernels beyond its suite: more sizes, every type, requests, few blocks, views at any offset.
+
+Expected is what the suites' oracles say, in NumPy from the definitions. An operator that is not named here runs the
+cases of its suite.
+"""
+import pathlib
+import sys
+
+import cuda_emulator
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import custom, registry, rtc
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
+from native_cases import SUITES  # noqa: E402
+from op_suite import Case  # noqa: E402
+
+# (shape, axis of the classes)
+ROWS = [((1, 1), -1), ((1, 2), -1), ((5, 31), -1), ((2, 32), -1), ((9, 33), -1), ((3, 127), -1), ((1, 256), -1),
+        ((2, 1023), -1), ((3, 1024), -1), ((2, 1025), -1), ((1, 2053), -1), ((3, 4096), -1), ((2, 4099), -1),
+        ((1, 16384), -1), ((2, 16411), -1), ((1, 66000), -1), ((2, 3, 1031), 1), ((1031, 2), 0), ((1, 37, 41), 1),
+        ((2, 1031, 5), 1), ((3, 1, 64), 1), ((1, 2053, 33), 1)]
+SIZES = [1, 2, 3, 7, 16, 31, 257, 1024, 1031, 4099]
+
+
+def rows(name, **attrs):
+    """Cases of an operator of the softmax family."""
+    cases = []
+    for shape, axis in ROWS:
+        label = tuple(n for i, n in enumerate(shape) if i != axis % len(shape))
+        label = shape if attrs.get("sparse_label") is False else label
+        suffix = "_".join(f"{key}_{value}" for key, value in attrs.items())
+        cases.append(Case(f"{'x'.join(map(str, shape))}_axis{axis}_{suffix}",
+                          (shape, label)[:len(registry.get(name).op.inputs)], {"axis": axis, **attrs}))
+    return cases
+
+
+def reorgs():
+    for mode in ("darknet", "DCR", "CRD"):
+        for shape, stride in (((1, 16, 4, 64), 4), ((3, 4, 2, 130), 2), ((2, 4, 6, 16), 2), ((1, 9, 3, 99), 3),
+                              ((1, 25, 5, 35), 5), ((1, 4, 34, 66), 2), ((1, 4, 2, 1024), 2), ((2, 3, 1, 257), 1)):
+            yield Case(f"{mode}_{'x'.join(map(str, shape))}", (shape,), {"stride": stride, "mode": mode})
+        for shape, stride in (((1, 8, 3, 32), 2), ((2, 4, 5, 7), 2), ((1, 18, 2, 33), 3), ((1, 16, 1, 65), 4)):
+            yield Case(f"{mode}_reverse_{'x'.join(map(str, shape))}", (shape,),
+                       {"stride": stride, "mode": mode, "reverse": True})
+
+
+def tiles():
+    for shape, attrs in (((1,), {"tiles": 301}), ((1031,), {"tiles": 3}), ((3, 64), {"tiles": 4}),
+                         ((5, 48), {"tiles": 2, "axis": 0}), ((2, 3, 16), {"tiles": 5, "axis": 1}),
+                         ((7, 2), {"tiles": 17}), ((2, 3), {"tiles": (40, 1)}), ((33, 5), {"tiles": (3, 1)}),
+                         ((2, 1, 3, 1, 2), {"tiles": (2, 1, 2, 3, 2)}), ((1, 128), {"tiles": (300, 1)}),
+                         ((2,) * 8, {"tiles": (2, 1) * 4}), ((257, 3), {"tiles": (2, 1)})):
+        yield Case(f"{'x'.join(map(str, shape))}_{attrs['tiles']}", (shape,), attrs)
+
+
+EXTRA = {
+    "abs": [Case(str(n), ((n,),)) for n in SIZES],
+    "reorg": list(reorgs()),
+    "tile": list(tiles()),
+    "softmax": rows("softmax") + rows("softmax", temperature=0.5)[:8],
+    "softmax_output": rows("softmax_output", ignore_label=0, normalization="valid") + rows("softmax_output")[:8],
+    "softmax_cross_entropy": rows("softmax_cross_entropy") + rows("softmax_cross_entropy", smoothing=0.1)
+    + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0),
+}
+OPS = [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
+
+
+def cases(names=OPS, extra=True):
+    return [pytest.param(name, case, id=f"{name}-{case.id}") for name in names
+            for case in [*SUITES[name].cases, *(EXTRA.get(name, ()) if extra else ())]]
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch):
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    cuda_emulator.install(monkeypatch)
+
+
+def view(values, offset):
+    """An NDArray that starts `offset` elements into its memory."""
+    whole = mx.nd.zeros((values.size + offset,), dtype=values.dtype)
+    part = whole[offset:].reshape(values.shape)
+    part[:] = mx.nd.array(values, dtype=values.dtype)
+    return part
+
+
+class Run:
+    """An operator's kernels on one case: `outputs` and `gradients` before and after, by name."""
+
+    def __init__(self, name, case, dtype, request, rng, offsets=(0,)):
+        self.suite, self.case, self.dtype, self.request = SUITES[name](), case, dtype, request
+        self.entry, self.attrs = registry.get(name), SUITES[name]().typed(case)
+        self.rng, self.offsets = rng, offsets
+        self.arrays = self.suite.draw(case, dtype, rng)
+        if getattr(self.attrs, "sparse_label", None) is False:   # a sum of many numbers of either sign says little
+            label, axis = np.abs(self.arrays[1]).astype("float64"), self.attrs.axis
+            self.arrays[1] = (label / label.sum(axis, keepdims=True)).astype(dtype)
+        self.head = self.suite.head(case, self.arrays, rng).astype(dtype)
+        op = self.entry.op
+        self.inputs = [self.view(a) for a in self.arrays]
+        dtypes = op.infer_type(self.attrs, {arg.name: a.dtype for arg, a in zip(op.inputs, self.arrays)})
+        shapes = op.infer_shape(self.attrs, {arg.name: a.shape for arg, a in zip(op.inputs, self.arrays)})
+        self.before = {t.name: rng.randint(0, 5, shapes[t.name]).astype(dtypes[t.name]) for t in op.tensors}
+        self.operator = custom.Operator(self.entry, self.attrs)
+
+    def view(self, values):
+        return view(values, self.offsets[self.rng.randint(len(self.offsets))])
+
+    def forward(self, request):
+        targets = [self.view(self.before[out.name]) for out in self.entry.op.outputs]
+        self.operator.forward(True, [request] * len(targets), self.inputs, targets, [])
+        return targets
+
+    def backward(self, request, outputs):
+        targets = [self.view(self.before[arg.name]) for arg in self.entry.op.inputs]
+        heads = [self.view(self.head)] + [mx.nd.zeros(out.shape, dtype=out.dtype) for out in outputs[1:]]
+        self.operator.backward([request] * len(targets), heads, self.inputs, outputs, targets, [])
+        return targets
+
+    def check(self):
+        """Against the oracle; what was computed, for more."""
+        written = self.forward("write")
+        output = self.forward(self.request)[0] if self.request != "write" else written[0]
+        expected, gradients = self.suite.expected(self.case, self.arrays, self.head)
+        self.close(output, expected, self.entry.op.outputs[0].name)
+        if np.dtype(self.dtype).kind != "f":
+            return [output]
+        found = self.backward(self.request, written)
+        for arg, gradient in zip(self.entry.op.inputs, found):
+            if arg.name in gradients:
+                self.close(gradient, gradients[arg.name], arg.name)
+        return written + found
+
+    def close(self, got, expected, name):
+        added = self.request == "add"
+        expected = expected + (self.before[name].astype(expected.dtype) if added else 0)
+        self.suite.close(got.asnumpy(), expected, name, "custom", self.dtype, exact=self.suite.exact and not added)
+
+
+@pytest.mark.parametrize("name, case", cases())
+def test_every_type(name, case, rng):
+    for dtype in registry.get(name).op.types["T"]:
+        Run(name, case, dtype, "write", rng).check()
+
+
+@pytest.mark.parametrize("name, case", cases())
+def test_views_and_adding(name, case, rng):
+    """Tensors at offsets that are no multiple of 16 bytes, and requests to add."""
+    Run(name, case, "float32", "add", rng, offsets=(0, 1, 2, 4)).check()
+    Run(name, case, "float16", "write", rng, offsets=(1, 4)).check()
+
+
+@pytest.mark.parametrize("name, case", cases())
+def test_few_blocks_and_the_same_bits_every_time(name, case, rng, monkeypatch):
+    """A grid that does not reach every row and element strides; whichever thread comes first, sums have one order."""
+    monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
+    run = Run(name, case, "float32", "write", rng)
+    first, second = run.check(), run.check()
+    assert all(max(grid) <= 2 for _, grid, _ in cuda_emulator.launches)
+    for one, other in zip(first, second):
+        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+
+
+@pytest.mark.parametrize("name, case", cases(extra=False))
+def test_null_is_left_alone(name, case, rng):
+    """One target at a time is written, the others keep what they had (the emulator says so, and we look)."""
+    run = Run(name, case, "float32", "write", rng)
+    op, outputs = run.entry.op, run.forward("write")
+    for i, wanted in enumerate(op.outputs):
+        targets = [view(run.before[out.name], 0) for out in op.outputs]
+        requests = ["write" if j == i else "null" for j in range(len(targets))]
+        run.operator.forward(True, requests, run.inputs, targets, [])
+        for out, target, full in zip(op.outputs, targets, outputs):
+            expected = full.asnumpy() if out is wanted else run.before[out.name]
+            np.testing.assert_array_equal(target.asnumpy(), expected, err_msg=out.name)

@@ -1,0 +1,288 @@
+"""The emulator itself: what CUDA defines comes out as CUDA defines it, and a planted bug of each kind is caught."""
+import pathlib
+import re
+import subprocess
+import sys
+
+import cuda_emulator
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from cuda_emulator import CudaModule, EmulatorError
+from gluonops.core import registry, rtc
+
+HERE = pathlib.Path(__file__).parent
+PRELUDE = rtc.PRELUDE.read_text()
+
+
+def run(body, arrays, grid=1, block=64, signature=None, declared="float *out"):
+    """A kernel `f` with this body, launched on float32 arrays; its arguments are spelled in `declared`."""
+    source = f"{PRELUDE}#line 1\ntemplate <typename T> __global__ void f({declared})\n{{\n{body}\n}}\n"
+    kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", signature or declared)
+    kernel.launch(arrays, mx.cpu(), (grid, 1, 1), (block, 1, 1))
+
+
+def computed(body, size=64, **how):
+    out = mx.nd.zeros(size)
+    run(body, [out], **how)
+    return out.asnumpy()
+
+
+def refused(match, body, size=64, **how):
+    with pytest.raises(EmulatorError, match=match):
+        computed(body, size, **how)
+
+
+class TestRight:
+    def test_indices(self):
+        out = computed("const int64_t i = first_item(); out[i] = blockIdx.x * 1000 + threadIdx.x + i * blockDim.x;",
+                       size=96, grid=3, block=32)
+        np.testing.assert_array_equal(out, [i // 32 * 1000 + i % 32 + i * 32 for i in range(96)])
+
+    @pytest.mark.parametrize("call, source", [
+        ("__shfl_xor_sync(~0u, x, 5)", lambda i: i ^ 5),
+        ("__shfl_sync(~0u, x, 40)", lambda i: 8),
+        ("__shfl_sync(~0u, x, 3, 8)", lambda i: i // 8 * 8 + 3),
+        ("__shfl_up_sync(~0u, x, 3)", lambda i: i - 3 if i >= 3 else i),
+        ("__shfl_down_sync(~0u, x, 3, 16)", lambda i: i + 3 if i % 16 + 3 < 16 else i),
+    ])
+    def test_shuffles(self, call, source):
+        out = computed(f"const float x = threadIdx.x % 32; out[threadIdx.x] = {call};")
+        np.testing.assert_array_equal(out, [source(i) for i in range(32)] * 2)
+
+    def test_part_of_a_warp_shuffles(self):
+        out = computed("out[threadIdx.x] = threadIdx.x;\n"
+                       "if (threadIdx.x < 4) out[threadIdx.x] = __shfl_xor_sync(0xfu, out[threadIdx.x], 1);", size=32,
+                       block=32)
+        np.testing.assert_array_equal(out[:5], [1, 0, 3, 2, 4])
+
+    def test_a_double_is_shuffled_whole(self):
+        out = computed("out[threadIdx.x] = float(__shfl_xor_sync(~0u, 1e-300 * threadIdx.x, 1) * 1e300);")
+        np.testing.assert_allclose(out, [i ^ 1 for i in range(64)])
+
+    def test_shared_memory_and_barriers(self):
+        out = computed("__shared__ float all[64];\nall[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
+                       "out[threadIdx.x] = all[63 - threadIdx.x];")
+        np.testing.assert_array_equal(out, np.arange(64)[::-1])
+
+    def test_shared_memory_is_full_of_nan_in_every_block(self):
+        out = computed("__shared__ float all[32];\nout[first_item()] = all[threadIdx.x];\n__syncthreads();\n"
+                       "all[threadIdx.x] = 1;", grid=2, block=32)
+        assert np.isnan(out).all()
+
+    def test_atomics(self):
+        out = computed("__shared__ int n;\nif (threadIdx.x == 0) n = 5;\n__syncthreads();\natomicAdd(&n, 2);\n"
+                       "__syncthreads();\nout[threadIdx.x] = n;")
+        np.testing.assert_array_equal(out, [133] * 64)
+
+    def test_vectors(self):
+        out = computed("*(float4 *)(out + 4 * threadIdx.x) = make_float4(0, 1, 2, threadIdx.x);", size=256)
+        np.testing.assert_array_equal(out.reshape(64, 4)[5], [0, 1, 2, 5])
+
+    def test_every_float16(self):
+        """To float and back, and between neighbours to the nearer one, ties to even."""
+        half = np.arange(0x7c00, dtype="uint16").view("float16")
+        wide = half.astype("float32")
+        middle = (wide[1:] + wide[:-1]) / 2
+        values = np.concatenate([wide, -wide, middle, np.nextafter(middle, np.float32(0)),
+                                 np.nextafter(middle, np.float32(1e9)), [65519.9, 65520, 1e9, np.inf, -np.inf]])
+        values = values.astype("float32")
+        given, got = mx.nd.array(values, dtype="float32"), mx.nd.zeros(values.shape, dtype="float32")
+        run("for (int64_t i = first_item(); i < size; i += item_step()) out[i] = float(__half(in[i]));",
+            [given, got, values.size], declared="const float *in, float *out, int64_t size")
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(got.asnumpy(), values.astype("float16").astype("float32"))
+
+    def test_the_order_of_threads_changes(self):
+        """So that a missing barrier shows; and a launch runs every thread once."""
+        orders = {tuple(computed("__shared__ int n[1];\nif (n[0] < 0) n[0] = 0;\nout[threadIdx.x] = n[0]++;"))
+                  for _ in range(4)}
+        assert len(orders) == 4 and all(sorted(order) == list(range(64)) for order in orders)
+
+
+class TestRefused:
+    """What CUDA leaves undefined, or what a signature of mx.rtc may get wrong unnoticed."""
+
+    def test_some_threads_miss_a_barrier(self):
+        refused(r"wait for ever: 7 at __syncthreads \(kernel.cu:3\), 57 have returned",
+                "if (threadIdx.x < 7) __syncthreads();")
+
+    def test_threads_meet_at_different_barriers(self):
+        refused("meet at two barriers, kernel.cu:[46] and kernel.cu:[46]",
+                "if (threadIdx.x < 7)\n__syncthreads();\nelse\n__syncthreads();")
+
+    def test_lanes_miss_a_shuffle(self):
+        refused(r"wait for ever: 16 at a shuffle \(kernel.cu:4\), 48 have returned",
+                "if (threadIdx.x < 16)\nout[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.f, 1);")
+
+    def test_a_warp_that_is_not_full(self):
+        refused("wait for ever: 20 at a shuffle", "out[threadIdx.x] = __shfl_xor_sync(~0u, 1.f, 1);", block=20)
+
+    def test_a_shuffle_from_outside_its_mask(self):
+        refused("takes from lane 4, which its mask leaves out",
+                "if (threadIdx.x < 4) out[0] = __shfl_sync(0xfu, 1.f, 4);")
+
+    def test_a_shuffle_without_its_own_lane(self):
+        refused("mask leaves out the calling lane", "if (threadIdx.x < 8) out[0] = __shfl_sync(0xfu, 1.f, 0);")
+
+    def test_lanes_shuffle_in_different_places(self):
+        refused("meet at two shuffles", "if (threadIdx.x < 16)\nout[0] = __shfl_sync(~0u, 1.f, 0);\nelse\n"
+                "out[1] = __shfl_sync(~0u, 1.f, 0);")
+
+    @pytest.mark.parametrize("index", ["-1", "64", "-64", "127"])
+    def test_a_write_outside_a_tensor(self, index):
+        refused("writes outside out", f"if (threadIdx.x == 0) out[{index}] = 1;")
+
+    def test_a_read_outside_a_tensor_is_nan(self):
+        out = computed("const float *p = out; out[threadIdx.x] = threadIdx.x & 1 ? p[-1] : p[64];")
+        assert np.isnan(out).all()
+
+    def test_an_unwritten_element_is_nan(self):
+        assert np.isnan(computed("if (threadIdx.x != 5) out[threadIdx.x] = 1;")).sum() == 1
+
+    def test_an_index_outside_a_shared_array(self):
+        refused("an index outside an array, kernel.cu:4",
+                "__shared__ float all[63];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];")
+
+    def test_too_much_shared_memory(self):
+        refused("more than 48 KB", "__shared__ double all[6145];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];")
+
+    def test_a_misaligned_vector(self):
+        refused("misaligned", "*(float4 *)(out + 1) = make_float4(1, 2, 3, 4);")
+
+    @pytest.mark.parametrize("expression, what", [("int(threadIdx.x) * 0x7fffffff", "multiplication that overflows"),
+                                                  ("1 / int(threadIdx.x)", "division by zero"),
+                                                  ("int64_t(1e19f + threadIdx.x)", "does not fit"),
+                                                  ("1 << (32 + threadIdx.x)", "shift by too much")])
+    def test_arithmetic(self, expression, what):
+        refused(what, f"out[threadIdx.x] = float({expression});")
+
+    @pytest.mark.parametrize("signature", ["const float *out", "double *out", "float *out, int n"])
+    def test_a_signature_that_is_not_the_kernels(self, signature):
+        refused(r"declares \(float \*\), its signature says", "out[threadIdx.x] = 1;", signature=signature)
+
+    def test_a_write_to_what_is_const(self):
+        with pytest.raises(EmulatorError, match="writes in, which its signature calls const"):
+            run("((float *)in)[0] = 5;", [mx.nd.zeros(4), mx.nd.zeros(4)], declared="const float *in, float *out")
+
+    def test_a_write_to_what_is_to_be_left_alone(self):
+        how = {"declared": "float *out, int out_request"}
+        with pytest.raises(EmulatorError, match="writes out, which is to be left alone"):
+            run("out[0] = 5;", [mx.nd.zeros(4), 0], **how)
+        run("store(out, 0, 5, out_request);", [mx.nd.zeros(4), 0], **how)
+
+    def test_a_tensor_of_another_type(self):
+        with pytest.raises(EmulatorError, match="takes float for out and got float64"):
+            run("", [mx.nd.zeros(4, dtype="float64")])
+
+    @pytest.mark.parametrize("block", [0, 1025])
+    def test_a_launch_that_cannot_be(self, block):
+        refused("cannot be launched", "out[0] = 1;", block=block)
+
+    def test_more_threads_than_launch_bounds(self):
+        source = f"{PRELUDE}#line 1\ntemplate <typename T> __global__ void __launch_bounds__(32)\nf(T *out) {{}}\n"
+        kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out")
+        with pytest.raises(EmulatorError, match="cannot be launched"):
+            kernel.launch([mx.nd.zeros(4)], mx.cpu(), (1, 1, 1), (64, 1, 1))
+
+    def test_a_kernel_that_does_not_compile(self):
+        refused(r"(?s)refuses the kernels.*kernel.cu:3", "out[0] = undeclared;")
+
+
+def planted(old, new):
+    """A CudaModule whose source has a bug."""
+    class Planted(CudaModule):
+        def __init__(self, source, options=(), exports=()):
+            assert re.search(old, source), f"the source no longer has {old}"
+            super().__init__(re.sub(old, new, source, count=1), options, exports)
+    return Planted
+
+
+# In the operators' own kernels: (operator, shape, attributes, what is in the source, what takes its place, the error).
+# Without an error the numbers are wrong.
+BARRIER = r"(partial\[thread / 32\] = value;\s*)__syncthreads\(\);"
+PLANTED = {
+    "missing_barrier": ("softmax", (2, 1500), {}, BARRIER, r"\1", None),
+    "barrier_in_a_branch": ("softmax", (2, 1500), {}, BARRIER, r"\1if (thread > 100) __syncthreads();",
+                            "wait for ever|two barriers"),
+    "shuffle_in_a_branch": ("softmax", (3, 5), {}, r"(value = combine\(value, __shfl_xor)",
+                            r"if (threadIdx.x > 3) \1", "wait for ever"),
+    "last_element_unwritten": ("abs", (3, 7), {}, r"i < size;", "i < size - 1;", None),
+    "one_element_too_many": ("abs", (3, 7), {}, r"i < size;", "i <= size;", "writes outside output"),
+    "first_element_unwritten": ("softmax", (3, 7), {}, r"first\(start \+ threadIdx.x \* inner\)",
+                                "first(start + (threadIdx.x + 1) * inner)", None),
+    "input_not_const": ("abs", (3, 7), {}, r"const T \*__restrict__ data", "T *__restrict__ data",
+                        "its signature says"),
+    "add_is_ignored": ("abs", (3, 7), {}, r"request == ADD", "request == 7", None),
+}
+
+
+def forward(name, shape, attrs, request, rng):
+    """(what the kernel leaves in an output that was random before, what it should)."""
+    op = registry.get(name).op
+    data, output = mx.nd.array(rng.randn(*shape)), mx.nd.array(rng.randn(*shape))
+    with gops.backend("builtin"):
+        expected = getattr(gops.ops, name)(data, **attrs).asnumpy() + (output.asnumpy() if request == "add" else 0)
+    rtc.launch(op, "forward", op.parse(attrs), {"data": shape}, {"data": data}, {"output": (request, output)})
+    return output.asnumpy(), expected
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_bug_planted_in_an_operator_is_caught(bug, request_, monkeypatch, rng):
+    name, shape, attrs, old, new, error = PLANTED[bug]
+    cuda_emulator.install(monkeypatch)
+    got, expected = forward(name, shape, attrs, request_, rng)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    cuda_emulator.install(monkeypatch, planted(old, new))
+    if error:
+        with pytest.raises(EmulatorError, match=error):
+            forward(name, shape, attrs, request_, rng)
+    elif bug != "add_is_ignored" or request_ == "add":
+        got, expected = forward(name, shape, attrs, request_, rng)
+        assert not np.allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_suites_run_the_kernels(monkeypatch):
+    """A CustomOp on the CPU launches, in both directions, as many kernels as it has on a GPU."""
+    cuda_emulator.install(monkeypatch)
+    data = mx.nd.array([[-1, 2, 3]])
+    data.attach_grad()
+    with gops.backend("custom"), mx.autograd.record():
+        output = gops.ops.abs(data)
+    output.backward()
+    mx.nd.waitall()
+    assert [name for name, _, _ in cuda_emulator.launches] == ["abs_forward<float>", "abs_backward<float>"]
+    assert set(registry.entries()) == set(gops.ops.list())
+
+
+OUTSIDE = """
+import sys; sys.path.insert(0, {folder!r})
+import gluonops, pathlib, mxnet as mx, cuda_emulator
+from gluonops.core import rtc
+cuda_emulator.cache = pathlib.Path({cache!r})
+body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
+source = rtc.PRELUDE.read_text() + "#line 1\\n" + body
+kernel = cuda_emulator.CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out, int64_t i")
+for outside in (0, {outside}):
+    kernel.launch([mx.nd.zeros(64), outside], mx.cpu(), (1, 1, 1), (64, 1, 1))
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("outside, error", [(64, "heap-buffer-overflow"), (-1, "use-after-poison")])
+def test_address_sanitizer_sees_a_read_outside_a_tensor(outside, error):
+    """One that leaves no trace in the result."""
+    code = OUTSIDE.format(folder=str(HERE), cache=str(cuda_emulator.cache), outside=outside)
+    done = subprocess.run([str(HERE / "sanitize.sh"), sys.executable, "-c", code], text=True, capture_output=True,
+                          timeout=200, check=False)
+    assert done.returncode != 0 and error in done.stderr and done.stdout == "done\n", done.stderr
+
+
+@pytest.mark.slow
+def test_every_kernel_under_address_sanitizer():
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "not slow", "-k", "cuda"]
+    command = [str(HERE / "sanitize.sh"), *pytest_, str(HERE / "test_cuda_kernels.py"), str(HERE.parent / "ops")]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], timeout=290, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

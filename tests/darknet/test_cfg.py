@@ -1,0 +1,111 @@
+"""What a cfg may say, and what is refused, by name and line."""
+import gluonops as gops
+import mxnet as mx
+import pytest
+from gluonops.darknet.cfg import read_cfg
+
+NET = "[net]\nwidth=64\nheight=64\nchannels=3\n"                     # the next line is the 5th
+CONV = "[convolutional]\nfilters=4\nsize=3\npad=1\nactivation=leaky\n"
+
+
+def load(text, folder, **kwargs):
+    path = folder / "my-net.cfg"
+    path.write_text(text)
+    return gops.darknet.load(path, **kwargs)
+
+
+def test_blanks_comments_and_lines(tmp_path):
+    path = tmp_path / "a.cfg"
+    path.write_text("# head\n[net]\n\n width = 32\t\nheight=16 # rows\n;channels=9\nchannels=1\n"
+                    "[route]\nlayers = -1, 2\n")
+    net, route = read_cfg(path)
+    assert (net.kind, net.line, route.kind, route.line) == ("net", 2, "route", 8)
+    assert [net.integer(key) for key in ("width", "height", "channels")] == [32, 16, 1]
+    assert route.integers("layers") == [-1, 2] and route.line_of("layers") == 9
+
+
+def test_names_and_shapes(tmp_path):
+    net = load(NET + CONV + "[maxpool]\nstride=2\n" + CONV, tmp_path)
+    assert list(net._children) == ["layer00_convolutional", "layer01_maxpool", "layer02_convolutional"]
+    assert [p.name for p in net[2].collect_params().values()] == [
+        "my_net_layer02_convolutional_conv0_weight", "my_net_layer02_convolutional_conv0_bias"]
+    assert net[2].conv.weight.shape == (4, 4, 3, 3) and len(net) == 3
+
+
+def test_darknets_defaults(tmp_path):
+    """One 1x1 filter with a bias; a pooling as large as its stride; training's options may be given twice."""
+    net = load("[network]\nbatch=1\nbatch=64\nwidth=8\nheight=8\nchannels=2\n"
+               "[convolutional]\n[maxpool]\nstride=2\n[avgpool]\n", tmp_path)
+    assert net[0].conv.weight.shape == (1, 2, 1, 1) and net[0].norm is None
+    net.initialize()
+    assert [x.shape for x in net.layer_outputs(mx.nd.ones((1, 2, 8, 8)))] == [
+        (1, 1, 8, 8), (1, 1, 4, 4), (1, 1, 1, 1)]
+
+
+REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchors=1,2\n"
+
+
+@pytest.mark.parametrize("text, line, message", [
+    (NET + "[lstm]\noutput=3\n", 5, "[lstm]: a section of this kind is not supported"),
+    (NET + CONV + "dilation=2\n", 10, "[convolutional]: the option 'dilation' is not understood; expected activation"),
+    (NET + "mosaic=1\n" + CONV, 5, "[net]: the option 'mosaic' is not understood"),
+    (NET + CONV + "size=5\n", 10, "the option 'size' is given twice, first in line 7"),
+    (NET + "[convolutional]\nfilters=many\n", 6, "filters is 'many'; expected an integer of at least 1"),
+    (NET + "[convolutional]\nactivation=swish\n", 6, "activation is 'swish'; expected one of leaky, linear, logistic"),
+    (NET + CONV + "xnor=1\n", 10, "xnor=1 is not supported"),
+    (NET + CONV + "groups=3\n", 10, "4 filters do not divide into 3 groups"),
+    (NET + CONV + "dontload=1\n", 10, "dontload=1 is not supported (it changes what the weights file holds)"),
+    (NET + CONV + "[reorg]\nstride=2\nflatten=1\n", 12, "flatten=1 is not supported (another operation than reorg)"),
+    (NET + CONV + "[reorg]\nextra=1\n", 11, "extra=1 is not supported"),
+    (NET + CONV + "[reorg]\nstride=3\n", 11, "stride 3 does not fit its input, (4, 64, 64)"),
+    (NET + CONV + "[route]\nlayers=-2\n", 11, "layers names layer -2; this is layer 1, expected -1 to 0"),
+    (NET + CONV + "[route]\nlayers=1\n", 11, "layers names layer 1; this is layer 1"),
+    (NET + CONV + "[route]\nlayers=\n", 11, "'layers='; expected [section], or key=value"),
+    (NET + CONV + "[route]\n", 10, "the option 'layers' is missing"),
+    (NET + CONV + "[maxpool]\nstride=2\n[route]\nlayers=0,1\n", 13, "the layers are not of one height and width"),
+    (NET + CONV + "[route]\nlayers=0\ngroups=2\ngroup_id=2\n", 12, "group_id 2 of 2 groups of 4 channels"),
+    (NET + CONV + "[shortcut]\nfrom=-5\n", 11, "from names layer -5"),
+    (NET + CONV + "[maxpool]\nstride=2\n[shortcut]\nfrom=0\n", 13, "adding a part of a layer is not supported"),
+    (NET + CONV + "[maxpool]\nsize=2\npadding=3\n", 12, "padding is 3; expected 0 to 2"),
+    (NET + "[maxpool]\nsize=99\npadding=0\n", 5, "its output would be (3, -34, -34)"),
+    (NET + CONV + "[upsample]\nstride=-2\n", 11, "stride is '-2'; expected an integer of at least 1"),
+    (NET + CONV + "[dropout]\nprobability=1\n", 11, "probability is 1.0; expected 0 to 1"),
+    (NET + "[softmax]\ntree=data/9k.tree\n", 6, "tree=data/9k.tree is not supported (softmax trees)"),
+    (NET + "[softmax]\nspatial=1\n", 6, "spatial=1 is not supported"),
+    (NET + "[softmax]\n" + CONV, 6, "the layer before it returns no image"),
+    (NET + CONV + "[softmax]\n[route]\nlayers=-1\n", 12, "layers names layer -1, which returns no image"),
+    (NET + REGION.format(filters=7) + "tree=a\n", 11, "tree=a is not supported (softmax trees, yolo9000)"),
+    (NET + REGION.format(filters=7) + "map=a\n", 11, "map=a is not supported (class maps, yolo9000)"),
+    (NET + REGION.format(filters=7) + "coords=5\n", 11, "coords=5 is not supported (boxes have four numbers)"),
+    (NET + REGION.format(filters=7) + "background=1\n", 11, "background=1 is not supported"),
+    (NET + REGION.format(filters=8), 8, "its input has 8 channels; expected 1 anchors * (5 + 2 classes)"),
+    (NET + REGION.format(filters=7).replace("1,2", "1,2,3"), 10, "anchors are 3 numbers from 1.0 up; expected 2"),
+    (NET + REGION.format(filters=7).replace("1,2", "1,-2"), 10, "anchors are 2 numbers from -2.0 up"),
+    (NET + REGION.format(filters=7).replace("region", "yolo") + "mask=1\n", 11, "mask is [1]; expected numbers"),
+    (NET.replace("64", "50", 1) + "[maxpool]\nstride=32\n" + REGION.format(filters=7), 9, "2 x 2 cells for images"),
+    (NET + "[convolutional\n", 5, "opens a section without closing the bracket"),
+    ("width=3\n", 1, "'width=3'; expected [section], or key=value inside a section"),
+])
+def test_refused_by_name_and_line(text, line, message, tmp_path):
+    with pytest.raises(gops.OpError) as caught:
+        load(text, tmp_path)
+    assert str(caught.value).startswith(f"gluonops.darknet.load: my-net.cfg, line {line}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text, message", [
+    ("", "the first section is missing; expected [net]"),
+    (CONV, "the first section is [convolutional]; expected [net]"),
+    (NET, "[net] is not followed by any layer")])
+def test_not_a_network(text, message, tmp_path):
+    with pytest.raises(gops.OpError) as caught:
+        load(text, tmp_path)
+    assert message in str(caught.value)
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(gops.OpError, match="cannot read the cfg .*missing.cfg: No such file or directory"):
+        gops.darknet.load(tmp_path / "missing.cfg")
+    (tmp_path / "a.weights").write_bytes(bytes(range(256)))
+    with pytest.raises(gops.OpError, match="it is not a text file"):
+        gops.darknet.load(tmp_path / "a.weights")

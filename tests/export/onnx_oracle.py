@@ -1,0 +1,58 @@
+"""What the ONNX tests share: export a net, run the file in onnxruntime, compare with MXNet."""
+import pathlib
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+TOLERANCE = 1e-5   # of the largest value
+
+
+def session(path):
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def outputs_of(net, *arrays):
+    """The net's outputs as a list of NumPy arrays."""
+    def flat(values):
+        return [values.asnumpy()] if isinstance(values, mx.nd.NDArray) else [a for v in values for a in flat(v)]
+
+    return flat(net(*[mx.nd.array(array, dtype=array.dtype) for array in arrays]))
+
+
+def agree(net, path, inputs, batches=(2, 1, 5), rng=None, **options):
+    """Export and compare at several batch sizes; returns the model.
+
+    ``inputs`` maps names to shapes, or to functions (rng, shape) -> array paired with a shape.
+    """
+    rng = rng or np.random.RandomState(0)
+    makers = {name: item if isinstance(item[0], tuple) else (item, _uniform) for name, item in inputs.items()}
+    shapes = {name: (batches[0], *shape) for name, (shape, _) in makers.items()}
+    gops.export.onnx(net, path, shapes, dynamic_batch=len(batches) > 1, **options)
+    model, runner = onnx.load(str(path)), session(path)
+    assert [value.name for value in model.graph.input] == [value.name for value in runner.get_inputs()]
+    names = [value.name for value in runner.get_inputs()]
+    for batch in batches:
+        arrays = {name: make(rng, (batch, *shape)) for name, (shape, make) in makers.items()}
+        expected = outputs_of(net, *arrays.values())
+        found = runner.run(None, {name: arrays[name] for name in names})
+        assert len(found) == len(expected)
+        for ours, theirs in zip(expected, found):
+            assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+            largest = np.abs(ours).max() if ours.size else 0
+            np.testing.assert_allclose(theirs, ours, rtol=0, atol=TOLERANCE * max(largest, 1e-30))
+    return model
+
+
+def _uniform(rng, shape):
+    return rng.uniform(-2, 2, shape).astype(np.float32)
+
+
+def operators(path):
+    """The operators of an ONNX file in order."""
+    return [node.op_type for node in onnx.load(str(pathlib.Path(path))).graph.node]

@@ -1,0 +1,201 @@
+"""Files exported before: rewritten for another backend without the net's source, and their golden structure."""
+import json
+import pathlib
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import gluon
+from mxnet.gluon import nn
+
+SHAPE = (2, 3, 8, 8)
+BACKENDS = ("builtin", "custom", "native")
+
+
+def build(rng):
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), gops.nn.Reorg(2), gops.nn.Abs(), nn.Flatten(), nn.Dense(5))
+    net.initialize(mx.init.Xavier())
+    with mx.autograd.record():
+        net(mx.nd.array(rng.randn(*SHAPE)))
+    return net
+
+
+def nodes(path):
+    return json.loads(pathlib.Path(path).read_text())["nodes"]
+
+
+def sequence(path):
+    """The operators in order, without variables."""
+    return [node["op"] for node in nodes(path) if node["op"] != "null"]
+
+
+GOLDEN = {
+    "builtin": ["Convolution", "BatchNorm", *["Reshape"] * 3, "transpose", *["Reshape"] * 2, "slice", "tile",
+                "BlockGrad", "reshape_like", "_copy", "abs", "_copy", "Flatten", "FullyConnected"],
+    "native": ["Convolution", "BatchNorm", "_copy", "gluonops_reorg", "_copy", "gluonops_abs", "Flatten",
+               "FullyConnected"],
+    "custom": ["Convolution", "BatchNorm", *["expand_dims", "squeeze", "Custom", "expand_dims", "squeeze"] * 2,
+               "Flatten", "FullyConnected"],
+}
+HEADS = {
+    "native": ["_copy", "_copy", "gluonops_softmax_output", "make_loss", "_copy"],
+    "custom": ["expand_dims", "squeeze", "Custom"],
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_golden_structure(backend, rng, tmp_path):
+    symbol, _ = gops.export.symbol(build(rng), tmp_path / "net", SHAPE, backend=backend)
+    found = sequence(symbol)
+    if backend == "custom":   # whether the guards' second half is there depends on the operator
+        found = [op for op in found if op not in ("expand_dims", "squeeze")]
+        assert found == [op for op in GOLDEN[backend] if op not in ("expand_dims", "squeeze")]
+    else:
+        assert found == GOLDEN[backend]
+
+
+@pytest.mark.parametrize("backend", sorted(HEADS))
+def test_golden_structure_of_a_head(backend, rng, tmp_path):
+    symbol, _ = gops.export.symbol(build(rng), tmp_path / "net", SHAPE, backend=backend, head="softmax_output")
+    assert sequence(symbol)[-len(HEADS[backend]):] == HEADS[backend]
+
+
+@pytest.mark.parametrize("head", [None, "softmax_output"])
+@pytest.mark.parametrize("source, target", [("builtin", "builtin")] + [(source, target) for source in (
+    "custom", "native") for target in BACKENDS])   # a builtin file has no operator of gluonops left to find
+def test_every_pair_of_backends(source, target, head, rng, tmp_path):
+    """The rewritten file is the file that an export with that backend writes, node for node."""
+    net = build(rng)
+    options = {"head": head, "epoch": 3}
+    gops.export.symbol(net, tmp_path / "source", SHAPE, backend=source, **options)
+    direct = gops.export.symbol(net, tmp_path / "direct", SHAPE, backend=target, **options)
+    again = gops.export.rewrite(tmp_path / "source", tmp_path / "again", backend=target)
+    assert [path.rsplit("/")[-1] for path in again] == ["again-symbol.json", "again-0003.params"]
+    assert pathlib.Path(direct[0]).read_text() == pathlib.Path(again[0]).read_text()
+    for name, value in mx.nd.load(direct[1]).items():
+        np.testing.assert_array_equal(mx.nd.load(again[1])[name].asnumpy(), value.asnumpy())
+
+
+@pytest.mark.parametrize("source", BACKENDS)
+def test_it_computes_the_same(source, rng, tmp_path):
+    net, data = build(rng), mx.nd.array(rng.randn(*SHAPE))
+    gops.export.symbol(net, tmp_path / "source", SHAPE, backend=source)
+    symbol, parameters = gops.export.rewrite(tmp_path / "source", tmp_path / "out", fold_batch_norm=True)
+    assert not {"Custom", "BatchNorm", "gluonops_reorg"} & set(sequence(symbol))
+    block = gluon.SymbolBlock.imports(symbol, ["data"], parameters)
+    np.testing.assert_allclose(block(data).asnumpy(), net(data).asnumpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_graph_made_by_hand(rng, tmp_path):
+    """As the tutorials build them, bare mx.sym.Custom nodes: names, attributes and unknown nodes stay."""
+    with mx.AttrScope(__lr_mult__="0.5"):
+        data = mx.sym.Convolution(mx.sym.var("data"), num_filter=4, kernel=(1, 1), name="first")
+        data = mx.sym.Custom(data, op_type="gluonops_reorg", stride=2, mode="CRD", name="mine")
+    net = mx.sym.FullyConnected(mx.sym.Custom(data, op_type="gluonops_abs"), num_hidden=3, name="last")
+    net.save(str(tmp_path / "in-symbol.json"))
+    shapes, _, _ = net.infer_shape(data=SHAPE)
+    values = {f"arg:{name}": mx.nd.array(rng.randn(*shape)) for name, shape in zip(net.list_arguments(), shapes)
+              if name != "data"}
+    mx.nd.save(str(tmp_path / "in-0000.params"), values)
+    symbol, parameters = gops.export.rewrite(tmp_path / "in", tmp_path / "out")
+    found = {node["name"]: node for node in nodes(symbol)}
+    assert found["mine"]["op"] == "_copy" and found["mine"]["attrs"]["__lr_mult__"] == "0.5"
+    assert found["first"]["attrs"]["num_filter"] == "4" and "Custom" not in sequence(symbol)
+    arguments = {"data": mx.nd.array(rng.randn(*SHAPE)), **{name[4:]: value for name, value in values.items()}}
+    outputs = [graph.bind(mx.cpu(), arguments).forward()[0].asnumpy() for graph in (net, mx.sym.load(symbol))]
+    np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
+
+
+def test_in_place_and_the_newest_epoch(rng, tmp_path):
+    net = build(rng)
+    for epoch in (1, 12):
+        gops.export.symbol(net, tmp_path / "net", SHAPE, backend="custom", epoch=epoch)
+    assert gops.export.rewrite(tmp_path / "net", tmp_path / "net")[1].endswith("net-0012.params")
+    assert gops.export.rewrite(tmp_path / "net", tmp_path / "net", epoch=1)[1].endswith("net-0001.params")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_stamp(rng, tmp_path):
+    symbol, _ = gops.export.symbol(build(rng), tmp_path / "net", SHAPE, backend="native")
+    kind, text = json.loads(pathlib.Path(symbol).read_text())["attrs"]["gluonops"]
+    assert kind == "str" and json.loads(text) == {
+        "version": gops.__version__, "needs": ["abs", "reorg"], "inputs": {"data": list(SHAPE)}, "dtype": "float32"}
+
+
+def edited(tmp_path, rng, change, backend="custom"):
+    """An exported file after ``change(content, stamp)``."""
+    symbol, _ = gops.export.symbol(build(rng), tmp_path / "net", SHAPE, backend=backend)
+    content = json.loads(pathlib.Path(symbol).read_text())
+    stamp = json.loads(content["attrs"]["gluonops"][1])
+    change(content, stamp)
+    content["attrs"]["gluonops"] = ["str", json.dumps(stamp)]
+    pathlib.Path(symbol).write_text(json.dumps(content))
+
+
+def reorgs(content):
+    return [node for node in content["nodes"] if "reorg" in node.get("attrs", {}).get("op_type", node["op"])]
+
+
+@pytest.mark.parametrize("backend", ["custom", "native"])
+def test_a_file_of_another_version(backend, rng, tmp_path):
+    def change(content, stamp):
+        for node in reorgs(content):
+            if backend == "custom":
+                node["attrs"]["op_type"] = "gluonops_warp"
+            else:
+                node["op"] = "gluonops_warp"
+        stamp.update(version="7.1.0", needs=["abs", "warp"])
+
+    edited(tmp_path, rng, change, backend)
+    with pytest.raises(gops.OpError) as caught:
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+    assert ("is the operator gluonops_warp, which this gluonops does not have; the file was written by gluonops 7.1.0 "
+            f"and needs abs, warp; this is gluonops {gops.__version__}. Run: pip install gluonops==7.1.0"
+            ) in str(caught.value)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_an_attribute_of_another_version(rng, tmp_path):
+    def change(content, stamp):
+        reorgs(content)[0]["attrs"]["swirl"] = "3"
+        stamp["version"] = "7.1.0"
+
+    edited(tmp_path, rng, change)
+    with pytest.raises(gops.OpError, match="does not fit this gluonops: 'swirl' is not an attribute; .* gluonops 7.1.0"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+
+
+def test_somebody_elses_custom_operator_is_named(rng, tmp_path):
+    def change(content, stamp):
+        reorgs(content)[0]["attrs"] = {"op_type": "their_reorg"}
+
+    edited(tmp_path, rng, change)
+    with pytest.warns(gops.export.ExportWarning, match="is the operator 'their_reorg', which is not gluonops's"), \
+            pytest.raises(mx.MXNetError):   # MXNet, which does not know it either
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage, text", [
+    (lambda folder: (folder / "net-symbol.json").unlink(), "there is no file .*net-symbol.json"),
+    (lambda folder: (folder / "net-0000.params").unlink(), "there is no file .*net-NNNN.params"),
+    (lambda folder: (folder / "net-symbol.json").write_text("{"), "net-symbol.json is not a symbol in JSON"),
+    (lambda folder: (folder / "net-symbol.json").write_text("[1, 2]"), "net-symbol.json is not a symbol in JSON"),
+    (lambda folder: (folder / "net-symbol.json").write_bytes(b"\xff\xfe\x00"), "is not a symbol in JSON"),
+    (lambda folder: (folder / "net-0000.params").write_bytes((folder / "net-0000.params").read_bytes()[:99]),
+     "net-0000.params is not a file of parameters, or it is cut off"),
+], ids=["no_symbol", "no_parameters", "half", "list", "binary", "cut_off"])
+def test_damaged_files(damage, text, rng, tmp_path):
+    gops.export.symbol(build(rng), tmp_path / "net", SHAPE)
+    damage(tmp_path)
+    with pytest.raises(gops.OpError, match=text):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_training_file_does_not_fold(rng, tmp_path):
+    gops.export.symbol(build(rng), tmp_path / "net", SHAPE, head="softmax_output")
+    with pytest.raises(gops.OpError, match="has a label, so it is for training, and batch norm folds for inference"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out", fold_batch_norm=True)

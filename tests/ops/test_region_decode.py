@@ -1,0 +1,108 @@
+"""region_decode against the page's formulas, Darknet's recorded activations, and through ONNX's operators."""
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from op_suite import Bad, Case, OpSuite, Row
+from region_cases import GOLDEN_CASES, activate, boxes, golden, sigmoid, split
+
+TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
+LOG2, LOG3 = np.log(2), np.log(3)
+
+
+class TestRegionDecode(OpSuite):
+    name = "region_decode"
+    cases = (
+        Case("two_anchors", ((2, 16, 2, 3),), TWO),
+        Case("larger", ((1, 16, 5, 9),), TWO),
+        Case("one_cell", ((1, 6, 1, 1),), {"anchors": (2, 1), "classes": 1}),
+        Case("sigmoid", ((2, 16, 3, 2),), {**TWO, "softmax": False}),
+        Case("map", ((2, 16, 3, 2),), {**TWO, "layout": "map"}),
+        Case("map_sigmoid", ((1, 21, 2, 3),), {"anchors": (1, 2, 3, 4, 5, 6), "classes": 2, "layout": "map",
+                                              "softmax": False}),
+        Case("voc", ((2, 125, 13, 7),), {"anchors": golden("c00").attrs["anchors"], "classes": 20}),
+        Case("many_cells", ((1, 14, 3, 347),), {"anchors": (1, 1, 2, 2), "classes": 2}),
+    )
+    empty = Case("empty", ((0, 16, 2, 3),), TWO)
+    # One row of two cells, x = 0 (a half), w = log 2 and log 3, h = 0, one class of two: log 3 against 0 is 3/4.
+    table = (
+        Row("boxes", ([[[[0, 0]], [[0, 0]], [[LOG2, LOG3]], [[0, 0]], [[0, LOG3]], [[LOG3, 0]], [[0, 0]]]],),
+            {"anchors": (1, 3), "classes": 2},
+            [[[[[0.25, 0.5, 1, 3, 0.5, 0.75, 0.25], [0.75, 0.5, 1.5, 3, 0.75, 0.5, 0.5]]]]],
+            [[[[[8, 4, 1, 1, 16, 0, 0], [0, 0, 2, 0, 16, 4, 0]]]]],
+            ([[[[1, 0]], [[1, 0]], [[1, 3]], [[3, 0]], [[4, 3]], [[0, 1]], [[0, -1]]]],)),
+        Row("map", ([[[[0]], [[LOG3]], [[2]], [[3]], [[0]], [[LOG3]]]],),
+            {"anchors": (1, 3), "classes": 1, "layout": "map", "softmax": False},
+            [[[[0.5]], [[0.75]], [[2]], [[3]], [[0.5]], [[0.75]]]], [[[[4]], [[16]], [[1]], [[5]], [[0]], [[32]]]],
+            ([[[[1]], [[3]], [[1]], [[5]], [[0]], [[6]]]],)),
+    )
+    errors = (
+        Bad("channels", ((1, 15, 2, 2),), TWO, "data has shape (1, 15, 2, 2); expected (batch, 16, height, width) with "
+            "anchors * (5 + classes) = 16. Change the layer in front or the attributes."),
+        Bad("rank", ((16, 2, 2),), TWO, "data has shape (16, 2, 2); expected 4 dimensions (batch, 16, height, width)"),
+        Bad("anchors", ((1, 16, 2, 2),), {**TWO, "anchors": (1, 2, 3)},
+            "expected pairs of finite numbers above 0: (w0, h0, w1, h1, ...). Pass another anchors."),
+        Bad("anchor", ((1, 16, 2, 2),), {**TWO, "anchors": (1, 2, 3, 0)}, "expected pairs of finite numbers above 0"),
+        Bad("classes", ((1, 16, 2, 2),), {**TWO, "classes": 0}, "expected an integer of at least 1. Pass another classes."),
+        Bad("layout", ((1, 16, 2, 2),), {**TWO, "layout": "rows"}, "layout is 'rows'; expected 'boxes' or 'map'"),
+    )
+    determined = (
+        ({"output": (2, 2, 3, 4, 8)}, TWO, {"data": (2, 16, 3, 4), "output": (2, 2, 3, 4, 8)}),
+        ({"data": (-1, 16, 3, -1)}, TWO, {"data": (-1, 16, 3, -1), "output": (-1, 2, 3, -1, 8)}),
+    )
+
+    def oracle(self, attrs, data):
+        out = activate(split(data, attrs.classes), attrs.softmax)
+        if attrs.layout == "map":
+            return out.reshape(data.shape)
+        decoded = np.concatenate([boxes(out, attrs.anchors), out[:, :, 4:]], axis=2)
+        return decoded.transpose(0, 1, 3, 4, 2)
+
+    def oracle_gradient(self, attrs, head, data):
+        maps = split(data, attrs.classes)
+        out, height, width = activate(maps, attrs.softmax), *data.shape[2:]
+        grad = (head.reshape(maps.shape) if attrs.layout == "map" else head.transpose(0, 1, 4, 2, 3)).copy()
+        if attrs.softmax:
+            grad[:, :, 5:] -= (grad * out)[:, :, 5:].sum(axis=2, keepdims=True)
+            grad[:, :, 5:] *= out[:, :, 5:]
+        slope = sigmoid(maps) * (1 - sigmoid(maps))
+        for channel in [0, 1, 4] + [*range(5, 5 + attrs.classes)] * (not attrs.softmax):
+            grad[:, :, channel] *= slope[:, :, channel]
+        if attrs.layout == "boxes":
+            grad[:, :, 0] /= width
+            grad[:, :, 1] /= height
+            grad[:, :, 2:4] *= boxes(out, attrs.anchors)[:, :, 2:4]
+        return {"data": grad.reshape(data.shape)}
+
+
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
+@pytest.mark.parametrize("case", GOLDEN_CASES)
+def test_darknets_activations(case, backend):
+    """Within 2e-5 of what Darknet's layer put out, and the boxes of that."""
+    recorded = golden(case)
+    attrs = {name: recorded.attrs[name] for name in ("anchors", "classes", "softmax")}
+    with gops.backend(backend):
+        output = gops.ops.region_decode(mx.nd.array(recorded.input), layout="map", **attrs).asnumpy()
+        rows = gops.ops.region_decode(mx.nd.array(recorded.input), **attrs).asnumpy()
+    np.testing.assert_allclose(output.reshape(recorded.output.shape), recorded.output, rtol=2e-5, atol=2e-7)
+    expected = np.concatenate([boxes(recorded.output, recorded.attrs["anchors"]), recorded.output[:, :, 4:]], 2)
+    np.testing.assert_allclose(rows, expected.transpose(0, 1, 3, 4, 2), rtol=2e-5, atol=2e-7)
+
+
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+def test_extreme_logits(backend):
+    """Large and small logits saturate; a box too large to write down is infinite."""
+    values = np.array([-200, -100, -50, 50, 88, 100], "float32")
+    data = np.broadcast_to(values, (1, 6, 1, 6)).copy()
+    with gops.backend(backend):
+        output = gops.ops.region_decode(mx.nd.array(data), anchors=(6, 1), classes=1, softmax=False).asnumpy()[0, 0, 0]
+    powers = np.array([0, np.exp(-100), np.exp(-50), np.exp(50), np.exp(88), np.inf], "float32")
+    np.testing.assert_allclose(output[:, 2], powers, rtol=1e-5, atol=2e-45)
+    for column in (4, 5):
+        np.testing.assert_allclose(output[:, column], [0, *powers[1:3], 1, 1, 1], rtol=1e-5, atol=1e-37)
+
+
+def test_anchors_in_pairs():
+    data, flat = mx.nd.random.normal(shape=(1, 16, 2, 3)), gops.nn.RegionDecode((1, 2, 3, 4), 3)
+    for anchors in ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), ((1, 2), (3, 4))):
+        np.testing.assert_array_equal(gops.nn.RegionDecode(anchors, 3)(data).asnumpy(), flat(data).asnumpy())

@@ -1,0 +1,130 @@
+"""gluonops convert and gluonops detect, on random weights and scikit-image's photographs."""
+import json
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+import skimage.data
+from gluonops import cli
+from gluonops.commands.detect import colour
+from PIL import Image
+
+FOLDER = pathlib.Path(__file__).parent / "golden" / "darknet"
+write_weights = runpy.run_path(str(FOLDER / "random_weights.py"))["write"]
+
+
+@pytest.fixture
+def network(tmp_path):
+    """(cfg, weights) of a small detector."""
+    write_weights(FOLDER / "mini-yolov2.cfg", 21, tmp_path / "mini.weights")
+    return str(FOLDER / "mini-yolov2.cfg"), str(tmp_path / "mini.weights")
+
+
+@pytest.fixture
+def photograph(tmp_path):
+    path = tmp_path / "cat.png"
+    Image.fromarray(skimage.data.chelsea()).save(path)
+    return str(path)
+
+
+def test_convert_writes_what_module_runs(network, tmp_path, capsys):
+    prefix = str(tmp_path / "new" / "net")
+    assert cli.main(["convert", *network, prefix]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == [f"{prefix}-symbol.json", f"{prefix}-0000.params"] and "(1, 3, 64, 96)" in printed[2]
+    data = mx.nd.random.uniform(shape=(2, 3, 64, 96))
+    module = mx.mod.Module.load(prefix, 0, label_names=None)
+    module.bind([("data", data.shape)], for_training=False)
+    module.forward(mx.io.DataBatch([data]), is_train=False)
+    expected = gops.darknet.load(*network)(data).asnumpy()
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_convert_detections(network, tmp_path, capsys):
+    prefix = str(tmp_path / "net")
+    assert cli.main(["convert", *network, prefix, "--detections", "--threshold", "0.1", "--topk", "7", "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert written["outputs"] == ["ids", "scores", "boxes"] and written["shape"] == [1, 3, 64, 96]
+    data = mx.nd.random.uniform(shape=(1, 3, 64, 96))
+    block = mx.gluon.SymbolBlock.imports(written["symbol"], ["data"], written["params"])
+    for found, expected in zip(block(data), gops.darknet.load(*network).detector(0.1, 0.45, 7)(data)):
+        np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("output", ["found.png", "deeper/found.jpg"])
+def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
+    names = tmp_path / "names.txt"
+    names.write_text("cat\nfire engine\n")
+    path = tmp_path / output
+    arguments = ["detect", photograph, "--cfg", network[0], "--weights", network[1], "-o", str(path),
+                 "--threshold", "0.1", "--names", str(names)]
+    assert cli.main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["detections"]
+    picture = skimage.data.chelsea()
+    height, width = picture.shape[:2]
+    # The same by hand.
+    net = gops.darknet.load(*network)
+    ids, scores, boxes = net.detector(0.1)(mx.nd.array(gops.data.letterbox(picture, 96, 64)[None]))
+    count = int((ids >= 0).sum().asscalar())
+    assert len(found) == count > 3
+    boxes = gops.data.unletterbox_boxes(boxes, (width, height), (96, 64))[0, :count].clip(0, [width, height] * 2)
+    np.testing.assert_allclose([item["box"] for item in found], boxes, atol=0.01)
+    np.testing.assert_allclose([item["score"] for item in found], scores.asnumpy()[0, :count, 0], atol=1e-6)
+    assert {item["name"] for item in found} <= {"cat", "fire engine"}
+    drawn = np.asarray(Image.open(path).convert("RGB")).astype(int)
+    left, top, right, bottom = (int(side) for side in found[0]["box"])
+    error = np.abs(drawn[(top + bottom) // 2, left:left + 2] - colour(found[0]["class"]))
+    assert drawn.shape == picture.shape and error.max() <= (0 if output.endswith("png") else 100)
+    assert cli.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == count + 1 and lines[-1] == f"{count} found; drawn into {path}"
+    assert lines[0].startswith(f"{found[0]['name']} {found[0]['score']:.2f} at ")
+
+
+def test_nothing_found(network, photograph, tmp_path, capsys):
+    """The image is written all the same, unchanged."""
+    path = tmp_path / "out.png"
+    assert cli.main(["detect", photograph, "--cfg", network[0], "--weights", network[1], "-o", str(path), "--threshold",
+                     "0.999"]) == 0
+    assert capsys.readouterr().out == f"0 found; drawn into {path}\n"
+    np.testing.assert_array_equal(np.asarray(Image.open(path)), skimage.data.chelsea())
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"cfg": "missing.cfg"}, "gluonops.darknet.load: cannot read the cfg missing.cfg: No such file"),
+    ({"weights": "short.weights"}, "gluonops.darknet.load_weights: short.weights is too short: mini_yolov2_layer00"),
+    ({"image": "short.weights"}, "gluonops.detect: cannot read the image short.weights"),
+    ({"image": "missing.jpg"}, "gluonops.detect: cannot read the image missing.jpg"),
+    ({"output": "found.weights"}, "gluonops.detect: cannot write found.weights: .weights is no image format"),
+    ({"output": "found"}, "cannot write found: no extension is no image format"),
+    ({"names": "names"}, "gluonops.detect: names has 1 names; the network has 2 classes"),
+    ({"names": "missing"}, "gluonops.detect: cannot read the names in missing"),
+    ({"threshold": "1.5"}, "gluonops.darknet.Detector: threshold is 1.5; expected a finite number"),
+    ({"cfg": str(FOLDER / "mini-classifier.cfg")}, "bytes left over: the last layer, mini_classifier_layer07")])
+def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("short.weights").write_bytes(pathlib.Path(network[1]).read_bytes()[:99])
+    pathlib.Path("names").write_text("cat\n")
+    given = {"image": photograph, "cfg": network[0], "weights": network[1], "output": "out.png", **change}
+    before = sorted(path.name for path in tmp_path.iterdir())
+    arguments = [item for key, value in given.items() if key != "image" for item in (f"--{key}", value)]
+    assert cli.main(["detect", given["image"], *arguments]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and len(printed.err.splitlines()) == 1 and text in printed.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_as_a_command(network, tmp_path):
+    """In a process of its own: what it prints, and exit codes of success, failure and misspelling."""
+    command = [sys.executable, cli.__file__, "convert", *network]
+    cases = ((["net"], 0, ""), ([], 2, "the following arguments are required: prefix"),
+             (["/dev/null/net"], 1, "gluonops: NotADirectoryError"))
+    for arguments, code, text in cases:
+        done = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120)
+        assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} >= {"net-symbol.json", "net-0000.params"}
