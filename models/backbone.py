@@ -1,9 +1,9 @@
 """Features of strides 16 and 32 out of any classifier of gluoncv's zoo."""
-import importlib
 import json
 
 import mxnet as mx
 from gluonops.core.errors import OpError
+from gluonops.data.images import require
 from mxnet.gluon import SymbolBlock
 
 __all__ = ["gluoncv_features"]
@@ -35,11 +35,7 @@ def gluoncv_features(name, pretrained=False):
     OpError
         gluoncv is missing, does not know the name, or the network has no such layers.
     """
-    try:
-        zoo = importlib.import_module("gluoncv.model_zoo")
-    except ImportError as error:
-        raise OpError(WHERE, f"backbone {name!r} is gluoncv's, which cannot be imported ({error})",
-                      "Run pip install 'gluonops[detection]', or choose 'darknet19'") from error
+    zoo = require("gluoncv.model_zoo", f"{WHERE}, backbone {name!r}")
     try:
         network = zoo.get_model(name, pretrained=pretrained)
     except (ValueError, AttributeError) as error:

@@ -115,7 +115,7 @@ class YOLOv2Base(DarknetModel):
         """
         head = nn.HybridSequential(prefix="region_")
         with head.name_scope():
-            head.add(Region(len(self.anchors), len(self.classes)),
+            head.add(Region(self.anchors, len(self.classes)),
                      Boxes(self.anchors * STRIDE, len(self.classes), STRIDE))
         head.initialize(ctx=self.output.conv.weight.list_ctx())
         return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)

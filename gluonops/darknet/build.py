@@ -185,8 +185,9 @@ class _Builder:
         section.skip(*REGION_TRAINING, "coords")
         classes, count = section.integer("classes", 20, 1), section.integer("num", 1, 1)
         stride = self.stride(section, shape)
-        block = Region(count, classes, bool(section.integer("softmax", 0)), prefix=prefix)
-        self.detection(section, shape, self.anchors(section, count) * stride, classes, stride)
+        anchors = self.anchors(section, count)
+        block = Region(anchors, classes, bool(section.integer("softmax", 0)), prefix=prefix)
+        self.detection(section, shape, anchors * stride, classes, stride)
         return block, None, shape
 
     def yolo(self, section, shape, prefix):
@@ -198,7 +199,7 @@ class _Builder:
             raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {total - 1}", "Correct mask",
                                 section.line_of("mask"))
         anchors = self.anchors(section, total)[mask]
-        block = Region(len(mask), classes, class_softmax=False, prefix=prefix)
+        block = Region(anchors, classes, class_softmax=False, prefix=prefix)
         self.detection(section, shape, anchors, classes, self.stride(section, shape))
         return block, None, shape
 

@@ -10,7 +10,7 @@ from mxnet.gluon import HybridBlock
 
 from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
-from ..ops import softmax
+from ..ops import region_decode
 
 __all__ = ["Boxes", "Detector", "Region"]
 
@@ -18,17 +18,19 @@ __all__ = ["Boxes", "Detector", "Region"]
 class Region(HybridBlock):
     """Darknet's ``[region]`` and ``[yolo]``: sigmoid on x, y and objectness, softmax or sigmoid on the classes.
 
+    See :func:`gluonops.ops.region_decode`.
+
     Parameters
     ----------
-    anchors : int
-        Number of anchors.
+    anchors : array_like
+        (A, 2): widths and heights in cells.
     classes : int
         Number of classes.
     class_softmax : bool, default True
         Softmax over the classes, instead of a sigmoid on each.
 
     Inputs:
-        - **data**: (B, anchors*(5+classes), H, W).
+        - **data**: (B, A*(5+classes), H, W).
 
     Outputs:
         - **out**: the same shape.
@@ -36,16 +38,10 @@ class Region(HybridBlock):
 
     def __init__(self, anchors, classes, class_softmax=True, **kwargs):
         super().__init__(**kwargs)
-        self._anchors, self._classes, self._softmax = anchors, classes, class_softmax
+        self._options = {"anchors": tuple(map(float, np.ravel(anchors))), "classes": classes, "softmax": class_softmax}
 
     def hybrid_forward(self, F, data):
-        cells = F.reshape(data, shape=(0, self._anchors, 5 + self._classes, -1))
-        classes = F.slice_axis(cells, axis=2, begin=5, end=None)
-        out = F.concat(F.sigmoid(F.slice_axis(cells, axis=2, begin=0, end=2)),
-                       F.slice_axis(cells, axis=2, begin=2, end=4),
-                       F.sigmoid(F.slice_axis(cells, axis=2, begin=4, end=5)),
-                       softmax(classes, axis=2) if self._softmax else F.sigmoid(classes), dim=2)
-        return F.reshape_like(out, data)
+        return region_decode(data, layout="map", **self._options)
 
 
 class Boxes(HybridBlock):

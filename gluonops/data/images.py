@@ -20,7 +20,7 @@ def require(module, where):
         with warnings.catch_warnings():   # gluoncv 0.10.5 uses distutils, and remarks on torch
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:   # gluoncv raises the latter beside torch 2
         raise OpError(where, f"{module.partition('.')[0]} cannot be imported ({error})",
                       "Run pip install 'gluonops[detection]'") from error
 

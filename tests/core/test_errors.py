@@ -123,5 +123,6 @@ def test_beside_another_custom_op(ours, theirs, order):
 def test_a_process_that_fails_ends():
     """With an error nobody waited for, the interpreter still exits."""
     code = ("import gluonops as gops, mxnet as mx, os\nos.environ['GLUONOPS_CHECK_LABELS'] = '1'\n"
-            "gops.ops.softmax_output(mx.nd.ones((2, 3)), mx.nd.array([0, 5]))\nraise SystemExit(3)")
+            "mx.nd.Custom(mx.nd.ones((2, 3)), mx.nd.array([0, 5]), op_type='gluonops_softmax_output')\n"
+            "raise SystemExit(3)")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 3

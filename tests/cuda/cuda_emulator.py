@@ -46,8 +46,6 @@ def translate(source):
     for instruction, function in INSTRUCTIONS.items():
         assert source.count(instruction) == 1, instruction
         source = source.replace(instruction, function)
-    prelude, kernel = source.split("#line 1\n")
-    source = f'#line 1 "prelude.cuh"\n{prelude}#line 1 "kernel.cu"\n{kernel}'
     # One site per instance of a template, as in CUDA.
     return re.sub(r"__shared__ ([\w:<> ]+?) (\w+)((?:\[[^\]]+\])*);",
                   r"static const int \2_site = emulator::new_site(); "

@@ -5,13 +5,13 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from recorded import cfg, weights
+from recorded import cfg
 
 
 @pytest.mark.parametrize("model, name, seed", [("darknet19", "darknet19", 8), ("tiny_yolov2", "yolov2-tiny-voc", 7),
                                                ("yolov2", "yolov2-voc", 11)])
-def test_the_same_weights_the_same_outputs(model, name, seed, rng, tmp_path):
-    path = weights(name, seed, tmp_path)
+def test_the_same_weights_the_same_outputs(model, name, seed, rng, tmp_path, weights):
+    path = weights(name, seed)
     net, reference = gops.models.get_model(model), gops.darknet.load(cfg(name), path)
     header = net.load_darknet(path)
     data = mx.nd.array(rng.rand(2, 3, 96, 64))
@@ -25,24 +25,26 @@ def test_the_same_weights_the_same_outputs(model, name, seed, rng, tmp_path):
             np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())
     gops.darknet.save_weights(net, tmp_path / "again")
     assert header.seen == 0 and filecmp.cmp(path, tmp_path / "again", shallow=False)
+    (tmp_path / "again").unlink()
 
 
-def test_the_published_beginning_of_a_file(tmp_path):
+def test_the_published_beginning_of_a_file(tmp_path, weights):
     """darknet19_448.conv.23 is darknet19's file up to its classifier: the backbone takes it as it is."""
-    path = weights("darknet19", 8, tmp_path)
+    path = weights("darknet19", 8)
     whole, part = path.read_bytes(), tmp_path / "darknet19_448.conv.23"
     part.write_bytes(whole[:-4 * (1000 + 1000 * 1024)])
     backbone, net = gops.models.get_model("darknet19").features, gops.models.get_model("darknet19")
     gops.darknet.load_weights(backbone, part)
+    part.unlink()
     net.load_darknet(path)
     data = mx.nd.ones((1, 3, 32, 32))
     for ours, theirs in zip(backbone(data), net.features(data)):
         np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())
 
 
-def test_a_file_of_another_network_is_refused(tmp_path):
-    path = weights("darknet19", 8, tmp_path)
+def test_a_file_of_another_network_is_refused(weights):
+    path = weights("darknet19", 8)
     with pytest.raises(gops.OpError, match="is too short: tinyyolov20_backbone_convolution2 takes bytes"):
-        gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(weights("mini-yolov2", 21, tmp_path))
+        gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(weights("mini-yolov2", 21))
     with pytest.raises(gops.OpError, match="bytes left over: the last layer, tinyyolov20_output, ends at byte"):
         gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(path)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluoncv.utils.metrics.voc_detection import VOC07MApMetric
 from mxnet import gluon
-from recorded import cfg, truth, weights
+from recorded import cfg, truth
 
 ANCHORS = np.array([[20, 30], [50, 40], [90, 100]], "float32")
 CLASSES, STRIDE = 2, 32
@@ -58,7 +58,7 @@ class Raw(gluon.HybridBlock):
 
 def detector(class_softmax=True, **kwargs):
     head = gluon.nn.HybridSequential()
-    head.add(gops.darknet.Region(len(ANCHORS), CLASSES, class_softmax),
+    head.add(gops.darknet.Region(ANCHORS, CLASSES, class_softmax),
              gops.darknet.Boxes(ANCHORS, CLASSES, STRIDE))
     head.initialize()
     return gops.darknet.Detector(Raw(), [head], CLASSES, 1, **kwargs)
@@ -91,7 +91,7 @@ def test_by_the_description(class_softmax, hybridize, rng):
 @pytest.mark.parametrize("class_softmax", [False, True])
 def test_region_activation(class_softmax, rng):
     raw = maps(rng)
-    found = gops.darknet.Region(len(ANCHORS), CLASSES, class_softmax)(mx.nd.array(raw)).asnumpy()
+    found = gops.darknet.Region(ANCHORS, CLASSES, class_softmax)(mx.nd.array(raw)).asnumpy()
     np.testing.assert_allclose(found, activated(raw, class_softmax).reshape(raw.shape), rtol=1e-5, atol=1e-6)
 
 
@@ -117,8 +117,8 @@ def test_refuses_arguments(kwargs, text):
 
 
 @pytest.fixture
-def net(tmp_path):
-    return gops.darknet.load(cfg("mini-yolov3"), weights("mini-yolov3", 22, tmp_path))
+def net(weights):
+    return gops.darknet.load(cfg("mini-yolov3"), weights("mini-yolov3", 22))
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 96, 65), (1, 3, 48, 64), (3, 64, 64)])

@@ -5,17 +5,17 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from recorded import FOLDER, cfg, truth, weights
+from recorded import FOLDER, cfg, truth
 
 WHOLE = [("yolov2-tiny-voc", 7), ("darknet19", 8), ("yolov2-voc", 11)]
 MINI = [("mini-yolov2", 21), ("mini-yolov3", 22), ("mini-classifier", 23)]
 
 
 @pytest.mark.parametrize("name, seed", WHOLE)
-def test_whole_networks(name, seed, tmp_path):
+def test_whole_networks(name, seed, tmp_path, weights):
     """The last convolution within 2e-4 of its deviation everywhere, region activations within 1e-4."""
     expected, data = truth(name, seed)
-    path = weights(name, seed, tmp_path)
+    path = weights(name, seed)
     net = gops.darknet.load(cfg(name), path)
     outputs = [output.asnumpy() for output in net.layer_outputs(data)]
     for i, output in enumerate(outputs):
@@ -33,14 +33,15 @@ def test_whole_networks(name, seed, tmp_path):
     np.testing.assert_allclose(net(data).asnumpy(), outputs[-1], rtol=1e-5, atol=1e-6)
     gops.darknet.save_weights(net, tmp_path / "again.weights")
     assert filecmp.cmp(path, tmp_path / "again.weights", shallow=False)
+    (tmp_path / "again.weights").unlink()
 
 
 @pytest.mark.parametrize("name, seed", MINI)
 @pytest.mark.parametrize("hybridize", [False, True])
-def test_every_layer(name, seed, hybridize, tmp_path):
+def test_every_layer(name, seed, hybridize, weights):
     """Small networks that have every kind of layer, on sizes that are odd or differ in height and width."""
     expected, data = truth(name, seed)
-    net = gops.darknet.load(cfg(name), weights(name, seed, tmp_path))
+    net = gops.darknet.load(cfg(name), weights(name, seed))
     if hybridize:
         for layer in net:
             layer.hybridize()
@@ -54,11 +55,11 @@ def test_every_layer(name, seed, hybridize, tmp_path):
         np.testing.assert_allclose(output, recorded, rtol=1e-5, atol=1e-5, err_msg=net[i].name)
 
 
-def test_outputs(tmp_path):
+def test_outputs(weights):
     """The last layer's, and with several yolo layers those of each."""
     for (name, seed), layers in zip(MINI, ((10,), (13, 19), (15,))):
         data = truth(name, seed)[1]
-        net = gops.darknet.load(cfg(name), weights(name, seed, tmp_path))
+        net = gops.darknet.load(cfg(name), weights(name, seed))
         found = net(data)
         every = net.layer_outputs(data)
         found = found if isinstance(found, tuple) else (found,)
@@ -69,11 +70,11 @@ def test_outputs(tmp_path):
 
 @pytest.mark.parametrize("name, seed, size", [("mini-yolov2", 21, (96, 64)), ("mini-yolov3", 22, (64, 96)),
                                               ("yolov2-tiny-voc", 7, (416, 416))])
-def test_detections(name, seed, size, tmp_path):
+def test_detections(name, seed, size, weights):
     """Boxes, probabilities and non-maximum suppression, against get_network_boxes and do_nms_sort."""
     expected, data = truth(name, seed)
     recorded = expected if "detections" in expected else np.load(FOLDER / f"{name}-detections.npz")
-    net = gops.darknet.load(cfg(name), weights(name, seed, tmp_path))
+    net = gops.darknet.load(cfg(name), weights(name, seed))
     ids, scores, boxes = (a[0].asnumpy() for a in net.detector(float(recorded["threshold"]), 0.45, 2000)(data))
     kept = ids[:, 0] >= 0
     width, height = size
@@ -92,9 +93,9 @@ def test_detections(name, seed, size, tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [[(32, 64), (96, 32), (64, 64)]])
-def test_other_sizes_from_batch_to_batch(sizes, rng, tmp_path):
+def test_other_sizes_from_batch_to_batch(sizes, rng, weights):
     """One hybridized net, sizes that change: what a net that is not hybridized computes."""
-    net = gops.darknet.load(cfg("mini-yolov2"), weights("mini-yolov2", 21, tmp_path))
+    net = gops.darknet.load(cfg("mini-yolov2"), weights("mini-yolov2", 21))
     inputs = [mx.nd.array(rng.rand(i + 1, 3, *size)) for i, size in enumerate(sizes)]
     plain = [net(data).asnumpy() for data in inputs]
     net.hybridize()

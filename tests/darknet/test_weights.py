@@ -1,5 +1,7 @@
 """Weights files: read and written bit for bit, and refused where they do not fit."""
 import os
+import pathlib
+import shutil
 import struct
 
 import gluonops as gops
@@ -7,7 +9,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet.gluon import nn
-from recorded import cfg, weights
+from recorded import cfg
 
 HEADERS = {"seen of 4 bytes": (struct.pack("<iiii", 0, 1, 0, 32013312), (0, 1, 0, 32013312)),
            "seen of 8 bytes": (struct.pack("<iiiQ", 0, 2, 5, 2 ** 40 + 1), (0, 2, 5, 2 ** 40 + 1)),
@@ -21,8 +23,9 @@ END = 20 + FIRST + SECOND + THIRD + FOURTH + LAST
 
 
 @pytest.fixture
-def file(tmp_path):
-    return weights("mini-yolov2", 21, tmp_path)
+def file(tmp_path, weights):
+    """A copy, for the tests to change."""
+    return pathlib.Path(shutil.copy(weights("mini-yolov2", 21), tmp_path / "mini.weights"))
 
 
 def values(net):

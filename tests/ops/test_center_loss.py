@@ -84,7 +84,7 @@ class TestCenterLoss(OpSuite):
                 np.testing.assert_array_equal(centers.grad.asnumpy(), np.full((4, 3), expected))
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
     @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, np.inf, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):

@@ -89,7 +89,7 @@ def test_darknets_activations(case, backend):
     np.testing.assert_allclose(rows, expected.transpose(0, 1, 3, 4, 2), rtol=2e-5, atol=2e-7)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 def test_extreme_logits(backend):
     """Large and small logits saturate; a box too large to write down is infinite."""
     values = np.array([-200, -100, -50, 50, 88, 100], "float32")

@@ -1,0 +1,169 @@
+"""Milliseconds per image of Darknet's networks: ours, and torch and Darknet itself where they are at hand.
+
+    python benchmarks/darknet.py                                      # yolov2 and its tiny variant at 416 x 416
+    python benchmarks/darknet.py --libdarknet .../libdarknet.so       # beside Darknet, built from its repository
+    python benchmarks/darknet.py --cfg net.cfg --size 608
+
+Weights are random, the same for every peer; every peer's output is compared with ours before it is timed. Peers are
+called in turn and the median is printed. Leave the machine alone meanwhile.
+"""
+import argparse
+import ctypes
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from gluonops.darknet import layers
+
+try:
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))   # next to MXNet it would take one
+except ImportError:
+    torch = None
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "tests" / "golden" / "darknet"
+CFGS = [GOLDEN / "yolov2-voc.cfg", GOLDEN / "yolov2-tiny-voc.cfg"]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--cfg", type=pathlib.Path, nargs="+", default=CFGS, help="networks that end in [region]")
+    options.add_argument("--size", type=int, default=416, help="height and width of the image")
+    options.add_argument("--runs", type=int, default=15, help="calls of every peer")
+    options.add_argument("--libdarknet", help="Darknet's shared library; it runs at the cfg's size only")
+    args = options.parse_args()
+    print(f"{'network':<18}{'peer':<26}{'ms/image':>9}")
+    for cfg in args.cfg:
+        with tempfile.TemporaryDirectory() as folder:
+            for peer, milliseconds in measure(cfg, args.size, args.runs, args.libdarknet, folder):
+                print(f"{cfg.stem:<18}{peer:<26}{milliseconds:>9.1f}", flush=True)
+
+
+def measure(cfg, size, runs, libdarknet, folder):
+    """(peer, median milliseconds) of every peer."""
+    net = gops.darknet.load(cfg)
+    net.initialize(mx.init.Xavier())
+    weights = f"{folder}/random.weights"
+    gops.darknet.save_weights(net, weights)
+    image = np.random.RandomState(0).rand(1, 3, size, size).astype("float32")
+    expected = net(mx.nd.array(image)).asnumpy()
+    peers = {"gluonops, hybridized": hybridized(net, image), "gluonops, Module": module(net, image, folder),
+             "gluonops, with detections": hybridized(net.detector(), image)}
+    if torch is not None:
+        peers["torch, eager"] = eager_torch(net, image)
+    if libdarknet and net.input_shape[1:] == (size, size):
+        peers["Darknet"] = darknet(libdarknet, cfg, weights, image, expected.size)
+    for name, run in peers.items():
+        if "detections" not in name:
+            np.testing.assert_allclose(np.ravel(run()), expected.ravel(), rtol=1e-2, atol=1e-3, err_msg=name)
+    times = {name: [] for name in peers}
+    for _ in range(runs):
+        for name, run in peers.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return [(name, 1000 * statistics.median(found)) for name, found in times.items()]
+
+
+def hybridized(block, image):
+    block.hybridize(static_alloc=True, static_shape=True)
+    data = mx.nd.array(image)
+
+    def run():
+        outputs = block(data)
+        return (outputs[0] if isinstance(outputs, (list, tuple)) else outputs).asnumpy()
+    return run
+
+
+def module(net, image, folder):
+    """The exported graph in Module, where MXNet fuses convolution, batch norm and activation."""
+    gops.export.symbol(net, f"{folder}/net", image.shape)
+    found = mx.mod.Module.load(f"{folder}/net", 0, label_names=None)
+    found.bind([("data", image.shape)], for_training=False)
+    batch = mx.io.DataBatch([mx.nd.array(image)])
+
+    def run():
+        found.forward(batch, is_train=False)
+        return found.get_outputs()[0].asnumpy()
+    return run
+
+
+def eager_torch(net, image):
+    """The same layers in torch, with the same weights."""
+    made = [torch_layer(layer) for layer in net]
+    sources, data = net._sources, torch.from_numpy(image)
+
+    def run():
+        outputs = []
+        with torch.no_grad():
+            for layer, inputs in zip(made, sources):
+                outputs.append(layer(*[outputs[i] if i >= 0 else data for i in inputs]))
+        return outputs[-1].numpy()
+    return run
+
+
+def torch_layer(layer):
+    """A function of torch's tensors for one of our layers."""
+    functional = torch.nn.functional
+    if isinstance(layer, layers.Convolution):
+        return torch_convolution(layer)
+    if isinstance(layer, layers.MaxPool):
+        size, stride = (layer._kwargs[key][0] for key in ("kernel", "stride"))
+        if layer._extra:
+            return lambda x: functional.max_pool2d(functional.pad(x, (0, 1, 0, 1), "replicate"), size, stride)
+        return lambda x: functional.max_pool2d(x, size, stride)
+    if isinstance(layer, layers.Route):
+        return lambda *x: torch.cat(x, 1)
+    if isinstance(layer, gops.nn.Reorg):
+        def reorg(x):
+            batch, channels, height, width = x.shape
+            blocks = x.reshape(batch, channels * height // 4, 2, 2, width // 2, 2)
+            return blocks.permute(0, 2, 5, 1, 3, 4).reshape(batch, channels * 4, height // 2, width // 2)
+        return reorg
+
+    def region(x):
+        cells = x.reshape(len(x), layer._anchors, 5 + layer._classes, -1)
+        return torch.cat([cells[:, :, :2].sigmoid(), cells[:, :, 2:4], cells[:, :, 4:5].sigmoid(),
+                          cells[:, :, 5:].softmax(2)], 2).reshape(x.shape)
+    return region
+
+
+def torch_convolution(layer):
+    functional = torch.nn.functional
+
+    def value(parameter):
+        return torch.from_numpy(parameter.data().asnumpy())
+
+    weight, norm = value(layer.conv.weight), layer.norm
+    padding = weight.shape[2] // 2
+    if norm is None:
+        bias = value(layer.conv.bias)
+        return lambda x: functional.conv2d(x, weight, bias, padding=padding)
+    statistics_of = [value(p) for p in (norm.running_mean, norm.running_var, norm.gamma, norm.beta)]
+    return lambda x: functional.leaky_relu(
+        functional.batch_norm(functional.conv2d(x, weight, padding=padding), *statistics_of), layers.SLOPE)
+
+
+def darknet(path, cfg, weights, image, count):
+    """Darknet's own library."""
+    library = ctypes.CDLL(path)
+    library.load_network.restype = ctypes.c_void_p
+    library.network_predict.restype = ctypes.POINTER(ctypes.c_float)
+    library.network_predict.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    network = library.load_network(str(cfg).encode(), str(weights).encode(), 0)
+    library.set_batch_network(ctypes.c_void_p(network), 1)
+    image = np.ascontiguousarray(image)
+
+    def run():
+        return np.ctypeslib.as_array(library.network_predict(network, image.ctypes.data), (count,))
+    return run
+
+
+if __name__ == "__main__":
+    main()
