@@ -14,11 +14,12 @@ from gluonops.core import registry, rtc
 
 HERE = pathlib.Path(__file__).parent
 PRELUDE = rtc.PRELUDE.read_text()
+MARK = '#line 1 "kernel.cu"\n'
 
 
 def run(body, arrays, grid=1, block=64, signature=None, declared="float *out"):
     """A kernel `f` with this body, launched on float32 arrays; its arguments are spelled in `declared`."""
-    source = f"{PRELUDE}#line 1\ntemplate <typename T> __global__ void f({declared})\n{{\n{body}\n}}\n"
+    source = f"{PRELUDE}{MARK}template <typename T> __global__ void f({declared})\n{{\n{body}\n}}\n"
     kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", signature or declared)
     kernel.launch(arrays, mx.cpu(), (grid, 1, 1), (block, 1, 1))
 
@@ -191,7 +192,7 @@ class TestRefused:
         refused("cannot be launched", "out[0] = 1;", block=block)
 
     def test_more_threads_than_launch_bounds(self):
-        source = f"{PRELUDE}#line 1\ntemplate <typename T> __global__ void __launch_bounds__(32)\nf(T *out) {{}}\n"
+        source = f"{PRELUDE}{MARK}template <typename T> __global__ void __launch_bounds__(32)\nf(T *out) {{}}\n"
         kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out")
         with pytest.raises(EmulatorError, match="cannot be launched"):
             kernel.launch([mx.nd.zeros(4)], mx.cpu(), (1, 1, 1), (64, 1, 1))
@@ -273,7 +274,7 @@ import gluonops, pathlib, mxnet as mx, cuda_emulator
 from gluonops.core import rtc
 cuda_emulator.cache = pathlib.Path({cache!r})
 body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
-source = rtc.PRELUDE.read_text() + "#line 1\\n" + body
+source = rtc.PRELUDE.read_text() + {mark!r} + body
 kernel = cuda_emulator.CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out, int64_t i")
 for outside in (0, {outside}):
     kernel.launch([mx.nd.zeros(64), outside], mx.cpu(), (1, 1, 1), (64, 1, 1))
@@ -284,7 +285,7 @@ for outside in (0, {outside}):
 @pytest.mark.parametrize("outside, error", [(64, "heap-buffer-overflow"), (-1, "use-after-poison")])
 def test_address_sanitizer_sees_a_read_outside_a_tensor(outside, error):
     """One that leaves no trace in the result."""
-    code = OUTSIDE.format(folder=str(HERE), cache=str(cuda_emulator.cache), outside=outside)
+    code = OUTSIDE.format(mark=MARK, folder=str(HERE), cache=str(cuda_emulator.cache), outside=outside)
     done = subprocess.run([str(HERE / "sanitize.sh"), sys.executable, "-c", code], text=True, capture_output=True,
                           timeout=200, check=False)
     assert done.returncode != 0 and error in done.stderr and done.stdout == "done\n", done.stderr
