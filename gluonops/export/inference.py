@@ -34,7 +34,7 @@ def without_losses(graph):
         losses = sorted({tainted[node] for node, _ in graph.heads})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
                       "Export the net without its loss, or with training=True as symbol JSON to train the file on")
-    notes += [f"the output {node.name!r} of the loss {tainted[node]}" for node, _ in graph.heads if node in tainted]
+    notes += [f"the output {node.name!r}, a loss ({tainted[node]})" for node, _ in graph.heads if node in tainted]
     graph.heads = kept
     gone = sorted(before - set(graph.variables()))
     return [note for note in notes if note] + [f"the input {name!r}" for name in gone if name.endswith("label")]
@@ -53,7 +53,7 @@ def _tainted(graph):
     for node in graph.nodes():
         if node.is_variable:
             if node.name.endswith("label"):
-                tainted[node] = f"of {node.name!r}"
+                tainted[node] = f"it needs {node.name!r}"
         elif is_ours(node) and our_name(node) in ours:
             tainted[node] = our_name(node)
         elif node.op in LOSSES:
