@@ -45,6 +45,7 @@ def arguments():
     add("--head-channels", type=int, default=256, help="channels before the output of tiny_yolov2; the published: 1024")
     add("--anchors", nargs="+", default=["auto"], help="auto: k-means on the dataset; voc; coco; w,h w,h ... in cells")
     add("--anchor-images", type=int, default=1000, help="images at the start that draw all boxes to the anchors")
+    add("--coord-scale", type=float, default=5, help="weight of the boxes in the loss; Darknet's is 1")
     add("--class-scale", type=float, default=5, help="weight of the classes in the loss; Darknet's is 1")
     add("--pretrained", help="a .checkpoint of this script, Darknet's .weights, or its first layers, .conv.N",
         default=argparse.SUPPRESS)
@@ -91,8 +92,8 @@ def loader(dataset, batches, args, run):
 
 def train(args, training, validation, net, devices, workers):
     """Train the net. Returns the Run; the best epoch's parameters are in best.params."""
-    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), class_scale=args.class_scale,
-                                warmup_images=args.anchor_images)
+    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), coord_scale=args.coord_scale,
+                                class_scale=args.class_scale, warmup_images=args.anchor_images)
     loss.initialize(ctx=devices)
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
