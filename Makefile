@@ -11,7 +11,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table new-op clean
+.PHONY: help demo test test-all native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -56,11 +56,16 @@ format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code 
 table: $(STAMP) ## write the support table of README.md anew, from the contracts
 	$(BIN)/python tools/table.py README.md
 
+docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files are filled
 	$(BIN)/python tools/new_op.py "$(NAME)"
 
 clean: ## remove what was built and cached; keeps .venv and out/
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info docs/_build docs/ops .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(STAMP): setup.py pyproject.toml

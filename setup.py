@@ -30,12 +30,15 @@ EXTRAS = {
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
+    "onnx": ["onnx>=1.15,<2"],
     "test": [
         "pytest>=7.4",
         "pytest-xdist>=3.3",
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
+        "onnx>=1.15,<2",
+        "onnxruntime>=1.17",
         "scikit-image>=0.19",   # for its photographs
         "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
@@ -45,6 +48,7 @@ EXTRAS = {
         "nvidia-cuda-nvrtc-cu11==11.8.89; sys_platform == 'linux' and platform_machine == 'x86_64'",
     ],
     "dev": ["ruff>=0.6", "build>=1.0"],
+    "docs": ["sphinx>=7", "myst-parser>=3", "furo>=2024"],
 }
 
 

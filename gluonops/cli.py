@@ -13,6 +13,14 @@ import shutil
 import sys
 
 HERE = pathlib.Path(__file__).parent
+EXPORT_EXAMPLES = """\
+examples:
+  gluonops export net deploy                      Custom and native nodes become MXNet's own operators
+  gluonops export net deploy --fold-batch-norm    and batch norms are folded into convolutions and dense layers
+  gluonops export net fast --backend native       nodes of the C++ library
+  gluonops export trained deploy --inference      without losses and labels
+  gluonops export net --onnx net.onnx             ONNX, for any batch size
+"""
 
 
 def main(argv=None):
@@ -89,7 +97,47 @@ def _parser():
     anchors.add_argument("--seed", type=int, default=0, help="of the first centres (default: 0)")
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
     anchors.set_defaults(run=_run_anchors)
+    _add_export(commands, common)
+    viz = commands.add_parser(
+        "viz", parents=[common], help="a picture of an exported net, with shapes on its edges",
+        description="Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")
+    viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
+    viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
+    viz.add_argument("--data-shape", type=_sizes, metavar="1,3,416,416",
+                     help="shape of the input, where the file does not note it")
+    viz.set_defaults(run=_run_viz)
     return parser
+
+
+def _add_export(commands, common):
+    export = commands.add_parser(
+        "export", parents=[common], help="exported files for another backend, with folded batch norm, or as ONNX",
+        description="Rewrite exported files without the source code of the net. IN and OUT are paths without "
+        "-symbol.json: IN stands for IN-symbol.json and IN-0000.params.", epilog=EXPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    export.add_argument("source", metavar="IN", help="the exported net")
+    export.add_argument("target", metavar="OUT", nargs="?", help="the files to write; may be IN; not needed for --onnx")
+    export.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
+                        help="what operators of gluonops become (default: builtin, which needs no gluonops)")
+    export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where they can be")
+    export.add_argument("--inference", action="store_true", help="take out losses and labels")
+    export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
+    export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
+    export.add_argument("--data-shape", type=_sizes, metavar="1,3,416,416",
+                        help="for --onnx: shape of the input, where the file does not note it")
+    export.add_argument("--fixed-batch", action="store_true", help="for --onnx: take that batch size only")
+    export.set_defaults(run=_run_export, parser=export)
+
+
+def _sizes(text):
+    """argparse's type for a shape."""
+    try:
+        shape = tuple(int(part) for part in text.strip("()").split(",") if part.strip())
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected sizes of at least 1, such as 1,3,416,416")
+    return shape
 
 
 def _doctor():
@@ -130,6 +178,20 @@ def _run_detect(args):
 def _run_anchors(args):
     from gluonops.commands import anchors
     return anchors.run(args)
+
+
+def _run_export(args):
+    if args.target is None and args.onnx is None:
+        args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
+    if args.onnx is None and (args.data_shape or args.fixed_batch):
+        args.parser.error("--data-shape and --fixed-batch go with --onnx")
+    from gluonops.commands import export
+    return export.run(args)
+
+
+def _run_viz(args):
+    from gluonops.commands import viz
+    return viz.run(args)
 
 
 if __name__ == "__main__":

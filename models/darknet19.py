@@ -17,6 +17,7 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), table 6; pjreddie/darknet ``cfg/
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
+from gluonops.darknet.net import PREPROCESSING
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
@@ -59,6 +60,8 @@ def stack(plan, in_channels, prefix):
 
 class DarknetModel(HybridBlock):
     """What our Darknet networks share: sizes are checked, and Darknet's weights load."""
+
+    preprocessing = PREPROCESSING
 
     def load_darknet(self, path, ctx=None):
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""

@@ -104,7 +104,7 @@ def test_ops_prints_the_table(capsys):
     assert cli.main(["ops", "reorg"]) == 0
     assert capsys.readouterr().out == table.terminal(80, ["reorg"]) + "\n"
     assert cli.main(["ops", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == table.rows()
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(table.rows()))
 
 
 def test_errors_of_the_command(capsys):

@@ -15,7 +15,7 @@ from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pa
 from .dims import UNKNOWN, Dim, Fixed, Size, names, solve
 from .errors import OpError
 
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
+__all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
            "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Size", "UNKNOWN", "accumulator", "check_axis",
            "names"]
 
@@ -23,6 +23,7 @@ FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
 MAX_NDIM = 8
+BLOCK = 0   # a length; see Cuda
 
 
 def accumulator(dtype):
@@ -66,9 +67,10 @@ class Cuda:
     """How ``kernel.cu`` is called.
 
     ``scalars(attrs, shapes)`` gives the numbers that follow the tensors in both kernels' arguments (a Python int
-    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``); ``work(attrs, shapes)``
-    gives (rows, length): the number of independent rows and the elements each of them walks through. Length 1 means
-    one thread per element.
+    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``). ``forward(attrs, shapes)`` and
+    ``backward(attrs, shapes)`` give (rows, length): the number of independent rows and the elements each of them walks
+    through. Length 1 means rows of one element, which threads take four at a time; BLOCK means a block of 256 threads
+    per row, whatever a row is to the kernel.
     """
     scalars: typing.Callable
     forward: typing.Callable

@@ -8,7 +8,26 @@ from mxnet._ctypes.symbol import _symbol_creator
 from .backend import full_name
 from .native import operator_handle
 
-__all__ = ["advance"]
+__all__ = ["advance", "devices", "parameter", "settle"]
+
+
+def parameter(block, name):
+    """A count as a Parameter of ``block``, saved and not trained: (1,), float64, because float32 stops at 2**24."""
+    return block.params.get(name, shape=(1,), dtype="float64", init="zeros", grad_req="null", differentiable=False)
+
+
+def devices(count):
+    """On how many devices the Parameter is. MXNet saves their mean, so each adds that many times its own share."""
+    return len(count.list_ctx()) if count._data else 1
+
+
+def settle(count, value):
+    """Write what ``advance`` gave into the Parameter once more, engine and all.
+
+    A graph hybridized with ``static_shape`` does not tell the engine that it writes a state: readers would not wait.
+    """
+    with mx.autograd.pause():
+        value.copyto(count.data(value.context))
 
 
 def advance(F, count, amount):

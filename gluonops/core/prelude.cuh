@@ -55,6 +55,67 @@ __device__ void copy(T *to, int64_t i, const T *from, int64_t j, int request)
         store(to, i, load(from, j), request);
 }
 
+// 16 bytes of a tensor, the most that a thread moves at once. Their address has to be a multiple of 16.
+template <typename T>
+struct __align__(16) Pack {
+    enum { SIZE = 16 / sizeof(T) };
+    T items[SIZE];
+};
+
+template <typename T>
+__device__ bool aligned(const T *address) { return reinterpret_cast<size_t>(address) % 16 == 0; }
+
+template <typename T>
+__device__ Pack<T> load_pack(const T *from, int64_t i)
+{
+    Pack<T> pack;
+    *reinterpret_cast<uint4 *>(pack.items) = *reinterpret_cast<const uint4 *>(from + i);
+    return pack;
+}
+
+// Under WRITE no bit changes, as in copy.
+template <typename T>
+__device__ void copy_pack(T *to, int64_t i, Pack<T> pack, int request)
+{
+    if (request == ADD) {
+        const Pack<T> before = load_pack(to, i);
+#pragma unroll
+        for (int j = 0; j < Pack<T>::SIZE; ++j)
+            store(pack.items, j, load(before.items, j) + load(pack.items, j), WRITE);
+    }
+    if (request != NOTHING)
+        *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
+}
+
+template <typename T>
+__device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type *values, int request)
+{
+    Pack<T> pack;
+    if (request == ADD)
+        pack = load_pack(to, i);
+#pragma unroll
+    for (int j = 0; j < Pack<T>::SIZE; ++j)
+        store(pack.items, j, values[j], request);
+    if (request != NOTHING)
+        *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
+}
+
+__device__ inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Division by a number that many threads divide by: a multiplication and a comparison. Exact below 2^16.
+struct Divisor {
+    unsigned by, factor;
+
+    __device__ explicit Divisor(unsigned by) : by(by), factor(0xffffffffu / by + 1) {}
+
+    __device__ unsigned divide(unsigned x, unsigned &rest) const
+    {
+        const unsigned quotient = by == 1 ? x : __umulhi(x, factor);
+        rest = x - quotient * by;
+        return quotient;
+    }
+};
+
 // One thread per item; a thread strides over the items that the grid does not reach.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }

@@ -19,7 +19,7 @@ import warnings
 
 import mxnet as mx
 
-from .contract import accumulator
+from .contract import BLOCK, accumulator
 from .errors import OpError
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
@@ -95,13 +95,15 @@ def _table(values, context):
 
 
 def geometry(rows, length):
-    """Grid and block for ``rows`` independent rows of ``length`` elements each.
+    """Grid and block for ``rows`` independent rows of ``length`` elements each; see :class:`.contract.Cuda`.
 
-    One thread per element where length is 1; else ``blockDim.x`` threads share a row and ``blockDim.y`` rows share
-    a block: a warp per row for short rows, a block per row for long ones.
+    Rows of one element: a thread for every four, which are 16 bytes of float32. BLOCK: 256 threads for a row. Else
+    ``blockDim.x`` threads share a row and ``blockDim.y`` rows share a block: a warp per row for short rows, a block per
+    row for long ones.
     """
-    if length == 1:
-        return (max(1, min(-(-rows // 256), MAX_BLOCKS)), 1, 1), (256, 1, 1)
+    if length in (1, BLOCK):
+        blocks = rows if length == BLOCK else -(-rows // (4 * 256))
+        return (max(1, min(blocks, MAX_BLOCKS)), 1, 1), (256, 1, 1)
     across = 32 if length <= 1024 else 256 if length <= 16384 else 1024
     down = max(1, 256 // across)
     return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)

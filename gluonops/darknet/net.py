@@ -6,6 +6,9 @@ from .detector import Boxes, Detector
 
 __all__ = ["DarknetNet"]
 
+# What Darknet does to an image before the net sees it; exports note it.
+PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
+
 
 class DarknetNet(HybridBlock):
     """The network of a cfg. See :func:`gluonops.darknet.load`, which makes it.
@@ -23,6 +26,8 @@ class DarknetNet(HybridBlock):
     Outputs:
         - **out**: the last layer's output; where the cfg has several ``[yolo]`` layers a tuple of theirs.
     """
+
+    preprocessing = PREPROCESSING
 
     def __init__(self, input_shape, **kwargs):
         super().__init__(**kwargs)

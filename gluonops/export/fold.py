@@ -2,6 +2,7 @@
 import mxnet as mx
 import numpy as np
 
+from .constants import evaluate, parameter_only
 from .graph import VARIABLE, Node
 
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
@@ -13,8 +14,9 @@ def fold_batch_norm(graph, values):
 
     With ``scale = gamma / sqrt(variance + eps)`` per channel, the layer's weight becomes ``weight * scale`` and its
     bias ``(bias - mean) * scale + beta``, computed in float64. Left alone are batch norms whose input somebody else
-    reads too, that do not follow such a layer, normalize along another axis than its channels, or share a parameter
-    with another node; and layers in channels-last layout.
+    reads too, that do not follow such a layer, or that normalize along another axis than its channels; and layers that
+    share a weight with another node, or are in channels-last layout. Gamma and the others may be computed, as long as
+    it is from parameters alone.
 
     Parameters
     ----------
@@ -46,8 +48,10 @@ def _fits(graph, norm, values):
     if layer.op not in PRODUCERS or index or layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
         return False
     readers = graph.readers()
-    own = [source for source, _ in layer.inputs[1:] + norm.inputs[1:]]
-    if readers[layer] != [norm] or any(len(readers[node]) != 1 or node.name not in values for node in own):
+    weights = [source for source, _ in layer.inputs[1:]]
+    if readers[layer] != [norm] or any(len(readers[node]) != 1 or node.name not in values for node in weights):
+        return False
+    if not parameter_only(graph, values).issuperset(source for source, _ in norm.inputs[1:]):
         return False
     if any(i for reader in graph.nodes() for source, i in reader.inputs if source is norm):
         return False   # somebody reads the statistics
@@ -58,14 +62,15 @@ def _fits(graph, norm, values):
 
 def _fold(graph, norm, values):
     layer = norm.source()
-    gamma, beta, mean, variance = (_double(values[source.name]) for source, _ in norm.inputs[1:])
+    gamma, beta, mean, variance = (array.astype(np.float64) for array in evaluate(norm.inputs[1:], values,
+                                                                                   graph.attrs))
     if norm.flag("fix_gamma", True):
         gamma = np.ones_like(gamma)
     scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
     weight = values[layer.source(1).name]
-    values[layer.source(1).name] = _like(_scaled(layer, _double(weight), scale), weight)
+    values[layer.source(1).name] = _like(_scaled(layer, weight.asnumpy().astype(np.float64), scale), weight)
     has_bias = len(layer.inputs) > 2
-    bias = _double(values[layer.source(2).name]) if has_bias else 0.0
+    bias = values[layer.source(2).name].asnumpy().astype(np.float64) if has_bias else 0.0
     if not has_bias:
         name = _free(graph, f"{layer.name}_bias")
         layer.inputs.append((Node(VARIABLE, name), 0))
@@ -85,10 +90,6 @@ def _scaled(layer, weight, scale):
     groups = int(layer.attrs.get("num_group", 1))
     grouped = weight.reshape((groups, weight.shape[0] // groups) + weight.shape[1:])
     return (grouped * scale.reshape((groups, 1, -1) + rest)).reshape(weight.shape)
-
-
-def _double(value):
-    return value.asnumpy().astype(np.float64)
 
 
 def _like(array, value):

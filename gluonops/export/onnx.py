@@ -41,8 +41,8 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     epoch : int, optional
         Of the parameter file, where `net` is a path; the highest there is if left out.
     metadata : dict, optional
-        Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of the
-        ``inputs``, are stored by themselves, as JSON.
+        Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of
+        the ``inputs``, are stored by themselves, as JSON.
 
     Returns
     -------

@@ -4,6 +4,8 @@ It is kept in the JSON's ``attrs``, beside MXNet's own version, where stock MXNe
 """
 import json
 
+import numpy as np
+
 from ..core.errors import OpError
 from ..version import __version__
 from .graph import is_ours, our_name
@@ -54,23 +56,25 @@ def net_facts(net):
     ----------
     net : HybridBlock
         Its attributes are read where it has them: ``classes`` (names, or their number), ``anchors`` and
-        ``preprocessing``.
+        ``preprocessing``; those of the net inside come first where it wraps one as ``net``, like a detector.
 
     Returns
     -------
     dict
     """
     facts = {}
-    for name in ("classes", "anchors", "preprocessing"):
-        value = _plain(getattr(net, name, None))
-        if value is not None:
-            facts[name] = value
+    for owner in (net, getattr(net, "net", None)):
+        for name in ("classes", "anchors", "preprocessing"):
+            value = _plain(getattr(owner, name, None))
+            if value is not None:
+                facts[name] = value
     return facts
 
 
 def _plain(value):
     """``value`` out of lists, dicts, strings and numbers; None where it is something else."""
-    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, np.ndarray):
+        value = value.astype(str).astype(float).tolist()   # float32 as it is written, 1.08 and not 1.0800000429
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError):

@@ -122,8 +122,8 @@ def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, f
     if inference:
         gone = without_losses(graph)
         if gone:
-            warnings.warn(f"exported for inference, without {', '.join(gone)}. To train the file on, pass training=True",
-                          ExportWarning, stacklevel=3)
+            hint = ". Pass training=True to keep them" * bool(facts)   # in files they stay unless asked for
+            warnings.warn(f"exported for inference, without {', '.join(gone)}{hint}", ExportWarning, stacklevel=3)
     if fold_batch_norm:
         _fold(graph, values)
     emit(graph, backend)

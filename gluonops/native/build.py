@@ -27,6 +27,9 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
          "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized",
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
+# libmxnet.so exports a copy of lib_api.h's classes, of another compiler. In a program that is linked with it, ours
+# would be resolved to those, and crash while the library loads.
+LINKING = ["-Wl,-Bsymbolic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
 
@@ -65,7 +68,8 @@ def build(library=LIBRARY, mxnet=None, jobs=None):
         library.parent.mkdir(parents=True, exist_ok=True)
         partial = library.with_name(f".{library.name}.{os.getpid()}")
         try:
-            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units)])
+            _run([*compiler, "-shared", *LINKING, *openmp(compiler), "-o", str(partial),
+                  *(str(output) for _, output in units)])
             os.replace(partial, library)
         finally:
             partial.unlink(missing_ok=True)

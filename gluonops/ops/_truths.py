@@ -4,9 +4,9 @@ Letters are the sizes: B images, T truths, A anchors, H rows, W columns, K class
 """
 import collections
 
-# What the truths ask for. (B, A, 1, H, W): claimed (a truth chose this place), overlap (the largest IoU with a truth) and
-# the values of the last truth that chose it: x, y, w, h, scale, iou; (B, A, K, H, W): classes. (B,): judgement (NaN for
-# an image with a box that is none, else 1), and over its truths sums of iou, recall and probability, and their count.
+# What the truths ask for. (B, A, 1, H, W): claimed (a truth chose this place), overlap (the largest IoU with a truth)
+# and the values of the last truth that chose it: x, y, w, h, scale, iou; (B, A, K, H, W): classes. (B,): judgement (NaN
+# for an image with a row that is no box, else 1), and over its truths sums of iou, recall and probability, and count.
 Match = collections.namedtuple("Match", "claimed overlap x y w h scale iou classes judgement total_iou total_recall "
                                         "total_probability count")
 
@@ -37,7 +37,8 @@ def match(F, attrs, constants, out, p, truth):
 
     # Every box with every truth: (B, T, A, H, W). Axis 2 of the map has size 1 and takes the anchors.
     box = [F.swapaxes(value, dim1=1, dim2=2) for value in (
-        F.broadcast_div(F.broadcast_add(out[0], columns), width), F.broadcast_div(F.broadcast_add(out[1], rows), height),
+        F.broadcast_div(F.broadcast_add(out[0], columns), width),
+        F.broadcast_div(F.broadcast_add(out[1], rows), height),
         F.broadcast_mul(F.exp(out[2]), F.broadcast_div(anchor_w, width)),
         F.broadcast_mul(F.exp(out[3]), F.broadcast_div(anchor_h, height)))]
     ious = _iou(F, box, (x, y, w, h))
@@ -64,9 +65,9 @@ def match(F, attrs, constants, out, p, truth):
     chosen = F.broadcast_mul(chosen, F.broadcast_equal(columns, i))
     last = F.max(chosen, axis=1)                                                             # B, A, H, W
     hot = _classes(F, attrs, p, named, places, batch, order, good)                           # B, T, K
-    inside = 1 - good                                                                        # a logarithm of 1 for padding
-    asked = [across - i, down - j, F.log(F.broadcast_div(F.broadcast_mul(w + inside, width), _of(F, anchor_w, n))),
-             F.log(F.broadcast_div(F.broadcast_mul(h + inside, height), _of(F, anchor_h, n))),
+    padding = 1 - good                                                                       # its logarithms are finite
+    asked = [across - i, down - j, F.log(F.broadcast_div(F.broadcast_mul(w + padding, width), _of(F, anchor_w, n))),
+             F.log(F.broadcast_div(F.broadcast_mul(h + padding, height), _of(F, anchor_h, n))),
              attrs.coord_scale * (2 - w * h)]
     table = F.concat(*[F.reshape(value, shape=(0, 0, 1)) for value in asked], F.expand_dims(iou, axis=2), hot, dim=2)
     image = F.broadcast_like(F.reshape(F.contrib.arange_like(last, axis=0), shape=(-1, 1, 1, 1)), last)
@@ -133,7 +134,7 @@ def _classes(F, attrs, p, named, places, batch, order, good):
     earlier = F.sum(F.broadcast_mul(before, zeros), axis=2)                                 # of class 0, at this place
     first = F.gather_nd(p, F.stack(batch, places[0], F.zeros_like(batch), *places[1:], axis=0))
     first = F.expand_dims(first, axis=2)
-    without = F.expand_dims((earlier + F.reshape(zeros, shape=(0, -1))) == 0, axis=1)       # of class 0, up to the other
+    without = F.expand_dims((earlier + F.reshape(zeros, shape=(0, -1))) == 0, axis=1)       # class 0 up to there
     anew = F.broadcast_mul(first == 1, 1 - pairs(F.broadcast_equal, earlier)) + F.broadcast_mul(first == 0, without)
     counts = before * (1 - anew) + same * pairs(F.broadcast_equal, order)
     return F.max(F.broadcast_mul(F.expand_dims(counts, axis=3), F.expand_dims(own, axis=1)), axis=2)

@@ -157,6 +157,8 @@ T atomicAdd(T *to, T value)   // fibers give way at barriers and shuffles only
     return before;
 }
 
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
+
 inline float __int_as_float(int bits)
 {
     float value;

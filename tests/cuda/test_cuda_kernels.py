@@ -37,9 +37,11 @@ def rows(name, **attrs):
 
 
 def reorgs():
+    yield Case("no_cell_fits", ((1, 1, 70, 140),), {"stride": 70, "mode": "DCR"})
     for mode in ("darknet", "DCR", "CRD"):
         for shape, stride in (((1, 16, 4, 64), 4), ((3, 4, 2, 130), 2), ((2, 4, 6, 16), 2), ((1, 9, 3, 99), 3),
-                              ((1, 25, 5, 35), 5), ((1, 4, 34, 66), 2), ((1, 4, 2, 1024), 2), ((2, 3, 1, 257), 1)):
+                              ((1, 25, 5, 35), 5), ((1, 4, 34, 66), 2), ((1, 4, 2, 1024), 2), ((2, 3, 1, 257), 1),
+                              ((2, 8, 26, 26), 2), ((9, 4, 6, 10), 2), ((1, 4, 2, 4198), 2)):
             yield Case(f"{mode}_{'x'.join(map(str, shape))}", (shape,), {"stride": stride, "mode": mode})
         for shape, stride in (((1, 8, 3, 32), 2), ((2, 4, 5, 7), 2), ((1, 18, 2, 33), 3), ((1, 16, 1, 65), 4)):
             yield Case(f"{mode}_reverse_{'x'.join(map(str, shape))}", (shape,),

@@ -1,5 +1,7 @@
 """What the ONNX tests share: export a net, run the file in onnxruntime, compare with MXNet."""
+import importlib
 import pathlib
+import warnings
 
 import gluonops as gops
 import mxnet as mx
@@ -8,6 +10,13 @@ import onnx
 import onnxruntime as ort
 
 TOLERANCE = 1e-5   # of the largest value
+
+
+def gluoncv():
+    """The package, whose import warns of its own old ways."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return importlib.import_module("gluoncv")
 
 
 def session(path):

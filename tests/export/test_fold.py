@@ -155,6 +155,16 @@ def test_model_zoo(name, rng, tmp_path):
     close(net, data, outputs)
 
 
+def test_darknets_batch_norm(rng, tmp_path):
+    """Whose gamma is computed, from the running variance."""
+    shape = (1, 3, 64, 64)
+    net = shaken(gops.models.get_model("tiny_yolov2", classes=3), rng, shape)
+    data = mx.nd.array(rng.rand(*shape))
+    outputs, left = folded(net, data, tmp_path)
+    assert left == 0
+    close(net, data, outputs)
+
+
 def test_not_for_training(rng, tmp_path):
     net = shaken(chain(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(3)), rng)
     for options in ({"training": True}, {"head": "softmax_output"}):

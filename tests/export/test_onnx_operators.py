@@ -94,7 +94,8 @@ ARITHMETIC = [
     case("where_by_row", lambda F, c, x, y: F.where(c.reshape((-1,)), x, y), ((1,), truths), IMAGE, IMAGE),
     case("cast", lambda F, x: F.cast(F.cast(x, "int32"), "float32")),
     case("double", lambda F, x: F.cast(x, "float64") * 3),
-    case("dense_product", lambda F, x, w: F.dot(x, w) + F.dot(x, F.transpose(w), transpose_b=True), ROW, parameters=[(5, 3)]),
+    case("dense_product", lambda F, x, w: F.dot(x, w) + F.dot(x, F.transpose(w), transpose_b=True), ROW,
+         parameters=[(5, 3)]),
     case("batch_dot", lambda F, x, y: F.batch_dot(x, y, transpose_b=True) + F.linalg.gemm2(x, y, transpose_b=True,
          alpha=2), (3, 4), (2, 4)),
 ]
@@ -146,7 +147,8 @@ ARRAYS = [
     case("constants", lambda F, x, p: F.broadcast_add(F.broadcast_add(x, F.exp(F.reshape(F.tile(p, (2,)), (1, -1, 1,
          1)))), F.ones((1, 1, 6, 8)) * 2 + F.reshape(F.tile(F._internal._arange(start=0, stop=8), 6), (1, 1, 6, 8))),
          parameters=[(2,)]),
-    case("boxes_of_grids", lambda F, x, p: F.broadcast_mul(F.slice_like(p, x, axes=(2, 3)), x), parameters=[(1, 1, 9, 9)]),
+    case("boxes_of_grids", lambda F, x, p: F.broadcast_mul(F.slice_like(p, x, axes=(2, 3)), x),
+         parameters=[(1, 1, 9, 9)]),
 ]
 
 
@@ -165,8 +167,9 @@ LAYERS = POOLS + [
     case("global_pools", lambda F, x: [F.Pooling(x, global_pool=True, pool_type=kind) for kind in ("max", "avg",
                                                                                                    "sum")]),
     case("pool_lp", pool(pool_type="lp", kernel=(2, 2), stride=(2, 2), p_value=2)),
-    case("convolution", lambda F, x, w, b: F.Convolution(x, w, b, kernel=(3, 2), num_filter=6, stride=(2, 1), pad=(1, 0),
-         dilate=(1, 2), num_group=2), parameters=[(6, 2, 3, 2), (6,)]),
+    case("convolution", lambda F, x, w, b: F.Convolution(x, w, b, kernel=(3, 2), num_filter=6, stride=(2, 1),
+                                                         pad=(1, 0), dilate=(1, 2), num_group=2),
+         parameters=[(6, 2, 3, 2), (6,)]),
     case("convolution_1d", lambda F, x, w: F.Convolution(x, w, kernel=(3,), num_filter=2, no_bias=True), (3, 9),
          parameters=[(2, 3, 3)]),
     case("deconvolution", lambda F, x, w, b: F.Deconvolution(x, w, b, kernel=(3, 4), num_filter=4, stride=(2, 2),

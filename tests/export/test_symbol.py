@@ -2,8 +2,6 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import gluonops as gops
 import mxnet as mx
@@ -14,26 +12,6 @@ from mxnet.gluon import nn
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 SHAPE = (2, 3, 8, 8)
-
-FRESH = """
-import sys
-import numpy
-if "bool" not in vars(numpy):
-    numpy.bool = numpy.bool_
-import mxnet as mx
-prefix, inputs, outputs, *library = sys.argv[1:]
-for path in library:
-    mx.library.load(path, verbose=False)
-graph, arguments, states = mx.model.load_checkpoint(prefix, 0)
-data = mx.nd.load(inputs)[0]
-module = mx.mod.Module(graph, label_names=None)
-module.bind([("data", data.shape)], for_training=False)
-module.set_params(arguments, states)
-module.forward(mx.io.DataBatch([data]), is_train=False)
-mx.nd.save(outputs, module.get_outputs())
-assert not any(name.startswith("gluonops") for name in sys.modules)
-"""
-
 
 def reorg_net():
     net = nn.HybridSequential()
@@ -83,17 +61,6 @@ def test_loaders_agree(backend, net, data, tmp_path):
     executor.copy_params_from({k[4:]: v for k, v in values.items() if k.startswith("arg:")},
                               {k[4:]: v for k, v in values.items() if k.startswith("aux:")})
     np.testing.assert_allclose(executor.forward(data=data)[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("backend, library", [("builtin", []), ("native", [gops.native_library_path()])],
-                         ids=["builtin", "native_with_its_library"])
-def test_runs_without_gluonops(backend, library, net, data, tmp_path):
-    expected = net(data).asnumpy()
-    gops.export.symbol(net, tmp_path / "net", SHAPE, backend=backend)
-    mx.nd.save(str(tmp_path / "inputs"), [data])
-    subprocess.run([sys.executable, "-c", FRESH, str(tmp_path / "net"), str(tmp_path / "inputs"),
-                    str(tmp_path / "outputs"), *library], check=True, cwd=tmp_path, timeout=120)
-    np.testing.assert_allclose(mx.nd.load(str(tmp_path / "outputs"))[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_hybridized_net_exports_with_another_backend(net, data, tmp_path):

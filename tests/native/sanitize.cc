@@ -11,6 +11,8 @@
 #include "../../gluonops/native/runtime.cc"
 #include "../../gluonops/ops/abs/kernel.cc"
 #include "../../gluonops/ops/center_loss/kernel.cc"
+#include "../../gluonops/ops/region_decode/kernel.cc"
+#include "../../gluonops/ops/region_loss/kernel.cc"
 #include "../../gluonops/ops/reorg/kernel.cc"
 #include "../../gluonops/ops/softmax/kernel.cc"
 #include "../../gluonops/ops/softmax_cross_entropy/kernel.cc"
@@ -229,6 +231,72 @@ void center_loss_round()
         require(found[size_t(j / features)] || centers_grad.get(j) == 0, "the centre of an absent class");
 }
 
+MapSizes draw_map(const std::vector<double> &anchors)
+{
+    return {draw(0, 4), int64_t(anchors.size() / 2), draw(0, 3) ? draw(1, 8) : draw(20, 90), draw(0, 9) ? draw(1, 9) : 0,
+            draw(0, 3) ? draw(1, 9) : draw(20, 60), draw(0, 1) == 1, anchors.data()};
+}
+
+std::vector<double> draw_anchors()
+{
+    std::vector<double> anchors(size_t(2 * draw(1, 6)));
+    for (double &size : anchors)
+        size = double(draw(1, 60)) / 8;
+    return anchors;
+}
+
+void region_decode_round()
+{
+    const int type = real_type();
+    const std::vector<double> anchors = draw_anchors();
+    const MapSizes sizes = draw_map(anchors);
+    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells();
+    const Array data(type, items), output(type, items), head(type, items), grad(type, items);
+    RegionDecodeCall call = {type, sizes, draw(0, 1) == 1, data.data(), nullptr, output.data()};
+    region_decode_forward(call);
+    call.output_grad = head.data();
+    call.result = grad.data();
+    region_decode_backward(call);
+}
+
+// Rows of padding, boxes, and now and then a row that is none.
+void draw_boxes(Array *truth, int64_t classes)
+{
+    for (int64_t row = 0; row < truth->items() / 5; ++row) {
+        const bool padding = !draw(0, 3);
+        for (int c = 0; c < 5; ++c)
+            truth->set(5 * row + c, padding ? 0 : c == 4 ? double(draw(0, classes - 1)) : double(draw(c / 2, 64)) / 64);
+        if (!draw(0, 60))
+            truth->set(5 * row + draw(0, 4), draw(0, 1) ? NAN : double(draw(-3, 3)) * 1e4);
+    }
+}
+
+void region_loss_round()
+{
+    const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32, seen_type = any_type();
+    const std::vector<double> anchors = draw_anchors();
+    const MapSizes sizes = draw_map(anchors);
+    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells();
+    const int64_t truths = draw(0, 12);
+    const Array data(type, items), output(type, sizes.batch), parts(wide, sizes.batch * PARTS), gradient(wide, items);
+    const Array head(type, sizes.batch), grad(type, items), seen(seen_type, 1);
+    Array truth(type, sizes.batch * truths * 5);
+    draw_boxes(&truth, sizes.classes);
+    std::vector<Truth> chosen(size_t(sizes.batch * truths));
+    std::vector<int64_t> count(size_t(sizes.batch));
+    std::vector<double> partial(size_t(sizes.batch * sizes.anchors * PARTS));
+    const RegionLossCall call = {type, sizes, truths, 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
+                                 {seen.data(), seen_type, false, 0}, data.data(), truth.data(), output.data(),
+                                 parts.data(), gradient.data(), chosen.data(), count.data(), partial.data(), head.data(),
+                                 grad.data()};
+    region_loss_forward(call);
+    region_loss_backward(call);
+    for (int64_t b = 0; b < sizes.batch && sizes.cells(); ++b)
+        require(count[size_t(b)] >= 0 || (output.get(b) != output.get(b) &&
+                                          gradient.get(b * (items / sizes.batch)) != gradient.get(b * (items / sizes.batch))),
+                "an image with a row that is no box");
+}
+
 // Every float16 there and back, and rounding half to even in between.
 void half_round()
 {
@@ -253,7 +321,7 @@ int main(int count, char **arguments)
     generator.seed(count > 2 ? uint64_t(atoll(arguments[2])) : 0);
     half_round();
     void (*const all[])() = {abs_round, tile_round, reorg_round, softmax_round, softmax_output_round,
-                             cross_entropy_round, center_loss_round};
+                             cross_entropy_round, center_loss_round, region_decode_round, region_loss_round};
     for (int64_t i = 0; i < rounds; ++i)
         for (const auto round : all)
             round();

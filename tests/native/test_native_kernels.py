@@ -12,6 +12,7 @@ import pytest
 from gluonops.core import native, registry
 from mxnet import autograd
 from native_cases import CASES, SUITES, require_library
+from op_suite import Case
 
 HERE = pathlib.Path(__file__).parent
 FLOATS = ("float16", "float32", "float64")
@@ -150,6 +151,8 @@ def test_empty_tensors():
 
 SHAPES = {
     "abs": (((1001, 999),), {}),
+    "region_decode": (((3, 48, 76, 76),), {"anchors": (1, 2, 3, 4), "classes": 19}),
+    "region_loss": (((3, 48, 76, 76), (3, 30, 5), (1,)), {"anchors": (1, 2, 3, 4), "classes": 19}),
     "reorg": (((6, 16, 76, 76),), {}),
     "tile": (((1003, 333),), {"tiles": "(3, 2)"}),
     "softmax": (((999, 1001),), {}),
@@ -164,8 +167,7 @@ def digest():
     result, rng = hashlib.sha256(), np.random.RandomState(0)
     for name, (shapes, attrs) in sorted(SHAPES.items()):
         for dtype in FLOATS:
-            inputs = [rng.randint(0, 21, shape).astype("f") if arg.classes else rng.randn(*shape).astype(dtype)
-                      for arg, shape in zip(registry.get(name).op.inputs, shapes)]
+            inputs = SUITES[name]().draw(Case(name, shapes, attrs), dtype, rng)
             output = run(name, attrs, inputs)[0]
             for array in run(name, attrs, inputs, rng.randn(*output.shape).astype(dtype)):
                 result.update(array.tobytes())

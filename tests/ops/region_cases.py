@@ -79,8 +79,8 @@ def iou(first, second):
 class Asked:
     """What the truths ask of one image's activations (A, 5+K, H, W), worked off truth by truth as Darknet does.
 
-    ``scale`` and ``target`` (A, 5, H, W) of x, y, w, h and objectness; ``hot`` (A, K, H, W), the classes asked for, where
-    ``claimed`` (A, H, W); ``stats``: sums of IoU, recall and probability, and the number of truths.
+    ``scale`` and ``target`` (A, 5, H, W) of x, y, w, h and objectness; ``hot`` (A, K, H, W), the classes asked for,
+    where ``claimed`` (A, H, W); ``stats``: sums of IoU, recall and probability, and the number of truths.
     """
 
     def __init__(self, attrs, out, truth, early):

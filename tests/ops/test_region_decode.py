@@ -43,7 +43,7 @@ class TestRegionDecode(OpSuite):
         Bad("anchors", ((1, 16, 2, 2),), {**TWO, "anchors": (1, 2, 3)},
             "expected pairs of finite numbers above 0: (w0, h0, w1, h1, ...). Pass another anchors."),
         Bad("anchor", ((1, 16, 2, 2),), {**TWO, "anchors": (1, 2, 3, 0)}, "expected pairs of finite numbers above 0"),
-        Bad("classes", ((1, 16, 2, 2),), {**TWO, "classes": 0}, "expected an integer of at least 1. Pass another classes."),
+        Bad("classes", ((1, 16, 2, 2),), {**TWO, "classes": 0}, "expected an integer of at least 1. Pass another"),
         Bad("layout", ((1, 16, 2, 2),), {**TWO, "layout": "rows"}, "layout is 'rows'; expected 'boxes' or 'map'"),
     )
     determined = (

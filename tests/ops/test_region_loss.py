@@ -28,7 +28,7 @@ class TestRegionLoss(OpSuite):
         Case("no_warm_up", ((2, 16, 2, 3), (2, 4, 5), (1,)), {**RESCORE, "warmup_images": 0}),
         Case("many_truths", ((1, 16, 5, 7), (1, 61, 5), (1,)), RESCORE),
         Case("voc", ((2, 125, 6, 7), (2, 30, 5), (1,)), {"anchors": golden("c00").attrs["anchors"], "classes": 20}),
-        Case("many_cells", ((1, 14, 7, 23), (1, 5, 5), (1,)), {"anchors": (3, 1, 1, 2), "classes": 2, "warmup_images": 9}),
+        Case("many_cells", ((1, 14, 7, 23), (1, 5, 5), (1,)), {"anchors": (3, 1, 1, 2), "classes": 2}),
     )
     empty = Case("empty", ((0, 16, 2, 3), (0, 4, 5), (1,)), TWO)
     # One cell and one anchor as large as the image, all logits 0, a truth as large in the middle: the box is right, the
@@ -42,15 +42,15 @@ class TestRegionLoss(OpSuite):
             (np.reshape([0, 0, 0, 0, 1 / 2, 0, 0], (1, 7, 1, 1)), np.zeros((1, 1, 5)), [0])),
     )
     errors = (
-        Bad("channels", ((1, 15, 2, 2), (1, 3, 5), (1,)), TWO, "data has shape (1, 15, 2, 2); expected (batch, 16, height, "
-            "width) with anchors * (5 + classes) = 16. Change the layer in front or the attributes."),
+        Bad("channels", ((1, 15, 2, 2), (1, 3, 5), (1,)), TWO, "data has shape (1, 15, 2, 2); expected (batch, 16, "
+            "height, width) with anchors * (5 + classes) = 16. Change the layer in front or the attributes."),
         Bad("batch", ((2, 16, 2, 2), (1, 3, 5), (1,)), TWO,
             "truth has shape (1, 3, 5); expected (2, 3, 5) to match data of shape (2, 16, 2, 2)", first=False),
-        Bad("columns", ((2, 16, 2, 2), (2, 3, 6), (1,)), TWO, "truth has shape (2, 3, 6); expected (batch, truths, 5) with 5",
-            first=False),
+        Bad("columns", ((2, 16, 2, 2), (2, 3, 6), (1,)), TWO,
+            "truth has shape (2, 3, 6); expected (batch, truths, 5) with 5", first=False),
         Bad("seen", ((2, 16, 2, 2), (2, 3, 5), (2,)), TWO, "seen has shape (2,); expected (1,) with 1"),
-        Bad("anchors", ((1, 16, 2, 2), (1, 3, 5), (1,)), {**TWO, "anchors": (1,)}, "expected pairs of finite numbers above 0"),
-        Bad("scale", ((1, 16, 2, 2), (1, 3, 5), (1,)), {**TWO, "coord_scale": -1}, "expected a finite number of at least 0"),
+        Bad("anchors", ((1, 16, 2, 2), (1, 3, 5), (1,)), {**TWO, "anchors": (1,)}, "expected pairs of finite numbers"),
+        Bad("scale", ((1, 16, 2, 2), (1, 3, 5), (1,)), {**TWO, "coord_scale": -1}, "expected a finite number of at"),
         Bad("truth_dtype", ((1, 16, 2, 2), (1, 3, 5), (1,)), TWO,
             "truth has dtype float64; expected float32, the dtype of data", ("float32", "float64", "float32")),
     )

@@ -2,7 +2,8 @@
 import mxnet as mx
 
 from ...core.errors import OpError
-from ..graph import VARIABLE, Graph, Node
+from ..constants import evaluate
+from ..graph import VARIABLE, Node
 
 # Operators that read only the shape of some of their inputs, by position.
 SHAPE_READERS = {"_contrib_arange_like": (0,), "zeros_like": (0,), "ones_like": (0,), "slice_like": (1,),
@@ -42,7 +43,8 @@ def constants(graph, values, sizes):
     for node in graph.nodes():
         if node not in fixed:
             wanted |= {entry for entry in node.inputs if entry[0] in fixed}
-    return fixed, _compute(sorted(wanted, key=lambda key: (key[0].name, key[1])), values, stand_ins, graph.attrs)
+    wanted = sorted(wanted, key=lambda key: (key[0].name, key[1]))
+    return fixed, dict(zip(wanted, evaluate(wanted, {**values, **stand_ins}, graph.attrs)))
 
 
 def _is_random(node):
@@ -64,12 +66,3 @@ def _read_a_stand_in(node, position, stand_ins, sizes):
     variable = Node(VARIABLE, f"shape of {len(stand_ins)}")
     stand_ins[variable.name] = mx.nd.zeros(sizes.shape[key], dtype=sizes.dtype[key])
     node.inputs[position] = variable, 0
-
-
-def _compute(wanted, values, stand_ins, attrs):
-    if not wanted:
-        return {}
-    symbol, known = Graph(wanted, attrs).symbol(), {**values, **stand_ins}
-    results = mx.nd.CachedOp(symbol)(*[known[name] for name in symbol.list_inputs()])
-    results = results if isinstance(results, list) else [results]
-    return {key: result.asnumpy() for key, result in zip(wanted, results)}

@@ -22,7 +22,8 @@ def grid(F, attrs, maps):
     plane = F.BlockGrad(channels(F, maps, 0))
     columns = F.reshape(F.contrib.arange_like(plane, axis=4), shape=(1, 1, 1, 1, -1))
     rows = F.reshape(F.contrib.arange_like(plane, axis=3), shape=(1, 1, 1, -1, 1))
-    width, height = (F.max(index, axis=(0, 1, 2, 3, 4), keepdims=True) + 1 for index in (columns, rows))
+    width = F.slice_axis(columns, axis=4, begin=-1, end=None) + 1
+    height = F.slice_axis(rows, axis=3, begin=-1, end=None) + 1
     zero = F.zeros_like(width)
     sizes = [F.concat(*[zero + size for size in attrs.anchors[i::2]], dim=1) for i in (0, 1)]
     return columns, rows, width, height, sizes[0], sizes[1]

@@ -1,29 +1,29 @@
 """region_loss: the loss of YOLOv2's region layer, per image.
 
-``data`` is (B, A*(5+K), H, W), seen as (B, A, 5+K, H, W); what its channels mean, and the boxes that they decode to, is on
-:mod:`gluonops.ops.region_decode`'s page. ``truth`` is (B, T, 5): centre x, centre y, w, h in fractions of the image, and
-the class; rows of zeros fill it up, anywhere. With activations x, y, o (sigmoids), w, h (raw) and p:
+``data`` is (B, A*(5+K), H, W); what its channels mean and the boxes they decode to is on ``region_decode``'s page.
+``truth`` is (B, T, 5): centre x, centre y, w, h in fractions of the image, class; rows of zeros fill it up, anywhere.
+With activations x, y, o (sigmoids), w, h (raw) and p:
 
-- Every anchor and cell asks for no object: ``noobject_scale * o^2 / 2``, unless its box overlaps a truth by an IoU above
-  ``thresh``. While ``seen < warmup_images`` it is drawn to its anchor's box too: ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2
-  + h^2) / 2``.
-- Every truth chooses the cell its centre is in and the anchor of the most similar size (``bias_match``; else the
-  predicted size of the most similar size there; the first of equals). There, and in place of the above, it asks for its
-  box, ``coord_scale * (2 - truth_w * truth_h) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = truth_x
-  * W - column``, ``tw = log(truth_w * W / anchor_w)``; for an object, ``object_scale * (o - 1)^2 / 2``, or, with ``rescore``,
-  ``(o - IoU)^2``, the IoU of the predicted box with the truth taken as a constant; and for its class, ``class_scale`` times
-  the cross-entropy of p. A later truth takes the place of an earlier one. Without ``softmax`` their classes add up instead
-  (unless the error of class 0 is exactly 0, which makes Darknet start anew).
+- Every anchor and cell asks for no object, ``noobject_scale * o^2 / 2``, unless its box overlaps a truth by an IoU
+  above ``thresh``. While ``seen < warmup_images`` it is drawn to its anchor's box, too:
+  ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2 + h^2) / 2``.
+- Every truth chooses the cell of its centre, and there the anchor of the most similar size (``bias_match``; else the
+  predicted box of the most similar size; the first of equals). In place of the above it asks there for its box,
+  ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W - column``
+  and ``tw = log(bw*W / anchor_w)``; for an object, ``object_scale * (o - 1)^2 / 2``, or with ``rescore`` the IoU of the
+  predicted box, a constant, instead of 1; and for its class, ``class_scale`` times the cross-entropy of p. A later
+  truth takes an earlier one's place. Without ``softmax`` the classes of both count (unless the error of class 0 was
+  exactly 0 in between, which makes Darknet start anew).
 
-The gradient is Darknet's delta, negated, times the sigmoids' slopes; it honours the head gradient. ``parts=True`` returns
-(B, 9) as well: the four terms of the loss (coordinates, objectness at truths, objectness elsewhere, classes), Darknet's
-cost (the sum of squared deltas), and sums over the image's truths of the IoU, of IoU > 0.5 (recall) and of the right
-class's probability, and their number. Divide the sums of a batch: mean IoU is ``parts[:, 5].sum() / parts[:, 8].sum()``.
+The gradient is Darknet's delta, negated, times the sigmoids' slopes; it honours the head gradient. ``parts=True`` also
+returns (B, 9): the four terms of the loss (coordinates, objectness at truths, objectness elsewhere, classes), Darknet's
+cost (the sum of squared deltas), sums over the truths of IoU, of IoU > 0.5 (recall) and of the right class's
+probability, and the number of truths.
 
-A centre at 1.0 counts to the last cell (Darknet spills into the next row), and a box centred at x = 0 is a box (it ends
-Darknet's list). A row that is neither zeros nor a box (NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2 or
-more, no whole class from 0 to K-1) makes its image's loss, parts and gradient NaN; with ``GLUONOPS_CHECK_LABELS=1`` it is an
-OpError that names image and box. float16 is computed in float32, except in a builtin graph.
+A centre at 1.0 is in the last cell (Darknet spills into the next row); a box centred at x = 0 is a box (it ends
+Darknet's list). A row that is neither zeros nor a box (NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2
+or more, no whole class from 0 to K-1) makes its image's loss, parts and gradient NaN, or, with
+``GLUONOPS_CHECK_LABELS=1``, an OpError that names image and box. float16 is computed in float32, but in builtin graphs.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
 ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of other than 4 coordinates are other operators.
@@ -37,18 +37,9 @@ __all__ = ["averages", "region_loss"]
 
 
 def averages(parts):
-    """Average the parts of one batch over its images, and iou, recall and probability over its truths.
+    """Of one batch's parts, (B, 9) from each device: a dict by name of NDArrays, (1,); nothing waits.
 
-    Parameters
-    ----------
-    parts : sequence of NDArray
-        (B, 9) each, from one device each.
-
-    Returns
-    -------
-    dict of str to NDArray
-        By name, (1,) each: coordinates, objectness, no_objectness, classes, cost, iou, recall, probability (0 where
-        there is no truth), and the number of truths. Nothing waits: read them with ``asscalar()`` when you log.
+    Over images, and of iou, recall and probability over truths (0 where there is none); truths is their number.
     """
     sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
     images, truths = sum(part.shape[0] for part in parts), sums[-1:]
@@ -59,8 +50,8 @@ def averages(parts):
 
 
 def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, noobject_scale=1.0, coord_scale=1.0,
-                class_scale=1.0, thresh=0.6, rescore=True, bias_match=True, softmax=True, warmup_images=12800, parts=False,
-                name=None):
+                class_scale=1.0, thresh=0.6, rescore=True, bias_match=True, softmax=True, warmup_images=12800,
+                parts=False, name=None):
     """YOLOv2's loss of every image.
 
     Parameters
@@ -101,8 +92,8 @@ def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, n
     Returns
     -------
     NDArray or Symbol
-        (B,), the loss of every image; the dtype of ``data``. With ``parts`` a tuple of it and the parts, (B, 9), float32
-        or, where ``data`` is, float64; they have no gradient.
+        (B,), the loss of every image, in the dtype of ``data``; with ``parts`` a tuple of it and the parts, (B, 9), in
+        float32 (of float64 data float64), without a gradient.
 
     Raises
     ------
@@ -112,8 +103,10 @@ def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, n
     """
     values = {"anchors": anchors, "classes": classes, "object_scale": object_scale, "noobject_scale": noobject_scale,
               "coord_scale": coord_scale, "class_scale": class_scale, "thresh": thresh, "rescore": rescore,
-              "bias_match": bias_match, "softmax": softmax, "warmup_images": warmup_images, "parts": parts}
+              "bias_match": bias_match, "softmax": softmax, "parts": parts,
+              "warmup_images": 0 if seen is None else warmup_images}
+    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
+        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     if seen is None:
-        values["warmup_images"] = 0
-        seen = mx.sym.zeros((1,)) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros((1,), getattr(truth, "context", None))
+        seen = mx.sym.zeros(1) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros(1, getattr(truth, "context", None))
     return emit(OP, {"data": data, "truth": truth, "seen": seen}, values, name)

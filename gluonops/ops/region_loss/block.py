@@ -11,12 +11,12 @@ from .contract import OP
 class RegionLoss(Loss):
     """YOLOv2's loss of every image. The parameters are those of :func:`gluonops.ops.region_loss`.
 
-    In training it counts the images in its Parameter `seen`, (1,), so ``initialize()``, save and load the loss as well;
-    ``set_seen(images)`` sets it. Each of several devices counts its own share times their number. ``parts`` lists the
-    parts of the last call on every device, (B, 9), and ``report()`` averages them, by name in NDArrays: neither waits.
+    In training it counts images in its Parameter `seen`, (1,), so ``initialize()``, save and load the loss as well. On
+    several devices each counts its own times their number. (Within a block hybridized with ``static_shape``, waitall()
+    before you read it.) `parts` has the parts of every device's last call, (B, 9), and ``report()`` averages them.
 
     Inputs:
-        - **pred**: (B, A*(5+K), H, W), the last convolution's output.
+        - **pred**: (B, A*(5+K), H, W).
         - **truth**: (B, T, 5), centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
 
     Outputs:
@@ -27,9 +27,8 @@ class RegionLoss(Loss):
                  rescore=True, bias_match=True, softmax=True, warmup_images=12800, **kwargs):
         given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
         super().__init__(None, 0, **kwargs)
-        self._attrs, self._parts, self._devices = OP.parse({**given, "parts": True}), {}, 1
-        self.seen = self.params.get("seen", shape=(1,), dtype="float64", init="zeros", grad_req="null",
-                                    differentiable=False)
+        self._attrs, self.parts, self._devices = OP.parse({**given, "parts": True}), {}, None
+        self.seen = counter.parameter(self, "seen")
 
     def set_seen(self, images):
         """Set the number of images seen in training."""
@@ -39,24 +38,22 @@ class RegionLoss(Loss):
         """The loss takes any float type as it is, and the count stays float64."""
 
     def forward(self, pred, truth):
-        devices = len(self.seen.list_ctx()) if self.seen._data else 1
-        if devices != self._devices:   # the number is part of the graph
-            self._devices = devices
+        if self._devices != counter.devices(self.seen):   # the number is part of the graph
             self._clear_cached_op()
         if labels.checking() and isinstance(pred, nd.NDArray):
             labels.check(OP, self._attrs, {"truth": truth})
-        loss, parts = super().forward(pred, truth)
+        loss, parts, seen = super().forward(pred, truth)
         if isinstance(parts, nd.NDArray):
-            self._parts[parts.context] = parts
+            self.parts[parts.context] = parts
+            counter.settle(self.seen, seen)
         return loss
 
     def hybrid_forward(self, F, pred, truth, seen):
-        images = F.cast(F.slice_axis(F.shape_array(F.BlockGrad(pred)), axis=0, begin=0, end=1), dtype="float64")
+        self._devices = counter.devices(self.seen)
+        images = F.cast(F.slice_axis(F.shape_array(pred), axis=0, begin=0, end=1), dtype="float64")
         seen = counter.advance(F, seen, images * self._devices)
-        return _region_loss(pred, truth, seen, **self._attrs._asdict())
-
-    parts = property(lambda self: list(self._parts.values()), doc="(B, 9) for every device, of its last call.")
+        return (*_region_loss(pred, truth, seen, **self._attrs._asdict()), seen)
 
     def report(self):
-        """The averages of the parts: :func:`gluonops.ops.region_loss.averages`."""
-        return averages(self.parts)
+        """The averages of `parts`, as the op's page names them: a dict of NDArrays, (1,); nothing waits."""
+        return averages(list(self.parts.values()))

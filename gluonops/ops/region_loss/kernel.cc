@@ -101,7 +101,7 @@ struct Image {
         const T *rows = static_cast<const T *>(call.truth) + index * call.truths * 5;
         Truth *to = call.chosen + index * call.truths;
         int64_t found = 0;
-        for (int64_t t = 0; t < call.truths; ++t) {
+        for (int64_t t = 0; cells && t < call.truths; ++t) {
             const A x = get(rows + 5 * t), y = get(rows + 5 * t + 1), w = get(rows + 5 * t + 2);
             const A h = get(rows + 5 * t + 3), named = get(rows + 5 * t + 4);
             const Row row = judge(x, y, w, h, named, sizes.classes);

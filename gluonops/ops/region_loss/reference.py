@@ -1,7 +1,7 @@
 """``region_loss`` out of MXNet's own operators, and its gradient.
 
-Every anchor and cell looks up the last truth that chose it. Letters are the sizes: B images, T truths, A anchors, H rows,
-W columns, K classes, V values. What follows from the truths is constant; the loss alone has a gradient.
+Every anchor and cell looks up the last truth that chose it. Letters are the sizes: B images, A anchors, H rows,
+W columns, K classes. What follows from the truths is constant; the loss alone has a gradient.
 """
 from .._truths import match
 from ..region_decode.reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channels, class_probabilities, grid, split
@@ -21,7 +21,7 @@ def forward(F, attrs, data, truth, seen):
     early = F.broadcast_like(F.reshape(early, shape=(1, 1, 1, 1, 1)), zero)
 
     scale = F.where(claimed, asked.scale, F.where(early, zero + WARM_UP_SCALE, zero))
-    scales = {i: scale for i in (X, Y, WIDTH, HEIGHT)}
+    scales = dict.fromkeys((X, Y, WIDTH, HEIGHT), scale)
     targets = {X: F.where(claimed, asked.x, zero + 0.5), Y: F.where(claimed, asked.y, zero + 0.5),
                WIDTH: F.where(claimed, asked.w, zero), HEIGHT: F.where(claimed, asked.h, zero)}
     missed = F.where(asked.overlap > attrs.thresh, zero, zero + attrs.noobject_scale)

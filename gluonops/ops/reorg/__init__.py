@@ -16,6 +16,9 @@ round, (B, C/s/s, H*s, W*s). Nothing is computed, elements only move, so every m
 ``reverse`` undoes DCR and CRD. In darknet mode it is what Darknet's ``reverse=1`` computes, which is the reverse of
 DCR, and not the inverse of the forward. Gradients are the transposed permutations, so they are exact too.
 
+Work: forward and backward each read and write every element once, and the request to add reads it once more: 2 or 3
+times the tensor's bytes.
+
 Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "fine-grained features"; pjreddie/darknet
 ``src/reorg_layer.c``, commit f6afaabc, recorded in ``tests/golden/reorg.npz``. Darknet's ``flatten`` and ``extra``
 options are other operators.

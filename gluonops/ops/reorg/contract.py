@@ -1,9 +1,10 @@
 """What ``reorg`` declares."""
 import math
 
-from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Size, names
+from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Size, names
 
 MODES = ("darknet", "DCR", "CRD")
+CHUNK = 4096   # elements that a block of the CUDA kernel stages in shared memory
 
 
 def shapes(attrs, ndims):
@@ -15,20 +16,47 @@ def shapes(attrs, ndims):
     return {"data": data, "output": (batch, channels * (s * s), height / s, width / s)}, required
 
 
-def scalars(attrs, known):
-    """Sizes of the tensor with the larger image: data, or the output of ``reverse``."""
+def large_image(attrs, known):
+    """(images, lines, width): the larger image as ``kernel.cu`` sees it in every mode, lines of stride rows each, their
+    width in cells of stride elements."""
     batch, channels, height, width = known["data"]
     s = attrs.stride
-    if attrs.reverse:
+    if attrs.reverse or attrs.mode == "darknet":   # darknet: DCR of the same memory, read as channels of a larger image
         channels, height, width = channels // (s * s), height * s, width * s
-    # Darknet's reverse is DCR's.
-    mode = "DCR" if attrs.reverse and attrs.mode == "darknet" else attrs.mode
-    return {"batch": batch, "channels": channels, "height": height, "width": width, "stride": s,
-            "mode": MODES.index(mode), "reverse": int(attrs.reverse)}
+    if attrs.mode == "CRD":   # DCR of every channel by itself
+        batch, channels = batch * channels, 1
+    return batch, channels * height // s, width // s
 
 
-def elements(attrs, known):
-    return math.prod(known["data"]), 1
+def chunk(images, lines, width, cell):
+    """What a block of threads moves at once, as (images, lines, width): at most CHUNK elements; zeros if no cell fits.
+
+    Several images, or several lines of one, or a part of a line; multiples of 16 where that can be, so that chunks
+    begin at multiples of 16 bytes.
+    """
+    if cell > CHUNK:
+        return 0, 0, 0
+    if lines * width * cell <= CHUNK:
+        return min(images, CHUNK // (lines * width * cell)), lines, width
+    most = CHUNK // (width * cell) or CHUNK // cell
+    even = next(most - most % step for step in (16, 8, 4, 2, 1) if most >= step)
+    return (1, even, width) if width * cell <= CHUNK else (1, 1, even)
+
+
+def scalars(attrs, known):
+    images, lines, width = large_image(attrs, known)
+    chunk_images, chunk_lines, chunk_width = chunk(images, lines, width, attrs.stride ** 2)
+    return {"images": images, "lines": lines, "width": width, "stride": attrs.stride, "reverse": int(attrs.reverse),
+            "chunk_images": chunk_images, "chunk_lines": chunk_lines, "chunk_width": chunk_width}
+
+
+def chunks(attrs, known):
+    """A block of threads per chunk; where there are none, per CHUNK elements."""
+    sizes = large_image(attrs, known)
+    steps = chunk(*sizes, attrs.stride ** 2)
+    if 0 in steps:
+        return -(-math.prod(known["data"]) // CHUNK), BLOCK
+    return math.prod(-(-size // step) for size, step in zip(sizes, steps)), BLOCK
 
 
 OP = Op(
@@ -42,5 +70,5 @@ OP = Op(
     types={"T": FLOATS + INTEGERS},
     shapes=shapes,
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    cuda=Cuda(scalars=scalars, forward=chunks, backward=chunks),
 )

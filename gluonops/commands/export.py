@@ -1,0 +1,26 @@
+"""``gluonops export``: exported files for another backend, with folded batch norm, or as ONNX."""
+import json
+import warnings
+
+from .. import export
+
+__all__ = ["run"]
+
+
+def run(args):
+    """Write the files and print their paths, and below them what a user should know of each."""
+    written = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", export.ExportWarning)
+        if args.target is not None:
+            written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
+                                      args.epoch)
+        if args.onnx is not None:
+            written.append(export.onnx(args.source, args.onnx, args.data_shape, not args.fixed_batch,
+                                       fold_batch_norm=args.fold_batch_norm, epoch=args.epoch))
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, export.ExportWarning)]
+    if args.json:
+        print(json.dumps({"written": written, "notes": notes}, indent=2))
+    else:
+        print("\n".join([*written, *(f"note: {note}" for note in notes)]))
+    return 0

@@ -1,0 +1,13 @@
+"""``gluonops viz``: a picture of an exported net."""
+import json
+
+from .. import export
+
+__all__ = ["run"]
+
+
+def run(args):
+    """Draw ``args.source`` into ``args.output``."""
+    path = export.picture(args.source, args.output, args.data_shape)
+    print(json.dumps({"written": [path]}) if args.json else path)
+    return 0

@@ -1,0 +1,42 @@
+"""What a graph computes from its parameters alone."""
+import mxnet as mx
+
+from .graph import Graph
+
+
+def parameter_only(graph, values):
+    """The nodes that no input reaches, parameters among them.
+
+    Parameters
+    ----------
+    graph : Graph
+    values : dict of str to NDArray
+        Parameters and states.
+    """
+    fixed = set()
+    for node in graph.nodes():
+        if node.name in values if node.is_variable else all(source in fixed for source, _ in node.inputs):
+            fixed.add(node)
+    return fixed
+
+
+def evaluate(outputs, values, attrs):
+    """Compute outputs of nodes that no input reaches.
+
+    Parameters
+    ----------
+    outputs : list of (Node, int)
+    values : dict of str to NDArray
+        Of every variable behind them.
+    attrs : dict
+        The graph's.
+
+    Returns
+    -------
+    list of numpy.ndarray
+    """
+    if not outputs:
+        return []
+    symbol = Graph(outputs, attrs).symbol()
+    results = mx.nd.CachedOp(symbol)(*[values[name] for name in symbol.list_inputs()])
+    return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]

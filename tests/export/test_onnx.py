@@ -1,0 +1,188 @@
+"""gops.export.onnx: layers, models and nets of others in onnxruntime; what the file holds, and what is refused."""
+import json
+import os
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import onnx
+import onnx_oracle
+import pytest
+from mxnet import gluon
+from mxnet.gluon import nn
+
+QUIET = """
+import sys
+import onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+"""
+
+
+def pixels(rng, shape):
+    return rng.uniform(0, 1, shape).astype(np.float32)
+
+
+LAYERS = [gops.nn.Abs(), gops.nn.Tile(3), gops.nn.Tile((2, 1, 3)), gops.nn.Tile(2, axis=1), gops.nn.Softmax(),
+          gops.nn.Softmax(axis=1, temperature=0.7)]
+LAYERS += [gops.nn.Reorg(2, mode, reverse) for mode in ("darknet", "DCR", "CRD") for reverse in (False, True)]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=repr)
+def test_layers(layer, tmp_path, rng):
+    onnx_oracle.agree(layer, tmp_path / "layer.onnx", {"data": (8, 6, 4)}, rng=rng)
+
+
+def test_reorg_is_reshapes_and_a_transpose(tmp_path):
+    for mode in ("darknet", "DCR", "CRD"):
+        gops.export.onnx(gops.nn.Reorg(2, mode), tmp_path / "reorg.onnx", (1, 8, 6, 4))
+        assert onnx_oracle.operators(tmp_path / "reorg.onnx") == ["Reshape", "Transpose", "Reshape"]
+
+
+MODELS = {"mlp": (1, 28, 28), "lenet_reorg": (1, 28, 28), "darknet19": (3, 64, 64), "tiny_yolov2": (3, 96, 96),
+          "yolov2": (3, 64, 64)}
+
+
+def model(name, **options):
+    if "yolo" in name:
+        options["classes"] = ["cat", "dog", "cow"]
+    net = gops.models.get_model(name, **options)
+    net.initialize(mx.init.Xavier())
+    if "yolo" in name:   # so that scores differ, and with them the order of the boxes is fixed
+        weight = net.output.conv.weight
+        outputs = net(mx.nd.random.uniform(shape=(1, *MODELS[name]))).asnumpy()
+        weight.set_data(weight.data() * (1.5 / outputs.std()))
+    return net
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) if name in ("darknet19", "yolov2") else name for name in MODELS]
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_models(name, tmp_path, rng):
+    onnx_oracle.agree(model(name), tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1), rng=rng)
+
+
+@pytest.mark.parametrize("name", ["tiny_yolov2", pytest.param("yolov2", marks=pytest.mark.slow)])
+def test_detectors(name, tmp_path, rng):
+    """Ids, scores and boxes behind non-maximum suppression, row for row."""
+    detector = model(name).detector(threshold=0.1, topk=50)
+    found = onnx_oracle.agree(detector, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1),
+                              rng=rng)
+    noted = {prop.key: json.loads(prop.value) for prop in found.metadata_props if prop.key != "dtype"}
+    assert noted["classes"] == ["cat", "dog", "cow"] and np.shape(noted["anchors"]) == (5, 2)
+    assert noted["inputs"] == {"data": [2, *MODELS[name]]} and noted["preprocessing"]["colours"] == "RGB"
+    assert noted["anchors"][0][0] in (1.08, 1.3221)
+
+
+@pytest.mark.parametrize("name", ["resnet18_v2", "mobilenetv2_0.25"])
+def test_model_zoo(name, tmp_path, rng):
+    net = gluon.model_zoo.vision.get_model(name, classes=7)
+    net.initialize(mx.init.Xavier())
+    with mx.autograd.record():
+        net(mx.nd.array(rng.randn(2, 3, 64, 64)))
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 64, 64)}, batches=(2, 1), rng=rng, fold_batch_norm=True)
+
+
+def test_a_net_that_mixes_gluoncv_with_ours(tmp_path, rng):
+    gluoncv = onnx_oracle.gluoncv()
+    net = nn.HybridSequential()
+    with net.name_scope():
+        net.add(gluoncv.model_zoo.get_model("cifar_resnet20_v1").features[:4], gops.nn.Reorg(2), nn.Conv2D(8, 1),
+                nn.GlobalAvgPool2D(), gops.nn.Abs(), nn.Dense(5), gops.nn.Softmax())
+    net.initialize()
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 16, 16)}, batches=(2, 3), rng=rng)
+
+
+def test_yolo3_of_gluoncv(tmp_path, rng):
+    gluoncv = onnx_oracle.gluoncv()
+    net = gluoncv.model_zoo.get_model("yolo3_mobilenet1.0_custom", classes=["a", "b"], pretrained_base=False)
+    net.initialize()
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": ((3, 64, 64), pixels)}, batches=(2, 1), rng=rng)
+
+
+@pytest.mark.parametrize("make", [lambda: model("lenet_reorg"), lambda: model("tiny_yolov2").detector()],
+                         ids=["lenet_reorg", "detector"])
+def test_onnxruntime_has_no_complaint(make, tmp_path):
+    """Nothing on stderr, where it warns about unused and overridable initializers and wrong shapes."""
+    net = make()
+    shape = (1, *MODELS["tiny_yolov2" if isinstance(net, gops.darknet.Detector) else "lenet_reorg"])
+    path = gops.export.onnx(net, tmp_path / "net.onnx", shape)
+    done = subprocess.run([sys.executable, "-c", QUIET, path], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == "" and done.stdout == ""
+    graph = onnx.load(path).graph
+    assert not {value.name for value in graph.input} & {value.name for value in graph.initializer}
+    read = {name for node in graph.node for name in node.input}
+    assert {value.name for value in graph.initializer} <= read
+
+
+@pytest.mark.parametrize("backend", ["builtin", "custom", "native"])
+def test_from_files(backend, tmp_path, rng):
+    """Parameters, shape and facts come from the files of any backend."""
+    net = model("lenet_reorg")
+    gops.export.symbol(net, tmp_path / "net", (2, 1, 28, 28), backend=backend)
+    gops.export.onnx(tmp_path / "net", tmp_path / "files.onnx")
+    gops.export.onnx(net, tmp_path / "net.onnx", (2, 1, 28, 28))
+    files, direct = (onnx.load(str(tmp_path / name)) for name in ("files.onnx", "net.onnx"))
+    assert files.SerializeToString() == direct.SerializeToString()
+
+
+class TwoInputs(gluon.HybridBlock):
+    def hybrid_forward(self, F, image, scale):
+        return F.broadcast_mul(image, F.reshape(scale, (-1, 1, 1, 1))), (image + 1, image)
+
+
+def test_several_inputs_and_nested_outputs(tmp_path, rng):
+    found = onnx_oracle.agree(TwoInputs(), tmp_path / "net.onnx", {"image": (3, 4, 4), "scale": (1,)}, rng=rng)
+    assert len(found.graph.output) == 3
+    assert found.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_a_fixed_batch(tmp_path, rng):
+    """A reshape that holds the batch size exports for that one, and says so otherwise."""
+    net = nn.HybridLambda(lambda F, x: F.reshape(x, (2, -1)) * 2)
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 4)}, batches=(2,), rng=rng)
+    os.remove(tmp_path / "net.onnx")
+    with pytest.raises(gops.OpError, match="the net does not take any batch size: .* dynamic_batch=False"):
+        gops.export.onnx(nn.HybridLambda(lambda F, x: F.reshape(x, (2, -1)) + F.reshape(x, (-1, 12))),
+                         tmp_path / "net.onnx", (2, 3, 4))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_loss_head_becomes_its_prediction(tmp_path, rng):
+    data, weight = mx.sym.var("data"), mx.sym.var("w", shape=(3, 5))
+    net = gluon.SymbolBlock(gops.ops.softmax_output(mx.sym.FullyConnected(data, weight, num_hidden=3, no_bias=True),
+                                                    mx.sym.var("label")), [data, mx.sym.var("label")])
+    net.initialize()
+    with pytest.warns(gops.export.ExportWarning, match="without the loss head 'softmax_output0', the input 'label'"):
+        path = gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 5), "label": (2,)})
+    assert [value.name for value in onnx.load(path).graph.input] == ["data"]
+    assert onnx_oracle.operators(path)[:2] == ["Gemm", "Softmax"]
+
+
+@pytest.mark.parametrize("make, shapes, text", [
+    (gops.loss.SoftmaxCELoss, (2, 3), "SoftmaxCELoss is a loss; expected a net that predicts"),
+    (lambda: nn.HybridLambda(lambda F, x, label: gops.ops.softmax_cross_entropy(x, label)),
+     {"data": (2, 3), "label": (2,)}, "every output is a loss (softmax_cross_entropy)"),
+    (lambda: nn.HybridLambda(lambda F, x: F.make_loss(x)), (2, 3), "every output is a loss (make_loss)"),
+    (lambda: nn.HybridLambda(lambda F, x: F.gammaln(x)), (2, 3),
+     "is the operator gammaln, which has no converter to ONNX. Replace it in the net, or export symbol JSON"),
+    (lambda: nn.HybridLambda(lambda F, x: F.topk(x, ret_typ="mask")), (2, 3), "(topk) returns a mask"),
+    (lambda: nn.HybridLambda(lambda F, x: F.broadcast_add(x, F.random.uniform(shape=(1,)))), (2, 3),
+     "draws random numbers"),
+    (gops.nn.SoftmaxOutput, (2, 3), "takes the inputs data, label, and data_shape has 1 shape"),
+    (gops.nn.Abs, None, "data_shape is missing"),
+    (gops.nn.Abs, (2, "3"), "the shape of data is (2, '3'); expected a tuple of sizes"),
+])
+def test_refusals(make, shapes, text, tmp_path):
+    with pytest.raises(gops.OpError) as caught:
+        gops.export.onnx(make(), tmp_path / "net.onnx", shapes)
+    assert text in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(gops.OpError, match=r"the package onnx is not installed. Run: pip install 'gluonops\[onnx\]'"):
+        gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (1, 2))

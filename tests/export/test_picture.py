@@ -1,0 +1,92 @@
+"""gops.export.picture: what it draws, where, and what it refuses."""
+import re
+
+import gluonops as gops
+import mxnet as mx
+import pytest
+from gluonops.export.layout import Item, arrange
+from mxnet.gluon import nn
+
+SHAPE = (1, 3, 34, 34)
+
+
+def net():
+    made = nn.HybridSequential(prefix="net_")
+    with made.name_scope():
+        made.add(nn.Conv2D(8, 3, 2), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2), nn.Conv2D(4, 1, padding=1),
+                 gops.nn.Reorg(2), nn.Dense(5))
+    made.initialize()
+    return made
+
+
+def texts(path):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("backend", ["custom", "native"])
+def test_what_it_says(backend, tmp_path):
+    """Layers with their parameters and names, shapes between them, operators of gluonops by name."""
+    gops.export.symbol(net(), tmp_path / "net", SHAPE, backend=backend)
+    path = tmp_path / "net.svg"
+    assert gops.export.picture(tmp_path / "net", path) == str(path)
+    found = texts(path)
+    for text in ("Convolution  3\u00d73 /2 \u2192 8", "BatchNorm", "Activation  relu", "Pooling  max 2\u00d72 /2",
+                 "gluonops reorg  stride=2, mode=darknet, reverse=False", "FullyConnected  5", "net_conv0_fwd", "data",
+                 "1\u00d73\u00d734\u00d734", "1\u00d78\u00d716\u00d716", "1\u00d716\u00d75\u00d75", "output"):
+        assert text in found, text
+    assert not any("gamma" in text or "weight" in text for text in found), "parameters are not drawn"
+    assert "#ffe3c2" in path.read_text(), "the mark of gluonops"
+
+
+@pytest.mark.parametrize("ending, begin", [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_formats(ending, begin, tmp_path):
+    path = tmp_path / f"net.{ending}"
+    gops.export.picture(net(), path, SHAPE)
+    assert path.read_bytes().startswith(begin)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_hundreds_of_nodes(tmp_path):
+    big = mx.gluon.model_zoo.vision.get_model("mobilenetv2_0.25")   # 54 convolutions
+    big.initialize()
+    gops.export.picture(big, tmp_path / "net.svg", (1, 3, 64, 64))
+    assert sum(text.startswith("Convolution") for text in texts(tmp_path / "net.svg")) == 54
+
+
+def boxes(count):
+    return [Item(60.0, 40.0, i) for i in range(count)]
+
+
+def test_layout():
+    """Readers below what they read, boxes of a layer apart, a chain straight, a long edge around."""
+    a, b, c, d, e = items = boxes(5)
+    edges = [(a, b), (b, c), (c, d), (a, d), (d, e)]
+    ways = arrange(items, edges)
+    assert all(reader.y >= source.y + source.height for source, reader in edges)
+    assert [len(way) for way in ways] == [2, 2, 2, 4, 2]
+    assert d.x == pytest.approx(e.x)
+    around = ways[3][1:-1]
+    assert all(abs(point.x - box.x) > 30 for point, box in zip(around, (b, c)))
+
+
+def test_layout_keeps_boxes_apart():
+    root, *leaves, last = items = boxes(9)
+    arrange(items, [(root, leaf) for leaf in leaves] + [(leaf, last) for leaf in leaves])
+    places = sorted(leaf.x for leaf in leaves)
+    assert all(right - left >= 60 for left, right in zip(places, places[1:]))
+    assert root.x == pytest.approx(sum(places) / len(places)) == pytest.approx(last.x)
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"path": "net.gif"}, "expected a name that ends in .svg, .png or .pdf"),
+    ({"path": "missing/net.svg"}, "the folder missing does not exist"),
+    ({"net": "nothing"}, "there is no file nothing-symbol.json"),
+    ({"net": "bare"}, "the shape of the input data is not known. Pass data_shape, or --data-shape"),
+])
+def test_refusals(options, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mx.sym.relu(mx.sym.var("data")).save("bare-symbol.json")
+    mx.nd.save("bare-0000.params", {"arg:unused": mx.nd.ones(1)})
+    with pytest.raises(gops.OpError) as caught:
+        gops.export.picture(**{"net": "bare", "path": "net.svg", **options})
+    assert text in str(caught.value) and not (tmp_path / "net.svg").exists()
