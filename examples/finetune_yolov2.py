@@ -117,7 +117,7 @@ def train(args, training, validation, net, devices, workers):
             with autograd.record():
                 losses = [loss(net(image), truth) for image, truth in zip(images, truths)]
             autograd.backward(losses)
-            sums = sum(part.sum(axis=0).as_in_context(devices[0]) for part in loss.parts)
+            sums = sum(part.sum(axis=0).as_in_context(devices[0]) for part in loss.parts.values())
             run.step({name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")})
         scores = {}
         if workers.rank == 0:
