@@ -2,9 +2,10 @@
 
     python examples/finetune_yolov2.py                                          # scenes of digits, from nothing
     python examples/finetune_yolov2.py --dataset voc --root VOCdevkit --model yolov2 --size 416 --multi-scale 320 608
-        --pretrained darknet19_448.conv.23 --flip 0.5 --epochs 160 --lr 0.001 --optimizer sgd
-    python examples/finetune_yolov2.py --dataset yolo --root DIR --pretrained yolov2-tiny-voc.weights
-        --pretrained-names voc.names --head-channels 1024 --freeze 2
+        --pretrained darknet19_448.conv.23 --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4
+        --optimizer sgd --wd 0.0005 --coord-scale 1 --class-scale 1 --anchor-images 12800      # as Darknet
+    python examples/finetune_yolov2.py --dataset yolo --root DIR --size 416 --flip 0.5 --freeze 2
+        --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --head-channels 1024
 
 Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
@@ -30,7 +31,7 @@ SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall
 
 
 def arguments():
-    options = parser(__doc__, epochs=20, out="finetune_yolov2")
+    options = parser(__doc__, epochs=30, out="finetune_yolov2")
     options.formatter_class = Help
     add = options.add_argument
     add("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits", help="gluonops.data.detection")
@@ -45,6 +46,7 @@ def arguments():
     add("--head-channels", type=int, default=256, help="channels before the output of tiny_yolov2; the published: 1024")
     add("--anchors", nargs="+", default=["auto"], help="auto: k-means on the dataset; voc; coco; w,h w,h ... in cells")
     add("--anchor-images", type=int, default=1000, help="images at the start that draw all boxes to the anchors")
+    add("--coord-scale", type=float, default=5, help="weight of the boxes in the loss; Darknet's is 1")
     add("--class-scale", type=float, default=5, help="weight of the classes in the loss; Darknet's is 1")
     add("--pretrained", help="a .checkpoint of this script, Darknet's .weights, or its first layers, .conv.N",
         default=argparse.SUPPRESS)
@@ -52,7 +54,7 @@ def arguments():
         default=argparse.SUPPRESS)
     add("--threads", type=int, default=2, help="threads that read images ahead")
     add_options(options, lr=0.001)
-    options.set_defaults(optimizer="adam")
+    options.set_defaults(batch_size=8, optimizer="adam", wd=0)   # a net that starts from nothing learns faster so
     args = options.parse_args()
     for name in ("root", "classes", "multi_scale", "pretrained", "pretrained_names"):
         setattr(args, name, getattr(args, name, None))
@@ -91,8 +93,8 @@ def loader(dataset, batches, args, run):
 
 def train(args, training, validation, net, devices, workers):
     """Train the net. Returns the Run; the best epoch's parameters are in best.params."""
-    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), class_scale=args.class_scale,
-                                warmup_images=args.anchor_images)
+    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), coord_scale=args.coord_scale,
+                                class_scale=args.class_scale, warmup_images=args.anchor_images)
     loss.initialize(ctx=devices)
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
@@ -116,7 +118,7 @@ def train(args, training, validation, net, devices, workers):
             with autograd.record():
                 losses = [loss(net(image), truth) for image, truth in zip(images, truths)]
             autograd.backward(losses)
-            sums = sum(part.sum(axis=0).as_in_context(devices[0]) for part in loss.parts)
+            sums = sum(part.sum(axis=0).as_in_context(devices[0]) for part in loss.parts.values())
             run.step({name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")})
         scores = {}
         if workers.rank == 0:
