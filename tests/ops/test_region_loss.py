@@ -45,7 +45,7 @@ class TestRegionLoss(OpSuite):
         Bad("channels", ((1, 15, 2, 2), (1, 3, 5), (1,)), TWO, "data has shape (1, 15, 2, 2); expected (batch, 16, "
             "height, width) with anchors * (5 + classes) = 16. Change the layer in front or the attributes."),
         Bad("batch", ((2, 16, 2, 2), (1, 3, 5), (1,)), TWO,
-            "truth has shape (1, 3, 5); expected (2, 3, 5) to match data of shape (2, 16, 2, 2)", first=False),
+            "truth has shape (1, 3, 5); expected (2, truths, 5) to match data of shape (2, 16, 2, 2)", first=False),
         Bad("columns", ((2, 16, 2, 2), (2, 3, 6), (1,)), TWO,
             "truth has shape (2, 3, 6); expected (batch, truths, 5) with 5", first=False),
         Bad("seen", ((2, 16, 2, 2), (2, 3, 5), (2,)), TWO, "seen has shape (2,); expected (1,) with 1"),
