@@ -72,7 +72,7 @@ def test_solving_goes_every_way():
     ({"a": (4, 5)}, "a has shape (4, 5); width 5 is not divisible by step 2"),
     ({"a": (4,)}, "a has shape (4,); expected 2 dimensions (batch, width)"),
     ({"a": (4, 6), "b": (5,)}, "b has shape (5,); expected (4,) to match a of shape (4, 6)"),
-    ({"b": (4,), "a": (5, 6)}, "a has shape (5, 6); expected (4, 6) to match b of shape (4,)"),
+    ({"b": (4,), "a": (5, 6)}, "a has shape (5, 6); expected (4, width) to match b of shape (4,)"),
     ({"d": (4, 7)}, "d has shape (4, 7); expected (batch, 6) with a * b = 6. Change the layer in front or the "
      "attributes"),
     ({"c": (4, 3, 2)}, "c has shape (4, 3, 2); expected (batch, width / step, 3) with 3"),
