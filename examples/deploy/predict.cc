@@ -23,6 +23,7 @@
 
 // From mxnet/c_api.h, which includes more than this program needs.
 extern "C" int MXLoadLib(const char *path, unsigned verbose);
+extern "C" int MXNDArrayWaitAll();
 
 namespace {
 
@@ -62,7 +63,11 @@ class Predictor {
     check(MXPredCreate(symbol.c_str(), parameters.data(), static_cast<int>(parameters.size()), cpu, 0, 1, names, limits,
                        shape.data(), &handle_));
   }
-  ~Predictor() { MXPredFree(handle_); }
+  // MXNet frees in its own threads. A program that ends meanwhile crashes or hangs, now and then: so it waits.
+  ~Predictor() {
+    MXPredFree(handle_);
+    MXNDArrayWaitAll();
+  }
   Predictor(const Predictor &) = delete;
   Predictor &operator=(const Predictor &) = delete;
 

@@ -58,6 +58,7 @@ for index in range(2):
     outputs.append(np.zeros(sizes[:ndim.value], np.float32))
     check(lib.MXPredGetOutput(handle, index, outputs[-1].ctypes.data_as(ctypes.c_void_p), outputs[-1].size))
 check(lib.MXPredFree(handle))
+check(lib.MXNDArrayWaitAll())   # it frees in its own threads, and a process that ends meanwhile may crash
 assert "mxnet" not in sys.modules
 """,
 }
