@@ -97,11 +97,16 @@ def _launches(op, case, types, lowered):
             arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
             writes.append(name)
             requests.append(rtc.REQUESTS["write" if wanted else "null"])
+        steps = rtc.in_parts(op, direction)   # of two, no case needs the first
+        scratch = ["partial"] * steps
+        if steps:
+            arrays["partial"] = ((rtc.PARTIALS,), "float64")
         grid, block = rtc.geometry(*getattr(op.cuda, direction)(attrs, shapes))
         written = [name for name, request in zip(writes, requests) if request]
         passes[direction] = {
             "kernel": lowered[rtc.export_name(op, direction, types)], "grid": grid, "block": block, "written": written,
             "bytes": sum(math.prod(arrays[name][0]) * np.dtype(arrays[name][1]).itemsize for name in reads + written),
-            "arguments": [*(("array", name) for name in reads + writes), *(("int32", value) for value in requests),
+            "arguments": [*(("array", name) for name in reads + writes + scratch),
+                          *(("int32", value) for value in requests), *[("int64", 1)] * steps,
                           *(("float64" if isinstance(v, float) else "int64", v) for v in scalars.values())]}
     return {"arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "passes": passes}

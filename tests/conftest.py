@@ -21,7 +21,7 @@ SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
 
 
 def pytest_configure(config):
-    """Keep the kernels that the tests compile in pytest's cache; without one (-p no:cacheprovider) nothing is kept."""
+    """Keep the kernels that the tests compile: in pytest's cache, or anew where it has none."""
     cuda_emulator.cache = (config.cache.mkdir("cuda") if hasattr(config, "cache")
                            else pathlib.Path(tempfile.mkdtemp(prefix="gluonops-")))
 

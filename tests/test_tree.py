@@ -50,7 +50,7 @@ class TestOperator:
 
     def test_kernels_are_named_after_it_and_include_nothing(self, name):
         source = (registry.get(name).folder / "kernel.cu").read_text()
-        assert re.findall(r"__global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)", source) == [
+        assert re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)", source) == [
             f"{name}_forward", f"{name}_backward"]
         assert "#include" not in source
 

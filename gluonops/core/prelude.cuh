@@ -116,34 +116,30 @@ struct Divisor {
     }
 };
 
+// Of a kernel in steps: the numbers that step 0 leaves to step 1; see contract.Cuda.
+enum { PARTIALS = 256 };
+
 // One thread per item; a thread strides over the items that the grid does not reach.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 
-// blockDim.x threads share a row. They are one warp, and each of the blockDim.y warps strides over rows of
-// its own; or they are the whole block. Either way code that branches on the row alone may reduce across it.
+// blockDim.x threads share a row: 1 to 32, a power of two, and each of the blockDim.y rows of the block strides over
+// rows of its own; or the whole block. Either way code that branches on the row alone may reduce across it.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
-
-// One row of an (outer, classes, inner) tensor: every inner-th element from start. This thread's are
-//     for (int64_t i = row.first; i < row.end; i += row.step)
-struct Row {
-    int64_t start, end, first, step;
-
-    __device__ Row(int64_t index, int64_t classes, int64_t inner)
-        : start(index / inner * classes * inner + index % inner), end(start + classes * inner),
-          first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
-};
 
 // Reductions: every thread gets the same result, from the same order of operations every time.
 struct Sum { template <typename A> __device__ A operator()(A a, A b) const { return a + b; } };
 struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return a > b ? a : b; } };
 
+// Only the lanes that reduce together take part: another row's may be elsewhere.
 template <typename A, typename Combine>
 __device__ A across_lanes(A value, Combine combine, int lanes)
 {
+    const int lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32;
+    const unsigned mask = (0xffffffffu >> (32 - lanes)) << (lane & ~(lanes - 1));
     for (int step = lanes / 2; step > 0; step /= 2)
-        value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+        value = combine(value, __shfl_xor_sync(mask, value, step));
     return value;
 }
 
@@ -163,37 +159,156 @@ __device__ A across_block(A value, Combine combine)
 template <typename A, typename Combine>
 __device__ A across_row(A value, Combine combine)
 {
-    return blockDim.x == 32 ? across_lanes(value, combine, 32) : across_block(value, combine);
+    return blockDim.x <= 32 ? across_lanes(value, combine, blockDim.x) : across_block(value, combine);
 }
 
-template <typename A> struct Total { A max, sum; };
+// One row of an (outer, classes, inner) tensor: every inner-th element from start. This thread's are
+//     for (int64_t i = row.first; i < row.end; i += row.step)
+struct Row {
+    int64_t start, end, first, step;
 
-// The maximum of a row and the sum of exp((x - max) * scale), reading the row once. A row with a NaN or a
-// +infinity sums to NaN, a row of nothing but -infinity to 0.
-template <typename T, typename A>
-__device__ Total<A> total(const T *data, const Row &row, A scale)
+    __device__ Row(int64_t index, int64_t classes, int64_t inner)
+        : start(index / inner * classes * inner + index % inner), end(start + classes * inner),
+          first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
+};
+
+// Such a row, of which a thread takes ITEMS at a time, as much as it has in registers:
+//     for (int64_t i = row.first; i < row.end; i += row.step)
+//         for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+//             if (row.has(i, k)) ... row.at(i, k) ...
+// Where the rows are packed they come in groups of 16 bytes.
+template <typename T>
+struct WideRow {
+    typedef typename Accumulator<T>::type A;
+    enum { ITEMS = 64 / sizeof(A), GROUP = Pack<T>::SIZE };
+    bool packed;
+    int64_t start, end, apart, between, first, step;
+
+    // packed: see packed_rows
+    __device__ WideRow(int64_t index, int64_t classes, int64_t inner, bool packed)
+        : packed(packed), start(index / inner * classes * inner + index % inner), end(start + classes * inner),
+          apart(packed ? 1 : blockDim.x * inner), between(blockDim.x * inner * GROUP),
+          first(start + threadIdx.x * (packed ? int64_t(GROUP) : inner)), step(blockDim.x * inner * ITEMS) {}
+
+    __device__ int64_t at(int64_t i, int k) const { return i + k / GROUP * between + k % GROUP * apart; }
+    __device__ bool has(int64_t i, int k) const { return at(i, k) < end; }
+    // Whether its threads take it in one step.
+    __device__ bool fits() const { return end - start <= step; }
+};
+
+// Whether the rows of these tensors can be read and written 16 bytes at a time.
+template <typename T>
+__device__ bool packed_rows(int64_t classes, int64_t inner, const T *a, const T *b, const T *c)
 {
-    A max = lowest<A>(), sum = 0;
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        const A x = load(data, i);
-        if (x > max) {
-            sum *= exponential((max - x) * scale);
-            max = x;
+    return inner == 1 && classes % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
+}
+
+// What a thread takes of a row at a time; behind the end of the row, zeros.
+template <typename T>
+struct Items {
+    typedef typename Accumulator<T>::type A;
+    A values[WideRow<T>::ITEMS];
+
+    __device__ void read(const T *from, const WideRow<T> &row, int64_t i)
+    {
+        if (row.packed) {
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; k += WideRow<T>::GROUP) {
+                Pack<T> pack;
+                if (row.has(i, k))
+                    pack = load_pack(from, row.at(i, k));
+#pragma unroll
+                for (int j = 0; j < WideRow<T>::GROUP; ++j)
+                    values[k + j] = row.has(i, k) ? load(pack.items, j) : 0;
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                values[k] = row.has(i, k) ? load(from, row.at(i, k)) : 0;
         }
-        sum += exponential((x - max) * scale);
+    }
+
+    __device__ void write(T *to, const WideRow<T> &row, int64_t i, int request) const
+    {
+        if (row.packed) {
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; k += WideRow<T>::GROUP)
+                if (row.has(i, k))
+                    store_pack(to, row.at(i, k), values + k, request);
+        } else {
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                if (row.has(i, k))
+                    store(to, row.at(i, k), values[k], request);
+        }
+    }
+
+    __device__ A largest(const WideRow<T> &row, int64_t i, A top) const
+    {
+#pragma unroll
+        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+            if (row.has(i, k))
+                top = Largest()(values[k], top);
+        return top;
+    }
+
+    // Turns x into exp((x - max) * scale) and returns their sum.
+    __device__ A exponentials(const WideRow<T> &row, int64_t i, A max, A scale)
+    {
+        A sum = 0;
+#pragma unroll
+        for (int k = 0; k < WideRow<T>::ITEMS; ++k) {
+            values[k] = exponential((values[k] - max) * scale);
+            sum += row.has(i, k) ? values[k] : 0;
+        }
+        return sum;
+    }
+
+    __device__ void fill(A value)
+    {
+#pragma unroll
+        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+            values[k] = value;
+    }
+
+    __device__ void divide(A by)
+    {
+#pragma unroll
+        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+            values[k] /= by;
+    }
+};
+
+template <typename A> struct Total { A max, sum; };   // of a row, and of exp((x - max) * scale)
+
+// exp((x - max) * scale) over its sum. A row that fits is read once, another twice. A row with a NaN or a +infinity
+// is NaN, and so is one of nothing but -infinity.
+template <typename T, typename A>
+__device__ void probabilities(const T *data, T *output, const WideRow<T> &row, A scale, int request)
+{
+    Items<T> x;
+    if (row.fits()) {
+        x.read(data, row, row.first);
+        const A max = across_row(x.largest(row, row.first, lowest<A>()), Largest());
+        x.divide(across_row(x.exponentials(row, row.first, max, scale), Sum()));
+        x.write(output, row, row.first, request);
+        return;
+    }
+    A max = lowest<A>(), sum = 0;   // of this thread's items, up to where it is
+    for (int64_t i = row.first; i < row.end; i += row.step) {
+        x.read(data, row, i);
+        const A before = max;
+        max = x.largest(row, i, max);
+        sum = sum * exponential((before - max) * scale) + x.exponentials(row, i, max, scale);
     }
     const A top = across_row(max, Largest());
-    const Total<A> result = {top, across_row(sum * exponential((max - top) * scale), Sum())};
-    return result;
-}
-
-// exp((x - max) * scale) over its sum.
-template <typename T, typename A>
-__device__ void probabilities(const T *data, T *output, const Row &row, A scale, int request)
-{
-    const Total<A> all = total(data, row, scale);
-    for (int64_t i = row.first; i < row.end; i += row.step)
-        store(output, i, exponential((load(data, i) - all.max) * scale) / all.sum, request);
+    sum = across_row(sum * exponential((max - top) * scale), Sum());
+    for (int64_t i = row.first; i < row.end; i += row.step) {
+        x.read(data, row, i);
+        x.exponentials(row, i, top, scale);
+        x.divide(sum);
+        x.write(output, row, i, request);
+    }
 }
 
 enum { NO_CLASS = -1, IGNORED = -2 };

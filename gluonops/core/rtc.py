@@ -27,6 +27,7 @@ C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8"
            "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels stride over what is left
+PARTIALS = 256          # numbers that the first step of a kernel leaves to the second; prelude.cuh has it too
 OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
 
 # CustomOps run in MXNet's threads, and neither the caches here nor MXNet's tables of loaded modules are guarded.
@@ -60,6 +61,11 @@ def read(op, direction):
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
+def in_parts(op, direction):
+    """Whether a kernel has steps; see :class:`.contract.Cuda`."""
+    return direction == "backward" and op.cuda.parts is not None
+
+
 def export_name(op, direction, types):
     """The template instance, as CUDA spells it: ``reorg_forward<float>``."""
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
@@ -79,7 +85,9 @@ def signature(op, direction, types, kinds, scalars):
     grad = "_grad" if direction == "backward" else ""
     parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
     parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
+    parts += ["double *partial"] * in_parts(op, direction)
     parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
+    parts += ["int64_t step"] * in_parts(op, direction)
     parts += [_scalar_type(value) + name for name, value in scalars.items()]
     return ", ".join(parts)
 
@@ -97,14 +105,18 @@ def _table(values, context):
 def geometry(rows, length):
     """Grid and block for ``rows`` independent rows of ``length`` elements each; see :class:`.contract.Cuda`.
 
-    Rows of one element: a thread for every four, which are 16 bytes of float32. BLOCK: 256 threads for a row. Else
-    ``blockDim.x`` threads share a row and ``blockDim.y`` rows share a block: a warp per row for short rows, a block per
-    row for long ones.
+    Rows of one element: a thread for every four, which are 16 bytes of float32. BLOCK: 256 threads for a row.
+    Else ``blockDim.x`` threads share a row and ``blockDim.y`` rows share a block: for short rows a power of two up to a
+    warp, about 8 elements each; for long ones a block, of 512 threads at most.
     """
     if length in (1, BLOCK):
         blocks = rows if length == BLOCK else -(-rows // (4 * 256))
         return (max(1, min(blocks, MAX_BLOCKS)), 1, 1), (256, 1, 1)
-    across = 32 if length <= 1024 else 256 if length <= 16384 else 1024
+    if length <= 512:
+        eights = -(-length // 8)
+        across = min(32, 1 << (eights - 1).bit_length())
+    else:
+        across = 256 if length <= 4096 else 512
     down = max(1, 256 // across)
     return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)
 
@@ -195,16 +207,23 @@ def launch(op, direction, attrs, shapes, tensors, targets):
         if request == "null":   # never touched by the kernel, but mx.rtc wants an array of the right type
             array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
         outputs.append((REQUESTS[request], array))
-    arguments = ([tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
-                 + [request for request, _ in outputs]
-                 + [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()])
-    grid, block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
+    arrays = [tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
+    numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
+    requests = [request for request, _ in outputs]
+    launches = [(arrays + requests + numbers, *geometry(*getattr(op.cuda, direction)(attrs, shapes)))]
+    if in_parts(op, direction):
+        arrays.append(mx.nd.empty((PARTIALS,), context, "float64"))
+        launches = [(arrays + requests + [1] + numbers, *launches[0][1:])]
+        if op.cuda.parts(attrs):
+            launches.insert(0, (arrays + requests + [0] + numbers, *geometry(PARTIALS, BLOCK)))
     text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
     with _lock:
         if key in _failed:
             return False
         try:   # a kernel is compiled on first use, and loaded at its first launch
-            _kernel(op.name, direction, types, text, context.device_id).launch(arguments, context, grid, block)
+            kernel = _kernel(op.name, direction, types, text, context.device_id)
+            for arguments, grid, block in launches:
+                kernel.launch(arguments, context, grid, block)
             return True
         except (OpError, mx.MXNetError) as error:
             _failed.add(key)

@@ -44,7 +44,7 @@ def test_signatures_are_what_the_kernels_declare(name):
     """Names, order, const and pointers of the derived signature, against the source."""
     source = re.sub(r"//[^\n]*", "", (registry.get(name).folder / "kernel.cu").read_text())
     declared = {}
-    for kernel, text in re.findall(r"__global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)\(([^)]*)\)", source):
+    for kernel, text in re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(([^)]*)\)", source):
         parameters = [re.sub(r"__restrict__|\s+", " ", part).split() for part in text.split(",")]
         declared[kernel] = [(p[0] == "const", "*" in "".join(p), p[-1].lstrip("*")) for p in parameters]
     for exported, signature in signatures(name).items():

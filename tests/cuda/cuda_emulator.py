@@ -150,7 +150,7 @@ class CudaKernel:
         declared = [declared[i].decode() for i in range(count.value)]
         if said != declared:
             raise EmulatorError(f"{name} declares ({', '.join(declared)}), its signature says ({', '.join(said)})")
-        bound = re.search(rf"__launch_bounds__\((\d+)\)\s+{name.split('<')[0]}\(", module.source)
+        bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s+{name.split('<')[0]}\(", module.source)
         self.most_threads = int(bound.group(1)) if bound else 1024
 
     def launch(self, args, ctx, grid_dims, block_dims, shared_mem=0):
@@ -171,7 +171,8 @@ class CudaKernel:
             if rtc.C_TYPES[value.dtype.__name__] != c_type:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
-            request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            # Step 1 of a kernel finds what step 0 left; everything else that is written is NaN before.
+            request = given.get(f"{name}_request", rtc.REQUESTS["add" if given.get("step") else "write"])
             slot.role = READ if read else {0: KEPT, 1: WRITTEN, 2: ADDED_TO}[request]
         error = ctypes.create_string_buffer(2000)
         self.module.library.launch(

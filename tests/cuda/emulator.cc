@@ -117,12 +117,9 @@ uint64_t meet(Place place, unsigned mask, uint64_t value, int source)
     if (!(mask >> source & 1))
         fail("a shuffle takes from lane " + std::to_string(source) + ", which its mask leaves out, " + text(place));
     Meeting *meeting = 0;
-    for (Meeting &other : meetings) {
+    for (Meeting &other : meetings)
         if (other.mask == mask)
             meeting = &other;
-        else if (other.mask & mask)
-            fail("lanes of a warp shuffle with overlapping masks, " + text(place) + " and " + text(other.place));
-    }
     if (!meeting) {
         meetings.push_back(Meeting{mask, 0, place});
         meeting = &meetings.back();

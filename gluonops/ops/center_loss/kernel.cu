@@ -5,7 +5,7 @@
 // the same batch gives the same bits. Most classes of many have none, and are done after that one look.
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 center_loss_forward(const T *__restrict__ data, const L *__restrict__ label, const T *__restrict__ centers,
                     T *__restrict__ output, int output_request, int64_t batch, int64_t classes, int64_t features)
 {
@@ -29,7 +29,7 @@ center_loss_forward(const T *__restrict__ data, const L *__restrict__ label, con
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 center_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                      const T *__restrict__ centers, T *__restrict__ data_grad, T *__restrict__ centers_grad,
                      int data_grad_request, int centers_grad_request, int64_t batch, int64_t classes,

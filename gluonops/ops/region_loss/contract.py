@@ -1,7 +1,9 @@
 """What ``region_loss`` declares."""
+import math
+
 import numpy as np
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Int, Op, Out, names
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Int, Op, Out, names
 from ..region_decode.contract import ANCHORS, CLASSES, SOFTMAX, map_dims, map_sizes
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
@@ -23,14 +25,12 @@ def scalars(attrs, known):
 
 
 def images(attrs, known):
-    """One image per row."""
-    batch, channels, height, width = known["data"]
-    return batch, max(2, channels * height * width)
+    """A block of threads per image."""
+    return known["data"][0], BLOCK
 
 
 def elements(attrs, known):
-    batch, length = images(attrs, known)
-    return batch * length, 1
+    return math.prod(known["data"]), 1
 
 
 def check_truth(attrs, truth):

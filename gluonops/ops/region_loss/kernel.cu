@@ -1,4 +1,4 @@
-// region_loss, a warp or a block per image, a thread per anchor and cell. A thread looks at every truth: how much it
+// region_loss, a block per image, a thread per anchor and cell. A thread looks at every truth: how much it
 // overlaps the thread's box, and, where its centre is in the thread's cell, whether it chose the thread's anchor. Bytes
 // moved: forward five of the map's planes and the gradient, backward twice the gradient.
 
@@ -131,7 +131,7 @@ template <typename T, typename A> struct Logits {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(256, 1)
 region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, const L *__restrict__ seen,
                     T *__restrict__ output, typename Accumulator<T>::type *__restrict__ parts,
                     typename Accumulator<T>::type *__restrict__ gradient, int output_request, int parts_request,

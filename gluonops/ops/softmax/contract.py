@@ -3,6 +3,7 @@ import math
 
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Dim, Float, Int, Op, Out, check_axis
 
+MANY_ROWS = 16384   # enough threads for a GPU
 AXIS = Attr("axis", Int(), -1, "the classes")
 
 
@@ -18,9 +19,10 @@ def rows(attrs, shape):
 
 
 def row_work(attrs, known):
-    """One row of classes per (outer, inner)."""
+    """One row of classes per (outer, inner). Where rows are many and neighbours in memory, one thread walks each, as it
+    does rows of two: so the threads of a warp read neighbours."""
     outer, classes, inner = rows(attrs, known["data"])
-    return outer * inner, max(2, classes)
+    return outer * inner, 2 if inner > 1 and outer * inner >= MANY_ROWS else max(2, classes)
 
 
 def row_sizes(attrs, known):

@@ -1,31 +1,46 @@
-// softmax, a warp or a block per row. Bytes moved: forward twice the tensor's (read, write), backward three
-// times. Both read a row once more right after a reduction over it, which the cache serves.
+// softmax: 1 to 32 threads or a block per row.
 
 template <typename T>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_forward(const T *__restrict__ data, T *__restrict__ output, int output_request, int64_t outer,
                 int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
     const A scale = 1 / A(temperature);
+    const bool packed = packed_rows(classes, inner, data, output, output);
     for (int64_t r = first_row(); r < outer * inner; r += row_step())
-        probabilities(data, output, Row(r, classes, inner), scale, output_request);
+        probabilities(data, output, WideRow<T>(r, classes, inner, packed), scale, output_request);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output, T *__restrict__ data_grad,
                  int data_grad_request, int64_t outer, int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
     const A scale = 1 / A(temperature);
+    const bool packed = packed_rows(classes, inner, output_grad, output, data_grad);
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const Row row(r, classes, inner);
+        const WideRow<T> row(r, classes, inner, packed);
+        Items<T> head, y;
         A along = 0;
-        for (int64_t i = row.first; i < row.end; i += row.step)
-            along += load(output_grad, i) * load(output, i);
+        for (int64_t i = row.first; i < row.end; i += row.step) {
+            head.read(output_grad, row, i);
+            y.read(output, row, i);
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                along += head.values[k] * y.values[k];
+        }
         along = across_row(along, Sum());
-        for (int64_t i = row.first; i < row.end; i += row.step)
-            store(data_grad, i, (load(output_grad, i) - along) * load(output, i) * scale, data_grad_request);
+        for (int64_t i = row.first; i < row.end; i += row.step) {
+            if (!row.fits()) {
+                head.read(output_grad, row, i);
+                y.read(output, row, i);
+            }
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                y.values[k] *= (head.values[k] - along) * scale;
+            y.write(data_grad, row, i, data_grad_request);
+        }
     }
 }

@@ -1,12 +1,54 @@
-// softmax_cross_entropy, a warp or a block per row. Bytes moved: forward the logits' and three numbers per
-// row, backward twice the logits' (read, write); dense labels' as often. Forward with smoothing or dense
-// labels, and backward with dense labels, read a row once more right after a reduction over it, which the
-// cache serves.
+// softmax_cross_entropy: 1 to 32 threads or a block per row, which read it once.
 //
 // A row's target is keep * label + spread: label is 1 at the class and 0 elsewhere where labels are sparse.
 
+template <typename A>
+struct Sums {   // over a row, or over a thread's part of one
+    A max, exp, target, weighted;   // of exp(x - max), of the target, of target * (x - max)
+
+    __device__ void raise(A top)
+    {
+        if (top > max) {
+            exp *= exponential(max - top);
+            if (target != 0)   // else max may still be so low that the difference is not finite
+                weighted += target * (max - top);
+            max = top;
+        }
+    }
+};
+
+// With sparse labels the target is taken to be spread everywhere: the class is left to the caller.
+template <typename T, typename L, typename A>
+__device__ Sums<A> sums(const T *data, const L *label, const WideRow<T> &row, bool sparse, A keep, A spread)
+{
+    const bool targets = !sparse || spread > 0;
+    Sums<A> all = {lowest<A>(), 0, 0, 0};
+    for (int64_t i = row.first; i < row.end; i += row.step) {
+        Items<T> x;
+        x.read(data, row, i);
+        all.raise(x.largest(row, i, all.max));
+        if (targets) {
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                if (row.has(i, k)) {
+                    const A target = sparse ? spread : keep * A(load(label, row.at(i, k))) + spread;
+                    all.target += target;
+                    all.weighted += target * (x.values[k] - all.max);
+                }
+        }
+        all.exp += x.exponentials(row, i, all.max, A(1));
+    }
+    all.raise(across_row(all.max, Largest()));
+    all.exp = across_row(all.exp, Sum());
+    if (targets) {
+        all.target = across_row(all.target, Sum());
+        all.weighted = across_row(all.weighted, Sum());
+    }
+    return all;
+}
+
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum, int output_request,
@@ -16,38 +58,32 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 {
     typedef typename Accumulator<T>::type A;
     const A keep = 1 - A(smoothing), spread = A(smoothing) / A(classes);
+    const bool packed = packed_rows(classes, inner, data, data, data);
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const Row row(r, classes, inner);
+        const WideRow<T> row(r, classes, inner, packed);
         const int64_t named = sparse ? class_of(label, r, classes, ignores, ignore_label) : NO_CLASS;
         // An ignored row counts as a row of zeros, whatever it holds.
-        Total<A> all = {0, A(classes)};
+        Sums<A> all = {0, A(classes), 0, 0};
         if (named != IGNORED)
-            all = total(data, row, A(1));
-        const A log_all = logarithm(all.sum);
-        A loss = 0;
-        if (sparse && named == NO_CLASS) {
+            all = sums(data, label, row, sparse, keep, spread);
+        if (threadIdx.x != 0)
+            continue;
+        const A log_all = logarithm(all.exp);
+        A loss = all.target * log_all - all.weighted;
+        if (named == IGNORED)
+            loss = 0;
+        else if (sparse && named == NO_CLASS)
             loss = not_a_number<A>();
-        } else if (named != IGNORED) {
-            if (!sparse || spread > 0) {
-                for (int64_t i = row.first; i < row.end; i += row.step) {
-                    const A target = sparse ? spread : keep * A(load(label, i)) + spread;
-                    loss += target * (log_all - (load(data, i) - all.max));
-                }
-                loss = across_row(loss, Sum());
-            }
-            if (sparse)
-                loss += keep * (log_all - (load(data, row.start + named * inner) - all.max));
-        }
-        if (threadIdx.x == 0) {
-            store(output, r, loss, output_request);
-            store(max, r, all.max, max_request);
-            store(log_sum, r, log_all, log_sum_request);
-        }
+        else if (sparse)
+            loss += keep * (log_all - (load(data, row.start + named * inner) - all.max));
+        store(output, r, loss, output_request);
+        store(max, r, all.max, max_request);
+        store(log_sum, r, log_all, log_sum_request);
     }
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,
@@ -59,8 +95,9 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
     typedef typename Accumulator<T>::type A;
     typedef typename Accumulator<L>::type B;
     const A keep = 1 - A(smoothing), spread = A(smoothing) / A(classes);
+    const bool packed = packed_rows(classes, inner, data, data_grad, data_grad);
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const Row row(r, classes, inner);
+        const WideRow<T> row(r, classes, inner, packed);
         const int64_t named = sparse ? class_of(label, r, classes, ignores, ignore_label) : NO_CLASS;
         const int64_t hit = row.start + named * inner;   // in front of the row where there is no class
         const A head = sparse && named == NO_CLASS ? not_a_number<A>() : load(output_grad, r);
@@ -68,21 +105,28 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         A mass = 1;   // of the target
         if (!sparse) {
             mass = 0;
-            for (int64_t i = row.first; i < row.end; i += row.step)
+            for (int64_t i = row.start + threadIdx.x * inner; i < row.end; i += blockDim.x * inner)
                 mass += keep * A(load(label, i)) + spread;
             mass = across_row(mass, Sum());
         }
         for (int64_t i = row.first; i < row.end; i += row.step) {
-            if (named == IGNORED) {   // whatever the row or the head gradient holds
-                store(data_grad, i, A(0), data_grad_request);
-                continue;
+            Items<T> x;
+            if (named == IGNORED)   // gradient 0, whatever the row or the head gradient holds
+                x.fill(0);
+            else
+                x.read(data, row, i);
+#pragma unroll
+            for (int k = 0; k < WideRow<T>::ITEMS; ++k) {
+                if (named == IGNORED || !row.has(i, k))
+                    continue;
+                const int64_t at = row.at(i, k);
+                const A share = sparse ? A(at == hit) : A(load(label, at));
+                const A log_probability = x.values[k] - top - log_all;
+                x.values[k] = head * (mass * exponential(log_probability) - (keep * share + spread));
+                if (!sparse)
+                    store(label_grad, at, B(-keep * head * log_probability), label_grad_request);
             }
-            const A share = sparse ? A(i == hit) : A(load(label, i));
-            const A log_probability = load(data, i) - top - log_all;
-            store(data_grad, i, head * (mass * exponential(log_probability) - (keep * share + spread)),
-                  data_grad_request);
-            if (!sparse)
-                store(label_grad, i, B(-keep * head * log_probability), label_grad_request);
+            x.write(data_grad, row, i, data_grad_request);
         }
     }
 }

@@ -33,6 +33,11 @@ def scalars(attrs, known):
             "normalization": NORMALIZATIONS.index(attrs.normalization), "grad_scale": attrs.grad_scale}
 
 
+def counts(attrs):
+    """Whether the gradient depends on how many labels are not ignored."""
+    return attrs.normalization == "valid" and attrs.ignore_label is not None
+
+
 OP = Op(
     name="softmax_output",
     summary="probabilities out, cross-entropy's gradient in: Module's loss head",
@@ -45,6 +50,6 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=shapes,
     backward=("output", "label"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work),
+    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, parts=counts),
     wide=True,
 )

@@ -1,58 +1,73 @@
-// softmax_output, a warp or a block per row. Bytes moved: forward twice the tensor's (it is read once more
-// right after a reduction, which the cache serves), backward twice as well, plus the labels.
+// softmax_output: 1 to 32 threads or a block per row. With normalization "valid" and labels to ignore backward is
+// launched twice: the blocks of the first launch count the labels, each a part of them.
 
 enum { BY_ONE, BY_BATCH, BY_VALID };   // normalization
 
-// Blocks cannot wait for one another, so every block at work counts the labels for itself. To keep that from
-// growing with the square of the rows, no more blocks are at work then than fill a GPU.
-enum { COUNTING_BLOCKS = 1024 };
-
+// The labels that count, of those that this block walks through.
 template <typename L>
-__device__ int64_t count_valid(const L *label, int64_t rows, int64_t ignore_label)
+__device__ double count_valid(const L *label, int64_t rows, int64_t ignore_label, int64_t first, int64_t step)
 {
-    int64_t count = 0;
-    for (int64_t r = threadIdx.y * blockDim.x + threadIdx.x; r < rows; r += blockDim.x * blockDim.y)
+    double count = 0;
+    for (int64_t r = first; r < rows; r += step)
         count += double(load(label, r)) != double(ignore_label);
     return across_block(count, Sum());
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                        int output_request, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
                        int64_t ignore_label, int64_t batch, int64_t normalization, double grad_scale)
 {
     typedef typename Accumulator<T>::type A;
+    const bool packed = packed_rows(classes, inner, data, output, output);
     for (int64_t r = first_row(); r < outer * inner; r += row_step())
-        probabilities(data, output, Row(r, classes, inner), A(1), output_request);
+        probabilities(data, output, WideRow<T>(r, classes, inner, packed), A(1), output_request);
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512, 1)
 softmax_output_backward(const T *__restrict__ output, const L *__restrict__ label, T *__restrict__ data_grad,
-                        int data_grad_request, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
-                        int64_t ignore_label, int64_t batch, int64_t normalization, double grad_scale)
+                        double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
+                        int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
+                        int64_t normalization, double grad_scale)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t rows = outer * inner;
-    int64_t step = row_step(), count = normalization == BY_ONE ? 1 : normalization == BY_BATCH ? batch : rows;
+    if (step == 0) {
+        for (int64_t part = blockIdx.x; part < PARTIALS; part += gridDim.x) {
+            const double count = count_valid(label, rows, ignore_label, part * blockDim.x + threadIdx.x,
+                                             int64_t(PARTIALS) * blockDim.x);
+            if (threadIdx.x == 0)
+                partial[part] = count;
+        }
+        return;
+    }
+    double count = normalization == BY_ONE ? 1 : normalization == BY_BATCH ? double(batch) : double(rows);
     if (normalization == BY_VALID && ignores) {
-        if (blockIdx.x >= COUNTING_BLOCKS)
-            return;
-        if (gridDim.x > COUNTING_BLOCKS)
-            step = int64_t(COUNTING_BLOCKS) * blockDim.y;
-        count = count_valid(label, rows, ignore_label);
+        count = 0;
+        for (int part = threadIdx.y * blockDim.x + threadIdx.x; part < PARTIALS; part += blockDim.x * blockDim.y)
+            count += partial[part];
+        count = across_block(count, Sum());
     }
     const A scale = A(grad_scale) / A(count > 1 ? count : 1);
-    for (int64_t r = first_row(); r < rows; r += step) {
-        const Row row(r, classes, inner);
+    const bool packed = packed_rows(classes, inner, output, data_grad, data_grad);
+    for (int64_t r = first_row(); r < rows; r += row_step()) {
+        const WideRow<T> row(r, classes, inner, packed);
         const int64_t named = class_of(label, r, classes, ignores, ignore_label);
         const int64_t hit = row.start + named * inner;   // in front of the row where there is no class
         const A weight = named == NO_CLASS ? not_a_number<A>() : scale;
         for (int64_t i = row.first; i < row.end; i += row.step) {
-            // An ignored row's probabilities may be NaN: they are not multiplied by 0 but left alone.
-            const A grad = named == IGNORED ? 0 : (load(output, i) - (i == hit)) * weight;
-            store(data_grad, i, grad, data_grad_request);
+            Items<T> p;
+            if (named == IGNORED) {   // its probabilities may be NaN, so they are not multiplied by 0
+                p.fill(0);
+            } else {
+                p.read(output, row, i);
+#pragma unroll
+                for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+                    p.values[k] = (p.values[k] - (row.at(i, k) == hit)) * weight;
+            }
+            p.write(data_grad, row, i, data_grad_request);
         }
     }
 }
