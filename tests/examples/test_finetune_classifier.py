@@ -48,8 +48,10 @@ def test_end_to_end(tmp_path):
 
 
 @pytest.mark.parametrize("stop, options", [
-    (4, ()), (11, ()), (17, ("--accumulate", "3")), (4, ("--freeze", "1")), (17, ("--freeze", "1")),
-    (6, ("--optimizer", "adam", "--lr", "0.001", "--lr-schedule", "steps", "--warmup", "0.5", "--threads", "2"))])
+    (4, ()), pytest.param(11, (), marks=pytest.mark.slow),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (17, ("--accumulate", "3")), (4, ("--freeze", "1")), (17, ("--freeze", "1")),
+        (6, ("--optimizer", "adam", "--lr", "0.001", "--lr-schedule", "steps", "--warmup", "0.5", "--threads", "2"))))])
 def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options, capsys):
     """Within the first epoch, at its end, and in the second, when the backbone of --freeze 1 is released."""
     whole = train("whole", *QUICK, *options)
@@ -160,6 +162,7 @@ def photographs(tmp_path, rng):
     return "--dataset", "folder", "--root", "data", "--size", "32", "--batch-size", "8", "--flip", "0.5"
 
 
+@pytest.mark.slow
 def test_folders_and_center_loss(train, photographs, tmp_path):
     """Files in folders, mirrored and in other colours; the centres are in the checkpoint and continue, too."""
     options = (*photographs, "--epochs", "3", "--embedding", "2", "--center-loss", "0.01", "--lr", "0.01")
@@ -173,6 +176,7 @@ def test_folders_and_center_loss(train, photographs, tmp_path):
     assert_same_run(whole, tmp_path / "stopped")
 
 
+@pytest.mark.slow
 def test_frozen_batch_norm_keeps_its_statistics(train, photographs):
     options = (*photographs, "--model", "mobilenet0.25", "--epochs", "1")
     frozen, free = (content(train(out, *options, "--freeze", epochs)) for out, epochs in (("a", "-1"), ("b", "0")))
@@ -181,6 +185,7 @@ def test_frozen_batch_norm_keeps_its_statistics(train, photographs):
     assert any((free[name] != 0).any() for name in means)
 
 
+@pytest.mark.slow
 def test_center_loss_draws_classes_together(train):
     options = (*QUICK[:4], "--epochs", "6", "--embedding", "2", "--lr", "0.05")
     alone, beside = (results(train(out, *options, "--center-loss", weight))
@@ -188,6 +193,7 @@ def test_center_loss_draws_classes_together(train):
     assert beside["spread"] < 0.7 * alone["spread"]
 
 
+@pytest.mark.slow
 def test_darknet19_weights(train, tmp_path):
     """darknet19.weights start a classifier that computes the same, for the classes whose names are kept."""
     import _classifier

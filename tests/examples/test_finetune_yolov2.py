@@ -50,6 +50,7 @@ def test_end_to_end(tmp_path):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop, options", [
     (2, ("--multi-scale", "64", "96")), (5, ("--optimizer", "sgd")), (8, ("--accumulate", "2", "--freeze", "1"))])
 def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options):
@@ -65,6 +66,7 @@ def test_an_untrained_net_scores_nothing(train):
     assert found["mAP"] < 0.02
 
 
+@pytest.mark.slow
 def test_classes_keep_their_rows(train, tmp_path):
     """A checkpoint of digits, then a data set in Darknet's layout with the classes 3, seven and 7."""
     old = content(train("old", *QUICK))
@@ -87,6 +89,7 @@ def test_classes_keep_their_rows(train, tmp_path):
     assert standing(tmp_path / "new")["anchors"] == [[1, i] for i in range(1, 6)]
 
 
+@pytest.mark.slow
 def test_darknet_weights(train, tmp_path):
     source = gops.models.tiny_yolov2(classes=list("0123456789"), head_channels=8)
     source.initialize(mx.init.Xavier())

@@ -83,6 +83,7 @@ def test_a_port_that_is_taken():
     assert status == 2 and "choose another --port, or leave it out" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_signal_ends_all(number, code, tmp_path):
     """Workers get to save at Ctrl-C; nothing outlives a launcher that is killed. (Of the workers' shells, on Linux.)"""

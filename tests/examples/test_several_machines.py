@@ -63,6 +63,7 @@ def test_too_few_images(training):
         training.plan(3, argparse.Namespace(seed=0, batch_size=8), 0, training.Workers(None, 0, 2, 2))
 
 
+@pytest.mark.slow
 def test_two_workers_are_one_process(tmp_path):
     """Of 64 images a batch: 1 server and 2 workers end with the parameters and the momentum of one process."""
     one, two = run(tmp_path, "--batch-size", "64", "--out", "one"), run(
@@ -108,6 +109,7 @@ def test_dist_async_trains(tmp_path):
     assert accuracy > 0.5
 
 
+@pytest.mark.slow
 def test_a_killed_worker_ends_training(tmp_path):
     """Where the other worker would wait for its gradients for ever."""
     killed = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import _training, finetune_classifier\n"

@@ -5,9 +5,9 @@
 finite input. float16 is computed in float32 (in the builtin graph: in float16, then divided by its own sum, because
 MXNet's softmax adds up in float16 and is off by a factor of two at 4,096 equal classes).
 
-Work: forward reads and writes every element once; a row of more than 8,192 classes (2,048 in float64) it reads twice, with
-the maximum and the sum in one pass. Backward reads both its tensors and writes one. So 2 and 3 times the tensor's bytes,
-and 3 and 5 for longer rows.
+Work: forward reads and writes every element once; a row of more than 8,192 classes (2,048 in float64) it reads twice,
+with the maximum and the sum in one pass. Backward reads both its tensors and writes one. So 2 and 3 times the tensor's
+bytes, and 3 and 5 for longer rows.
 
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).

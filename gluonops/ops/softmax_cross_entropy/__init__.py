@@ -12,8 +12,8 @@ label that is no class (not a whole number from 0 to C-1) makes its row's loss a
 Finite for logits up to 1e4 and beyond. float16 is computed in float32. Forward keeps two numbers per row for backward
 (the maximum and the logarithm of the sum), as hidden outputs of the node.
 
-Work: forward reads the logits once, however many classes, and writes three numbers per row; backward reads and writes them
-once. Dense labels are read with them in forward and twice in backward, and their gradient is written.
+Work: forward reads the logits once, however many classes, and writes three numbers per row; backward reads and writes
+them once. Dense labels are read with them in forward and twice in backward, and their gradient is written.
 
 Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
 """
