@@ -1,4 +1,4 @@
-"""Milliseconds per image of Darknet's networks: ours, and torch and Darknet itself where they are at hand.
+"""Milliseconds per image of Darknet's networks: ours, onnxruntime, and torch and Darknet itself where they are at hand.
 
     python benchmarks/darknet.py                                      # yolov2 and its tiny variant at 416 x 416
     python benchmarks/darknet.py --libdarknet .../libdarknet.so       # beside Darknet, built from its repository
@@ -20,6 +20,10 @@ import mxnet as mx
 import numpy as np
 from gluonops.darknet import layers
 
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
 try:
     import torch
 
@@ -55,6 +59,8 @@ def measure(cfg, size, runs, libdarknet, folder):
     expected = net(mx.nd.array(image)).asnumpy()
     peers = {"gluonops, hybridized": hybridized(net, image), "gluonops, Module": module(net, image, folder),
              "gluonops, with detections": hybridized(net.detector(), image)}
+    if onnxruntime is not None:
+        peers["onnxruntime"] = exported(net, image, folder)
     if torch is not None:
         peers["torch, eager"] = eager_torch(net, image)
     if libdarknet and net.input_shape[1:] == (size, size):
@@ -94,6 +100,15 @@ def module(net, image, folder):
     return run
 
 
+def exported(net, image, folder):
+    """The net as an ONNX file, in onnxruntime with a thread per processor."""
+    path = gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, {"data": image})[0]
+
+
 def eager_torch(net, image):
     """The same layers in torch, with the same weights."""
     made = [torch_layer(layer) for layer in net]
@@ -128,7 +143,8 @@ def torch_layer(layer):
         return reorg
 
     def region(x):
-        cells = x.reshape(len(x), layer._anchors, 5 + layer._classes, -1)
+        anchors, classes = len(layer._options["anchors"]) // 2, layer._options["classes"]
+        cells = x.reshape(len(x), anchors, 5 + classes, -1)
         return torch.cat([cells[:, :, :2].sigmoid(), cells[:, :, 2:4], cells[:, :, 4:5].sigmoid(),
                           cells[:, :, 5:].softmax(2)], 2).reshape(x.shape)
     return region
