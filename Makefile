@@ -5,7 +5,8 @@ MXNET  ?= cpu
 OUT     = out/demo
 NAME    =
 # More workers than this cost more in imports of MXNet than they save.
-PYTEST ?= -n auto --maxprocesses 8
+# Neighbouring tests share what they have compiled; the long ones at the end go to whoever is idle.
+PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
 
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
@@ -35,8 +36,8 @@ native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 	PYTHON=$(BIN)/python sh tests/native/sanitize.sh
 
-cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills
-	$(BIN)/python tools/cuda_check.py
+cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills; QUICK=1
+	$(BIN)/python tools/cuda_check.py $(if $(QUICK),--quick)
 
 cuda-sanitize: $(STAMP) ## the CUDA kernels, run on the CPU, under AddressSanitizer
 	OMP_NUM_THREADS=1 sh tests/cuda/sanitize.sh $(BIN)/python -m pytest -m "not slow" -k cuda $(PYTEST) tests/cuda/test_cuda_kernels.py tests/ops

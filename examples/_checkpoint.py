@@ -4,12 +4,11 @@ One file, because a rename is atomic: whenever the process is killed, the folder
 together. It is written by ``mx.nd.save``; everything that is no tensor is JSON in a tensor of bytes.
 """
 import json
-import os
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from _common import write
+from _common import write_params
 
 FORMAT = 1
 
@@ -39,7 +38,7 @@ def save(path, blocks, trainer, standing):
                 tensors[f"state:{name}:{i}"] = tensor.as_in_context(mx.cpu())
     header = {"format": FORMAT, "updates": optimizer.num_update, "counts": counts, **standing}
     tensors["standing"] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
-    write(path, lambda name: _save_and_sync(name, tensors))
+    write_params(path, lambda name: mx.nd.save(name, tensors))
 
 
 def read(path):
@@ -47,14 +46,28 @@ def read(path):
     try:
         tensors = mx.nd.load(str(path))
         standing = json.loads(tensors.pop("standing").asnumpy().tobytes().decode())
-    except (mx.MXNetError, AttributeError, KeyError, ValueError, OSError) as error:
+        version = standing["format"]
+    except (mx.MXNetError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         raise gops.OpError("checkpoint", f"{path} is no checkpoint of these scripts",
                            "Name one that --resume can continue, such as out/last.checkpoint; a .params file is what "
                            "--pretrained takes") from error
-    if standing["format"] != FORMAT:
-        raise gops.OpError("checkpoint", f"{path} has format {standing['format']}; expected {FORMAT}",
+    if version != FORMAT:
+        raise gops.OpError("checkpoint", f"{path} has format {version}; expected {FORMAT}",
                            "Continue it with the version of the scripts that wrote it")
     return tensors, standing
+
+
+def parameters(path):
+    """The tensors by name of what net.save_parameters wrote."""
+    try:
+        tensors = mx.nd.load(str(path))
+    except (mx.MXNetError, OSError) as error:
+        raise gops.OpError("checkpoint", f"{path} cannot be read as parameters of a net",
+                           "Name a file that net.save_parameters wrote") from error
+    if not isinstance(tensors, dict):
+        raise gops.OpError("checkpoint", f"{path} has tensors without names; expected a net's parameters",
+                           "Name a file that net.save_parameters wrote")
+    return tensors
 
 
 def restore(tensors, standing, blocks, trainer):
@@ -112,9 +125,3 @@ def _filled(template, numbers, tensors, name, context):
     if isinstance(template, (tuple, list)):
         return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
     return None if template is None else tensors[f"{name}:{next(numbers)}"].copyto(context)
-
-
-def _save_and_sync(path, tensors):
-    mx.nd.save(path, tensors)
-    with open(path, "rb+") as file:   # a rename may reach the disk before the content: not after this
-        os.fsync(file.fileno())

@@ -4,6 +4,7 @@ import pathlib
 import _checkpoint
 import gluonops as gops
 import mxnet as mx
+from gluonops.data.detection import names_of
 from gluonops.data.images import require
 from mxnet import gluon
 from mxnet.gluon import nn
@@ -52,7 +53,12 @@ class Classifier(gluon.HybridBlock):
 def make(args, classes, shape):
     """The net of --model for images of ``shape``, (C, H, W); initialized."""
     features = _features(args.model, len(classes), shape)
-    out = features(mx.sym.var("data")).infer_shape(data=(1, *shape))[1][0]
+    try:
+        out = features(mx.sym.var("data")).infer_shape(data=(1, *shape))[1][0]
+    except mx.MXNetError as error:
+        channels, height, width = shape
+        raise gops.OpError("examples", f"{args.model} takes no images of {channels} channels, {height} x {width}; "
+                           "expected a --model for such", "Choose another --model, or a larger --size") from error
     net = Classifier(features, len(out) == 4, args.embedding, classes)
     net.initialize(mx.init.Xavier())
     net(mx.nd.zeros((1, *shape)))   # fixes every shape
@@ -71,8 +77,14 @@ def _features(name, classes, shape):
         return vision.get_model(name, classes=classes).features
     except (ValueError, AttributeError):
         zoo = require("gluoncv.model_zoo", "examples")
+    options = {"classes": classes, "pretrained": False}
     try:
-        return zoo.get_model(name, classes=classes, pretrained=False).features
+        try:   # a detector would else download the weights of the classifier that it is made upon
+            return zoo.get_model(name, pretrained_base=False, **options).features
+        except (TypeError, Warning) as error:   # as a classifier raises, which knows no such option
+            if "'classes'" in str(error):
+                raise ValueError("its classes are fixed") from error
+            return zoo.get_model(name, **options).features
     except (ValueError, AttributeError) as error:
         raise gops.OpError("examples", f"there is no classifier {name!r} with `features`",
                            f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error
@@ -85,7 +97,7 @@ def start_from(net, args):
     anew. Returns the names of the classes that were kept.
     """
     path = pathlib.Path(args.pretrained)
-    names = _lines(args.pretrained_names) if args.pretrained_names else None
+    names = names_of(args.pretrained_names, "examples") if args.pretrained_names else None
     if path.suffix == ".checkpoint":
         tensors, standing = _checkpoint.read(path)
         names = standing["classes"]
@@ -93,11 +105,7 @@ def start_from(net, args):
     elif path.suffix == ".weights":
         tensors = _darknet19(path, len(names or range(1000)))
     else:
-        try:
-            tensors = mx.nd.load(str(path))
-        except (mx.MXNetError, OSError) as error:
-            raise gops.OpError("examples", f"{path} cannot be read as parameters of a net",
-                               "Name a file that net.save_parameters wrote") from error
+        tensors = _checkpoint.parameters(path)
     wanted = net._collect_params_with_prefix()
     for name, parameter in wanted.items():
         if name.startswith("output."):
@@ -108,6 +116,12 @@ def start_from(net, args):
                                "Choose the --model, --embedding and --size it was made with")
         parameter.set_data(tensors[name])
     if not names or "output.weight" not in tensors:
+        return []
+    outputs = tensors["output.weight"].shape
+    if len(names) != outputs[0]:
+        raise gops.OpError("examples", f"{args.pretrained_names} has {len(names)} names; expected {outputs[0]}, one "
+                           f"for each output of {path}", "Name the file with the classes it was trained on")
+    if outputs[1:] != wanted["output.weight"].shape[1:]:
         return []
     kept = [name for name in net.classes if name in names]
     for part in ("output.weight", "output.bias"):
@@ -128,7 +142,3 @@ def _darknet19(path, classes):
                for name, parameter in block._collect_params_with_prefix().items()}
     return {**tensors, "output.weight": net.output.conv.weight.data().reshape((classes, -1)),
             "output.bias": net.output.conv.bias.data()}
-
-
-def _lines(path):
-    return [line.strip() for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]

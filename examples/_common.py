@@ -2,11 +2,13 @@
 import argparse
 import os
 import pathlib
+import signal
 import sys
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+from _values import positive, seed
 from gluonops.data import digits
 from mxnet import autograd, gluon
 from tqdm import tqdm
@@ -18,31 +20,76 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
     """Shows defaults, and keeps the lines of the description."""
 
 
-def positive(text):
-    """argparse's type for a count."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"got {number}; expected at least 1")
-    return number
-
-
-def parser(description, epochs, out):
-    """The options that all examples have."""
+def parser(description, epochs, out, data_dir=True):
+    """The options that all examples have; --data-dir those that read digits alone."""
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     options.add_argument("--epochs", type=positive, default=epochs, help="passes over the training images")
     options.add_argument("--batch-size", type=positive, default=32, help="images per step")
-    options.add_argument("--seed", type=int, default=0, help="of the split, the weights and the order of the images")
+    options.add_argument("--seed", type=seed, default=0, help="of the split, the weights and the order of the images")
     options.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out", out), help="folder for the results")
-    options.add_argument("--data-dir", help="folder with MNIST's four idx files, gzipped or not (default: the digits "
-                         "that ship inside scikit-learn)", default=argparse.SUPPRESS)
+    if data_dir:
+        options.add_argument("--data-dir", help="folder with MNIST's four idx files, gzipped or not (default: the "
+                             "digits that ship inside scikit-learn)", default=argparse.SUPPRESS)
     return options
+
+
+def checked(args):
+    """Options of a fine-tuning script, refused where one would be ignored, or mean other data than it seems to."""
+    if args.root is not None and os.path.isfile(args.root):
+        raise gops.OpError("examples", f"--root {args.root} is a file; expected the folder that has the images to "
+                           "train on and those held out", "Name its folder, for rec that of train.rec and val.rec")
+    if args.pretrained_names and (args.pretrained is None or args.pretrained.endswith(".checkpoint")):
+        raise gops.OpError("examples", f"--pretrained-names {args.pretrained_names} beside "
+                           f"{args.pretrained or 'no --pretrained'}; expected a file of parameters without names",
+                           "Leave it out: a checkpoint has its classes' names")
+    return args
 
 
 def start(args):
     """Make the results folder and set every seed."""
-    args.out.mkdir(parents=True, exist_ok=True)
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(str(gops.OpError("examples", f"--out {args.out} cannot be made a folder: {error.strerror}",
+                                  "Name another")))
     mx.random.seed(args.seed)
     np.random.seed(args.seed)
+
+
+def call(main, arguments, kept, then=""):
+    """``main(arguments())``. What they refuse, Ctrl-C and SIGTERM end the process with one line.
+
+    Parameters
+    ----------
+    main : callable
+    arguments : callable
+        Returns an argparse.Namespace that has ``out``.
+    kept : str
+        Name of the file there that holds what has been trained so far.
+    then : str, optional
+        What can be done with it.
+    """
+    path = before = None
+    # Handlers wait for MXNet's calls to return, which a job's may never do: there SIGTERM has to kill as it is.
+    if "DMLC_ROLE" not in os.environ:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        args = arguments()
+        path = args.out / kept
+        before = _changed(path)
+        main(args)
+    except gops.OpError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)   # once more while Python ends: at once, and without a word
+        saved = path and _changed(path) != before
+        print("\ninterrupted;", f"{path} is saved{then}" if saved else "nothing of this training is saved yet",
+              file=sys.stderr)
+        sys.exit(130)
+
+
+def _changed(path):
+    return path.stat().st_mtime_ns if path.is_file() else None
 
 
 def load(args, classes=None):
@@ -95,7 +142,35 @@ def accuracy(net, split):
 
 
 def write(path, save):
-    """``save(path)`` under a temporary name, then rename: a crash leaves the old file or the new one."""
+    """``save(path)`` under a temporary name, then rename: a crash or a full disk leaves the old file or the new one.
+
+    Raises
+    ------
+    OpError
+        The file cannot be written; what ``path`` held is untouched, and nothing is left beside it.
+    """
     temporary = path.with_name(f"{path.name}.tmp")
-    save(str(temporary))
-    os.replace(temporary, path)
+    try:
+        save(str(temporary))
+        os.replace(temporary, path)
+    except (OSError, mx.MXNetError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[-1]
+        raise gops.OpError("examples", f"{path} cannot be written ({reason}); what it held before is untouched",
+                           "Make room on the disk, or choose another --out") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_params(path, save):
+    """:func:`write` what ``mx.nd.save`` does, and read it back before it takes the old file's place.
+
+    MXNet ignores what closing a file returns: where the last buffer found no room on the disk it leaves a file that is
+    cut short, and says nothing. Reading ends with the names, so that it fails wherever the file was cut.
+    """
+    def save_and_read(name):
+        save(name)
+        with open(name, "rb+") as file:   # a rename may reach the disk before the content: not after this
+            os.fsync(file.fileno())
+        mx.nd.load(name)
+
+    write(path, save_and_read)

@@ -8,6 +8,7 @@ import mxnet as mx
 import numpy as np
 from _pictures import save
 from gluonops.data import Augment, letterbox, unletterbox_boxes
+from gluonops.data.detection import names_of
 from gluonops.data.images import require
 from matplotlib.figure import Figure
 from mxnet import gluon
@@ -28,6 +29,9 @@ def make(args, classes, anchors):
     if path.suffix == ".checkpoint":
         tensors, _ = _checkpoint.read(path)
         _checkpoint.restore_net(tensors, net, path)
+    elif path.suffix == ".params":
+        tensors = {f"param:net.{name}": value for name, value in _checkpoint.parameters(path).items()}
+        _checkpoint.restore_net(tensors, net, path)
     elif ".conv." in path.name:   # a file of Darknet's first layers, such as darknet19_448.conv.23
         gops.darknet.load_weights(net.backbone, str(path))
     else:
@@ -46,8 +50,7 @@ def _old_classes(args, path):
     if not args.pretrained_names:
         raise gops.OpError("examples", f"{path} does not hold the names of its classes",
                            "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
-    return [line.strip() for line in pathlib.Path(args.pretrained_names).read_text(encoding="utf-8").splitlines()
-            if line.strip()]
+    return list(names_of(args.pretrained_names, "examples"))
 
 
 def augment(args):
@@ -100,8 +103,9 @@ def page(net, dataset, size, device, path, count=12, threshold=0.25):
         image = image.asnumpy() if isinstance(image, mx.nd.NDArray) else image
         images = mx.nd.array(letterbox(image, *size)[None], ctx=device)
         ids, scores, boxes = (array.asnumpy()[0] for array in detector(images))
-        real = ids[:, 0] >= 0
-        boxes = unletterbox_boxes(boxes[real], image.shape[1::-1], size)
+        real = (ids[:, 0] >= 0) & ~np.isnan(boxes).any(1)
+        # Within the image: a side is the exponential of an output, and infinite in a net that is far off.
+        boxes = np.clip(unletterbox_boxes(boxes[real], image.shape[1::-1], size), 0, [*image.shape[1::-1]] * 2)
         for left, top, right, bottom in label[:, :4]:
             axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], "w--", linewidth=1.2)
         plot_bbox(image, boxes, scores[real, 0], ids[real, 0], thresh=threshold, class_names=dataset.classes, ax=axes,
@@ -124,3 +128,19 @@ class Cached(gluon.data.Dataset):
         if index not in self.items:
             self.items[index] = self.data[index]
         return self.items[index]
+
+    def fingerprint(self):
+        """Of the dataset."""
+        return self.data.fingerprint()
+
+    def label(self, index):
+        """The boxes alone."""
+        return self[index][1]
+
+    def size(self, index):
+        """(width, height)"""
+        return self[index][0].shape[1::-1]
+
+    def name(self, index):
+        """What an error calls the image."""
+        return self.data.name(index)

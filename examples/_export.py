@@ -1,4 +1,5 @@
 """Export a net and make sure of the files: run them through Module here, and in a process that has no gluonops."""
+import collections
 import pathlib
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 
+REMEDY = "Do not use it, and please report this; best.params is sound"
 WITHOUT_GLUONOPS = """
 import sys
 import numpy
@@ -21,24 +23,86 @@ assert "gluonops" not in sys.modules
 """
 
 
-def export(net, prefix, images):
+def _outputs(found, expected):
+    """The largest difference, in shares of the largest number where that is above 1."""
+    if [one.shape for one in found] != [other.shape for other in expected]:
+        return np.inf
+    return float(np.max([np.abs(one - other).max() / max(1, np.abs(other).max())
+                         for one, other in zip(found, expected)]))
+
+
+def _detections(found, expected):
+    """The largest difference within a pair of detections, or the share of all scores that is in no pair, if larger.
+
+    Detections of equal score may come in another order, and the one at the edge of a threshold may be alone.
+    """
+    differences, alone, total = [0.0], 0.0, 0.0
+    for image, other in zip(zip(*found), zip(*expected)):
+        (ids, scores, boxes), (other_ids, other_scores, other_boxes) = _real(image), _real(other)
+        distance = _distances(boxes, other_boxes)
+        distance = np.maximum(distance, np.abs(scores[:, None] - other_scores))
+        distance[(ids[:, None] != other_ids) | np.isnan(distance)] = np.inf
+        left, other_left = np.ones(len(ids), bool), np.ones(len(other_ids), bool)
+        while distance.size and distance.min() <= PAIRED:
+            i, k = np.unravel_index(distance.argmin(), distance.shape)
+            differences.append(float(distance[i, k]))
+            distance[i], distance[:, k], left[i], other_left[k] = np.inf, np.inf, False, False
+        alone += float(scores[left].sum() + other_scores[other_left].sum())
+        total += float(scores.sum() + other_scores.sum())
+    return float(np.max([*differences, alone / total if total else 0.0]))
+
+
+def _real(image):
+    """Of an image's slots those that hold a detection: ids (N,), scores (N,), boxes (N, 4)."""
+    ids, scores, boxes = image
+    real = ids[:, 0] >= 0
+    return ids[real, 0], scores[real, 0], boxes[real].astype("float64")
+
+
+def _distances(boxes, others):
+    """(N, M): the largest difference of two boxes' sides, in shares of the second's size where a pixel is less."""
+    with np.errstate(invalid="ignore"):   # a box may be infinite
+        size = (others[:, 2:] - others[:, :2]).max(1, initial=1)
+        apart = np.where(boxes[:, None] == others, 0, np.abs(boxes[:, None] - others))
+        return apart.max(2, initial=0) / size
+
+
+Comparison = collections.namedtuple("Comparison", "difference tolerance")
+PAIRED = 1e-3   # as far as a detection's counterpart may be, in score and in shares of its box's size
+OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)
+
+
+def export(net, prefix, images, comparison=OUTPUTS):
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
+
+    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds otherwise.
 
     Returns
     -------
     dict
-        ``module`` and ``without_gluonops``: the largest difference each.
+        ``module`` and ``without_gluonops``: the difference each.
+
+    Raises
+    ------
+    OpError
+        The files do not run, or compute something else.
     """
+    net.collect_params().reset_ctx(mx.cpu())
     gops.export.symbol(net, prefix, images.shape)
-    context = next(iter(net.collect_params().values())).list_ctx()[0]
-    expected = net(mx.nd.array(images, ctx=context))
-    expected = expected if isinstance(expected, (list, tuple)) else [expected]
-    return {"module": _difference(_module(prefix, images), expected),
-            "without_gluonops": _difference(_fresh_process(prefix, images), expected)}
-
-
-def _difference(found, expected):
-    return max(float(np.abs(one - other.asnumpy()).max()) for one, other in zip(found, expected))
+    expected = net(mx.nd.array(images))
+    expected = [array.asnumpy() for array in (expected if isinstance(expected, (list, tuple)) else [expected])]
+    differences = {}
+    for name, run in (("module", _module), ("without_gluonops", _fresh_process)):
+        try:
+            differences[name] = comparison.difference(run(prefix, images), expected)
+        except RuntimeError as error:   # MXNetError is one
+            raise gops.OpError("examples", f"{prefix}-symbol.json does not run, {name.replace('_', ' ')}: "
+                               f"{str(error).splitlines()[-1]}", REMEDY) from error
+        if not differences[name] <= comparison.tolerance:   # also where it is no number
+            raise gops.OpError("examples", f"{prefix}-symbol.json computes something else than the net, "
+                               f"{name.replace('_', ' ')}: it differs by {differences[name]:.1e}; expected at most "
+                               f"{comparison.tolerance:g}", REMEDY)
+    return differences
 
 
 def _module(prefix, images):
@@ -52,6 +116,9 @@ def _fresh_process(prefix, images):
     with tempfile.TemporaryDirectory() as folder:
         given, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
         np.save(given, images)
-        subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, str(prefix), given, result], check=True)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, str(prefix), given, result],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
         with np.load(result) as found:
             return [found[f"arr_{i}"] for i in range(len(found.files))]

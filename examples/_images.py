@@ -1,10 +1,13 @@
 """Images with one label each, for finetune_classifier.py."""
 import collections
+import hashlib
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops import data
+from gluonops.data.detection import named, names_of
+from gluonops.data.images import progress
 from mxnet import gluon
 
 Images = collections.namedtuple("Images", "training validation held_out classes")
@@ -17,19 +20,35 @@ def load(args):
     at in the end. Items are (uint8 (H, W, C), label).
     """
     options = {"size": args.size, "seed": args.seed} if args.dataset in ("digits", "mnist") else {}
-    train, held_out = (data.classification(args.dataset, args.root, part, **options) for part in ("train", "val"))
-    if held_out.classes != train.classes:
-        raise gops.OpError("examples", f"the held-out images have the classes {', '.join(held_out.classes)}; those to "
-                           f"train on {', '.join(train.classes)}", "Make them agree")
-    classes = list(args.classes or train.classes)
+    train = data.classification(args.dataset, args.root, "train", **options)
+    if not options:   # numbers mean what they mean in training
+        options["classes"] = train.classes
+    held_out = data.classification(args.dataset, args.root, "val", **options)
+    classes = list(names_of(args.classes or train.classes, "examples"))
     unknown = [name for name in classes if name not in train.classes]
     if unknown:
         raise gops.OpError("examples", f"there is no class {unknown[0]!r}; there are {', '.join(train.classes)}",
                            "Choose other --classes")
     training, held_out = Part(train, classes), Part(held_out, classes)
+    for part, least, name in ((training, 2, "to train on"), (held_out, 1, "held out")):
+        if len(part) < least:   # of those to train on one at least chooses the epoch
+            raise gops.OpError("examples", f"there are {len(part)} images {name} of {', '.join(classes)}; expected at "
+                               f"least {least}", "Put more there, or choose other --classes")
     validation = np.zeros(len(training), bool)
     validation[np.random.RandomState(args.seed).permutation(len(training))[::10]] = True
-    return Images(Part(train, classes, ~validation), Part(train, classes, validation), held_out, classes)
+    images = Images(Part(train, classes, ~validation), Part(train, classes, validation), held_out, classes)
+    if args.dataset in ("folder", "rec"):
+        for part in (images.validation, held_out):
+            check_sizes(part, args.size)
+    return images
+
+
+def check_sizes(part, size):
+    """Refuse an image that a letterbox leaves nothing of, by the heads of the files: now, not after an epoch."""
+    for index in progress(range(len(part)), "checking sizes"):
+        image_size = part.size(index)
+        with named(part, index):
+            data.letterbox_boxes(np.zeros((0, 4)), image_size, (size, size))
 
 
 class Part(gluon.data.Dataset):
@@ -46,8 +65,20 @@ class Part(gluon.data.Dataset):
     def __len__(self):
         return len(self.indices)
 
+    def fingerprint(self):
+        """A hash of which images of the dataset these are, and of their labels: another where the data changed."""
+        return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
+
     def __getitem__(self, index):
         return self.dataset[int(self.indices[index])][0], self.labels[index]
+
+    def size(self, index):
+        """(width, height) of an image in a file."""
+        return self.dataset.size(int(self.indices[index]))
+
+    def name(self, index):
+        """What an error calls an image in a file."""
+        return self.dataset.name(int(self.indices[index]))
 
 
 def augment(args):

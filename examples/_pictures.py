@@ -30,7 +30,10 @@ def curves(history, path, losses, scores):
 
 def embedding(vectors, labels, classes, path):
     """Vectors of (N, D) as points, a colour for each class; for D > 2 along the two directions of largest variance."""
-    title = "the embedding"
+    title, aspect = "the embedding", "equal"
+    if vectors.shape[1] == 1:
+        vectors, aspect = np.column_stack([vectors, labels]), "auto"
+        title += ", and the class upwards"
     if vectors.shape[1] > 2:
         centred = vectors - vectors.mean(0)
         _, values, directions = np.linalg.svd(centred, full_matrices=False)
@@ -44,14 +47,18 @@ def embedding(vectors, labels, classes, path):
         if len(points):
             axes.annotate(name, points[:, :2].mean(0), weight="bold", ha="center", va="center", fontsize=13,
                           bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "alpha": 0.8, "lw": 0})
-    axes.set(title=f"{title}; {len(labels)} images", aspect="equal")
+    axes.set(title=f"{title}; {len(labels)} images", aspect=aspect)
     axes.grid(alpha=0.3)
     save(figure, path)
 
 
 def spread(vectors, labels):
-    """Mean squared distance to the own class's mean, divided by that of the class means from their mean."""
+    """Mean squared distance to the own class's mean, divided by that of the class means from their mean.
+
+    None where the means are one, as that of a single class is.
+    """
     means = np.stack([vectors[labels == label].mean(0) for label in np.unique(labels)])
     within = np.mean([((vectors[labels == label] - mean)**2).sum(1).mean()
                       for label, mean in zip(np.unique(labels), means)])
-    return float(within / ((means - means.mean(0))**2).sum(1).mean())
+    between = ((means - means.mean(0))**2).sum(1).mean()
+    return float(within / between) if between else None

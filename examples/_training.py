@@ -1,12 +1,10 @@
-"""What the fine-tuning scripts share: options, devices, workers, schedule, freezing, a run that can be continued."""
+"""What the fine-tuning scripts share: options, schedule, freezing, a run that can be continued."""
 import argparse
 import collections
 import json
 import math
 import os
-import pathlib
-import re
-import shlex
+import shutil
 import signal
 import sys
 
@@ -14,7 +12,9 @@ import _checkpoint
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from _common import positive, write
+from _common import write_params
+from _continuing import LAST, checkpoint_to_continue, command_to_continue
+from _values import freeze, positive, share, weight, whole
 from mxnet import gluon
 from tqdm import tqdm
 
@@ -22,20 +22,21 @@ LAG = 4   # batches after which a loss is read: by then it is computed, and read
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
 STANDING = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
 MAY_CHANGE = ("out", "resume", "save_every", "ctx", "gpus", "threads", "pretrained")   # options when it is continued
+BEST = "best.params"
 KVSTORES = ("device", "local", "dist_sync", "dist_async")
 
 
 def add_options(options, lr):
     """The options of training; those of ``_common.parser`` are there already."""
     add = options.add_argument
-    add("--lr", type=float, default=lr, help="highest learning rate")
+    add("--lr", type=weight, default=lr, help="highest learning rate")
     add("--optimizer", choices=("sgd", "adam"), default="sgd", help="sgd has momentum 0.9")
-    add("--wd", type=float, default=5e-4, help="weight decay")
-    add("--warmup", type=float, default=1, help="epochs in which the learning rate rises from 0")
+    add("--wd", type=weight, default=5e-4, help="weight decay")
+    add("--warmup", type=weight, default=1, help="epochs in which the learning rate rises from 0")
     add("--lr-schedule", choices=("cosine", "steps"), default="cosine", help="how it falls afterwards")
-    add("--lr-steps", type=float, nargs="+", default=[0.6, 0.85],
+    add("--lr-steps", type=share, nargs="+", default=[0.6, 0.85],
         help="shares of the epochs after which --lr-schedule steps divides it by 10")
-    add("--freeze", type=int, default=0, help="epochs before the backbone is released; -1: never")
+    add("--freeze", type=freeze, default=0, help="epochs before the backbone is released; -1: never")
     add("--accumulate", type=positive, default=1, help="batches whose gradients are added up for one update")
     add("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="float16 needs a GPU")
     add("--ctx", help="devices, for instance cpu:0,cpu:1; a batch is split among them", default="cpu:0")
@@ -43,51 +44,7 @@ def add_options(options, lr):
     add("--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")
     add("--resume", nargs="?", const="auto", metavar="CHECKPOINT", default=argparse.SUPPRESS,
         help="continue a checkpoint; auto: the last one under --out, where there is one")
-    add("--save-every", type=int, default=0, help="batches between checkpoints within an epoch; 0: after epochs only")
-
-
-def contexts(args):
-    """The devices that --ctx or --gpus name."""
-    text = ",".join(f"gpu:{number}" for number in args.gpus.split(",")) if hasattr(args, "gpus") else args.ctx
-    found = []
-    for name in text.replace(" ", "").split(","):
-        match = re.fullmatch(r"(cpu|gpu)(?::(\d+))?", name)
-        if not match:
-            raise gops.OpError("examples", f"the device {name!r} is unknown; expected cpu or gpu with a number",
-                               "Write for instance --ctx cpu:0,cpu:1 or --gpus 0,1")
-        found.append(mx.Context(match[1], int(match[2] or 0)))
-        if match[1] == "gpu" and found[-1].device_id >= mx.context.num_gpus():
-            raise gops.OpError("examples", f"there is no {found[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
-                               "Run `gluonops doctor`, or choose --ctx cpu")
-    if len(set(found)) < len(found):
-        raise gops.OpError("examples", f"{text} names a device twice", "Name each once")
-    check_dtype(args.dtype, found)
-    return found
-
-
-def check_dtype(dtype, devices):
-    """Refuse what MXNet 1.9.1 does not do, or does for no gain."""
-    on_gpus = all(device.device_type == "gpu" for device in devices)
-    if dtype == "float16" and not on_gpus:
-        raise gops.OpError("examples", "float16 needs GPUs: MXNet 1.9.1 has no float16 matrix product on the CPU",
-                           "Leave --dtype out")
-    if dtype == "bfloat16":
-        raise gops.OpError("examples", "bfloat16 is not supported: MXNet 1.9.1 has no such kernels on GPUs, and trains "
-                           "with it on CPUs at half the speed of float32", "Leave --dtype out, or take float16 on GPUs")
-
-
-Workers = collections.namedtuple("Workers", "kvstore rank count devices")
-
-
-def join(args, devices):
-    """This process's place among the workers of a distributed job, and its number of devices."""
-    if not args.kvstore.startswith("dist"):
-        return Workers(args.kvstore, 0, 1, len(devices))
-    if "DMLC_ROLE" not in os.environ:
-        raise gops.OpError("examples", f"--kvstore {args.kvstore} without a parameter server",
-                           "Start the script with examples/launch_local.py, or as docs/several_machines.md says")
-    kvstore = mx.kv.create(args.kvstore)   # waits until every worker is there
-    return Workers(kvstore, kvstore.rank, kvstore.num_workers, len(devices))
+    add("--save-every", type=whole, default=0, help="batches between checkpoints within an epoch; 0: after epochs only")
 
 
 def plan(count, args, epoch, workers):
@@ -166,7 +123,8 @@ class Run:
     images : int
         Number of training images.
     extra : dict
-        JSON that the checkpoint holds besides, such as the classes.
+        JSON that the checkpoint holds besides, such as the classes; ``data``, a fingerprint of the training images,
+        has to be the same when the run is continued.
     per : dict of str to str, optional
         Which losses are averaged over another than over the images, such as ``{"iou": "truths"}``.
     """
@@ -174,11 +132,11 @@ class Run:
     def __init__(self, args, blocks, trainer, workers, images, extra, per=None):
         self.extra, self.per = extra, per or {}
         self.args, self.blocks, self.trainer, self.workers, self.images = args, blocks, trainer, workers, images
-        self.path = args.out / "last.checkpoint"
+        self.path = args.out / LAST
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self.unread, self.waiting = collections.deque(), 0
-        self.asked, self.stopping, self.flags = False, False, collections.deque()
+        self.asked, self.stopping, self.flags, self.validating = False, False, collections.deque(), False
         self.random = any(isinstance(block, gluon.nn.Dropout) for net in blocks.values() for block in _blocks(net))
         if args.accumulate > 1:
             for parameter in trainer._params:
@@ -194,20 +152,35 @@ class Run:
 
     def resume(self):
         """Continue where --resume says. Returns whether there was anything to continue."""
-        wanted = getattr(self.args, "resume", None)
-        path = self.path if wanted == "auto" else wanted and pathlib.Path(wanted)
-        if path is None or (wanted == "auto" and not path.exists()):
+        path = checkpoint_to_continue(self.args)
+        if path is None:
             return False
         tensors, standing = _checkpoint.read(path)
         for key, value in self._options().items():
             if standing["options"].get(key) != value:
                 raise gops.OpError("examples", f"{key} is {value!r}; the run in {path} was started with "
                                    f"{standing['options'].get(key)!r}", "Resume with the options it was started with")
+        if standing.get("data", self.extra["data"]) != self.extra["data"]:   # older ones lack it
+            raise gops.OpError("examples", f"the images or labels to train on are others (fingerprint "
+                               f"{self.extra['data']}) than those of the run in {path} ({standing['data']})",
+                               f"Put those back, or start anew with --pretrained {path} and another --out")
         _checkpoint.restore(tensors, standing, self.blocks, self.trainer)
         for name in STANDING:
             setattr(self, name, standing[name])
+        self._take_along(path)
         self.say(f"continuing {path}: {self.epoch} of {self.args.epochs} epochs and {self.batch} batches are done")
         return True
+
+    def _take_along(self, path):
+        """Have both files of the run under --out, where it may be continued from another folder."""
+        best = path.with_name(BEST)
+        if self.history and not best.is_file():
+            raise gops.OpError("examples", f"{best} is missing; expected the best epoch's parameters beside {path}",
+                               "Put it there: they may be the best of the whole run")
+        if self.workers.rank == 0 and path.resolve() != self.path.resolve():
+            write_params(self.path, lambda name: shutil.copyfile(path, name))
+            if self.history and best.resolve() != (self.args.out / BEST).resolve():
+                write_params(self.args.out / BEST, lambda name: shutil.copyfile(best, name))
 
     def save(self):
         """Write the checkpoint, from the first worker."""
@@ -224,6 +197,8 @@ class Run:
 
     def epochs(self):
         """The epochs still to do, counted from 0; shows the bar and listens to Ctrl-C meanwhile."""
+        if self.args.kvstore == "dist_sync":
+            self._share_parameters()
         previous = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         with tqdm(total=self.args.epochs * self.images, initial=self.epoch * self.images + self.counted,
                   desc="training", unit="image", disable=self.workers.rank > 0, dynamic_ncols=True) as self.bar:
@@ -234,17 +209,36 @@ class Run:
                 for number, handler in previous.items():
                     signal.signal(number, handler)
 
+    def _share_parameters(self):
+        """Give all workers the first one's parameters now, and wait for them.
+
+        Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine
+        may do in the other order: the server, that holds one tensor for both, then answers with gradients.
+        """
+        self.trainer._init_kvstore()
+        self.trainer._init_params()
+        mx.nd.waitall()
+
     def batches(self, batches, load):
-        """What is left of the epoch's ``plan``, as ``load(lists of indices)`` reads it."""
-        self.plan = batches
+        """What is left of the epoch's ``plan``, as ``load(lists of indices)`` reads it; saves before the validation."""
+        self.plan, self.validating = batches, self.batch == len(batches)
+        if self.validating:   # continued where that is all that is left
+            return
         for batch in load([indices for indices, _ in batches[self.batch:]]):
             if self.random:   # dropout: the same numbers after --resume as without
                 place = [self.args.seed, self.epoch, self.batch, self.workers.rank]
                 mx.random.seed(np.random.RandomState(place).randint(2**31))
             yield batch
+        self.validating = True
+        self._agree_to_stop(0)
+        self.save()
+        self._leave_if_stopping()
 
-    def step(self, parts):
-        """After backward. ``parts``: name -> NDArray, summed over this worker's images of the batch."""
+    def step(self, parts, after=None):
+        """After backward. ``parts``: name -> NDArray, summed over this worker's images of the batch.
+
+        ``after()`` moves what no optimizer does: after an update, and before the checkpoint that has to hold it.
+        """
         indices, images = self.plan[self.batch]
         self.unread.append((len(indices), images, parts))
         self.batch, self.seen, self.waiting = self.batch + 1, self.seen + images, self.waiting + images
@@ -254,11 +248,13 @@ class Run:
         alone = self.args.kvstore == "dist_async"
         self.trainer.step(self.args.batch_size * self.args.accumulate if alone else self.waiting)
         self.waiting = 0
+        if after:
+            after()
         if self.args.accumulate > 1:
             for parameter in self.trainer._params:
                 parameter.zero_grad()
         self._read_losses(LAG)
-        self._agree_to_stop()
+        self._agree_to_stop(LAG)
         every = self.args.save_every
         if self.batch < len(self.plan) and (self.stopping or (every and self.batch % every < self.args.accumulate)):
             self.save()
@@ -276,8 +272,9 @@ class Run:
         self.history.append({**row, "score": score})
         self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0
         if best and self.workers.rank == 0:
-            write(self.args.out / "best.params", self.blocks["net"].save_parameters)
+            write_params(self.args.out / BEST, self.blocks["net"].save_parameters)
         self.save()
+        self._agree_to_stop(0)
         self._leave_if_stopping()
 
     def _options(self):
@@ -307,22 +304,26 @@ class Run:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        self.say("saving after this batch; once more ends at once, without saving")
+        if self.workers.rank == 0:   # by the system: a handler may interrupt a print, which cannot be entered twice
+            after = "the validation" if self.validating else "this batch"
+            os.write(2, f"\nsaving after {after}; once more ends at once, without saving\n".encode())
 
-    def _agree_to_stop(self):
-        """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever."""
+    def _agree_to_stop(self, lag):
+        """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
+
+        Each says whether it was asked; what they said ``lag`` calls ago is heeded now.
+        """
         if self.args.kvstore != "dist_sync":
             self.stopping = self.asked
             return
         self.flags.append(mx.nd.array([self.asked]))
         self.workers.kvstore.pushpull(STOP, self.flags[-1], out=self.flags[-1])
-        if len(self.flags) > LAG:
-            self.stopping = self.flags.popleft().asscalar() > 0
+        while len(self.flags) > lag:
+            self.stopping |= bool(self.flags.popleft().asscalar())
 
     def _leave_if_stopping(self):
         if self.stopping:
-            words = sys.argv if hasattr(self.args, "resume") else [*sys.argv, "--resume", "auto"]
-            self.say(f"saved {self.path}. To continue: {shlex.join(['python', *words])}")
+            self.say(f"saved {self.path}. To continue: {command_to_continue()}")
             sys.exit(130)
 
 

@@ -10,7 +10,6 @@ Ctrl-C saves; --resume auto continues to the numbers of a run that was never sto
 import argparse
 import json
 import pathlib
-import sys
 import time
 
 import _classifier
@@ -18,36 +17,39 @@ import _images
 import _pictures
 import gluonops as gops
 import numpy as np
-from _common import Help, parser, start, write
+from _common import Help, checked, parser, start, write
+from _continuing import call_to_continue
+from _devices import contexts, join
 from _export import export
-from _training import Run, add_options, contexts, join, make_trainer, plan, set_frozen
+from _training import Run, add_options, make_trainer, plan, set_frozen
+from _values import positive, share, weight, whole
 from gluonops.data import Augmented, Letterboxed
 from mxnet import autograd, gluon
 
 
 def arguments():
-    options = parser(__doc__, epochs=30, out="finetune_classifier")
+    options = parser(__doc__, epochs=30, out="finetune_classifier", data_dir=False)
     options.formatter_class = Help
     add = options.add_argument
     add("--dataset", choices=("digits", "mnist", "folder", "rec"), default="digits",
         help="folder: ROOT/train/<class>/*.jpg and ROOT/val/...; rec: ROOT/train.rec and val.rec")
     add("--root", help="where the dataset is", default=argparse.SUPPRESS)
     add("--classes", nargs="+", help="names of the classes to train on, in order", default=argparse.SUPPRESS)
-    add("--size", type=int, default=28, help="height and width of the images")
-    add("--flip", type=float, default=0, help="probability of mirroring an image; 0.5 but for digits and letters")
+    add("--size", type=positive, default=28, help="height and width of the images")
+    add("--flip", type=share, default=0, help="probability of mirroring an image; 0.5 but for digits and letters")
     add("--model", default="lenet_reorg", help="mlp, lenet_reorg, darknet19, or a name in gluoncv's model zoo")
-    add("--embedding", type=int, default=0, help="units of a layer before the output, 2 to look at it; 0: no layer")
-    add("--center-loss", type=float, default=0, help="weight of CenterLoss beside SoftmaxCELoss")
+    add("--embedding", type=whole, default=0, help="units of a layer before the output, 2 to look at it; 0: no layer")
+    add("--center-loss", type=weight, default=0, help="weight of CenterLoss beside SoftmaxCELoss")
     add("--pretrained", help="start from a .checkpoint or .params of this script, or Darknet's .weights",
         default=argparse.SUPPRESS)
     add("--pretrained-names", help="file with the names of the classes of a .params or .weights, one a line",
         default=argparse.SUPPRESS)
-    add("--threads", type=int, default=0, help="threads that read images ahead")
+    add("--threads", type=whole, default=0, help="threads that read images ahead")
     add_options(options, lr=0.03)
     args = options.parse_args()
     for name in ("root", "classes", "pretrained", "pretrained_names"):
         setattr(args, name, getattr(args, name, None))
-    return args
+    return checked(args)
 
 
 def predict(net, images, args, devices):
@@ -78,7 +80,8 @@ def train(args, images, net, devices, workers):
     count = len(images.training)
     batches = len(plan(count, args, 0, workers))
     trainer = make_trainer(net.collect_params(), args, batches, workers)
-    run = Run(args, blocks, trainer, workers, count, {"classes": net.classes})
+    run = Run(args, blocks, trainer, workers, count,
+              {"classes": net.classes, "data": images.training.fingerprint()})
     if not run.resume() and args.pretrained:
         kept = _classifier.start_from(net, args)
         run.say(f"{args.pretrained}: kept the output for {', '.join(kept) or 'no class'}")
@@ -99,16 +102,15 @@ def train(args, images, net, devices, workers):
                         parts["center_loss"].append(center(vectors, label))
             autograd.backward(parts["loss"] + parts["center_loss"])
             run.step({name: sum(loss.sum().as_in_context(devices[0]) for loss in losses)
-                      for name, losses in parts.items() if losses})
-            if center:
-                center.update(trainer)
+                      for name, losses in parts.items() if losses},
+                     after=(lambda: center.update(trainer)) if center else None)
         score = accuracy(*predict(net, images.validation, args, devices)[1:])
         run.end_epoch({"validation_accuracy": score}, score)
     return run
 
 
-def main():
-    args = arguments()
+def main(args=None):
+    args = args or arguments()
     start(args)
     began = time.time()
     devices = contexts(args)
@@ -149,7 +151,4 @@ export             differs by {max(results['export_differences'].values()):.1e} 
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except gops.OpError as error:
-        sys.exit(str(error))
+    call_to_continue(main, arguments)

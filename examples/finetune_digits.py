@@ -4,7 +4,8 @@ import pathlib
 
 import gluonops as gops
 import mxnet as mx
-from _common import accuracy, batches, load, parser, start, train, write
+from _common import accuracy, batches, load, parser, start, train, write, write_params
+from _values import weight
 from mxnet import gluon
 
 
@@ -19,8 +20,8 @@ def fit(net, parameters, split, args, lr, title):
 
 def main():
     options = parser(__doc__, epochs=8, out="finetune_digits")
-    options.add_argument("--lr", type=float, default=0.001, help="learning rate of Adam; falls to 0 along a cosine")
-    options.add_argument("--backbone-lr", type=float, default=0.2, help="the released backbone's, as a share of --lr")
+    options.add_argument("--lr", type=weight, default=0.001, help="learning rate of Adam; falls to 0 along a cosine")
+    options.add_argument("--backbone-lr", type=weight, default=0.2, help="the released backbone's, as a share of --lr")
     args = options.parse_args()
     start(args)
     old, old_held_out = load(args, classes=range(5))
@@ -29,7 +30,7 @@ def main():
 
     def report(stage, split):
         results[stage] = accuracy(net, split)
-        write(args.out / f"{stage}.params", net.save_parameters)
+        write_params(args.out / f"{stage}.params", net.save_parameters)
 
     net = gops.models.lenet_reorg(classes=5)
     net.initialize(mx.init.Xavier())

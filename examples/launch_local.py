@@ -9,6 +9,7 @@ import argparse
 import collections
 import ctypes
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -62,11 +63,17 @@ def environment(role, port, args):
     threads = str(max(1, (os.cpu_count() or 1) // args.workers))
     return {"OMP_NUM_THREADS": threads, **os.environ, "DMLC_ROLE": role, "DMLC_PS_ROOT_URI": "127.0.0.1",
             "DMLC_PS_ROOT_PORT": str(port), "DMLC_NODE_HOST": "127.0.0.1", "DMLC_NUM_WORKER": str(args.workers),
-            "DMLC_NUM_SERVER": str(args.servers), "PYTHONUNBUFFERED": "1"}
+            "DMLC_NUM_SERVER": str(args.servers), "PYTHONUNBUFFERED": "1", "LAUNCH_LOCAL": launcher(args)}
 
 
-def die_with_parent():
-    """In the child: be killed when the launcher is, even by SIGKILL (Linux)."""
+def launcher(args):
+    """This command up to the workers', which they print to continue a job."""
+    return shlex.join(["python", *sys.argv[:len(sys.argv) - len(args.command)]])
+
+
+def before_exec():
+    """In the child: heed Ctrl-C, and be killed when the launcher is, even by SIGKILL (Linux)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)   # PR_SET_PDEATHSIG
 
@@ -83,7 +90,7 @@ def start(args, processes):
             # A session of its own: Ctrl-C reaches the launcher alone, and a process ends together with its children.
             child = subprocess.Popen(command, env=environment(role, port, args), stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                                     preexec_fn=die_with_parent)
+                                     preexec_fn=before_exec)
         except OSError as error:
             raise Failure(f"{name} cannot start: {error}", 2) from error
         processes.append(Process(name, role, child))
@@ -145,6 +152,7 @@ def terminated(number, frame):
 def main():
     args = arguments()
     signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)   # a shell starts background jobs with SIGINT ignored
     processes, readers, status = [], [], 0
     try:
         start(args, processes)

@@ -4,7 +4,8 @@ import shutil
 
 import gluonops as gops  # noqa: F401  (registers gluonops_softmax_output)
 import mxnet as mx
-from _common import load, parser, start, write
+from _common import load, parser, start, write, write_params
+from _values import weight
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -34,7 +35,7 @@ def draw(net, shape, folder):
 
 def main():
     options = parser(__doc__, epochs=20, out="module_mlp")
-    options.add_argument("--lr", type=float, default=0.02, help="learning rate of SGD with momentum 0.9")
+    options.add_argument("--lr", type=weight, default=0.02, help="learning rate of SGD with momentum 0.9")
     args = options.parse_args()
     start(args)
     training, held_out = load(args)
@@ -52,7 +53,7 @@ def main():
                    epoch_end_callback=lambda *_: bar.update())
 
     write(args.out / "mlp-symbol.json", net.save)
-    write(args.out / f"mlp-{args.epochs:04d}.params", module.save_params)
+    write_params(args.out / f"mlp-{args.epochs:04d}.params", module.save_params)
     probabilities = module.predict(test_iter).asnumpy()
     exact = float((probabilities.argmax(1) == held_out.labels).mean())
     print(f"""

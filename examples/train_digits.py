@@ -12,7 +12,9 @@ import time
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from _common import accuracy, batches, load, logits, parser, start, train, write
+from _common import accuracy, batches, load, logits, parser, start, train, write, write_params
+from _digit_pictures import draw_predictions
+from _values import weight
 from gluonops.data import Split
 from matplotlib.figure import Figure
 from mxnet import gluon
@@ -42,7 +44,7 @@ def fit(net, training, args):
         rows.append({"epoch": epoch, "loss": loss, "validation_accuracy": accuracy(net, validation)})
         if rows[-1]["validation_accuracy"] >= best:   # of equals the later: its learning rate was lower
             best = rows[-1]["validation_accuracy"]
-            write(args.out / "best.params", net.save_parameters)
+            write_params(args.out / "best.params", net.save_parameters)
     net.load_parameters(str(args.out / "best.params"))
     return rows
 
@@ -90,30 +92,9 @@ def draw_curve(rows, held_out, path):
     write(path, lambda name: figure.savefig(name, format="png", dpi=120))
 
 
-def draw_predictions(split, predicted, path, rows=5, columns=10):
-    """A grid of held-out images, the wrong ones first and framed in red."""
-    order = np.argsort(predicted == split.labels, kind="stable")[:rows * columns]
-    figure = Figure(figsize=(columns, 1.3 * rows + 0.5), layout="constrained")
-    grid = figure.subplots(rows, columns)
-    wrong = int((predicted != split.labels).sum())
-    figure.suptitle(f"Held-out digits, predicted / true: {wrong} of {len(predicted)} wrong, in red")
-    for axes in grid.flat:
-        axes.set(xticks=[], yticks=[])
-        axes.set_frame_on(False)
-    for axes, i in zip(grid.flat, order):
-        right = predicted[i] == split.labels[i]
-        axes.imshow(split.images[i, 0], cmap="gray_r", vmin=0, vmax=1)
-        axes.set_title(f"{predicted[i]} / {split.labels[i]}", color="black" if right else "red", fontsize=10, pad=3)
-        if not right:
-            axes.set_frame_on(True)
-            for spine in axes.spines.values():
-                spine.set(color="red", linewidth=2)
-    write(path, lambda name: figure.savefig(name, format="png", dpi=120))
-
-
 def main():
     options = parser(__doc__, epochs=20, out="train_digits")
-    options.add_argument("--lr", type=float, default=0.001, help="learning rate of Adam; falls to 0 along a cosine")
+    options.add_argument("--lr", type=weight, default=0.001, help="learning rate of Adam; falls to 0 along a cosine")
     options.add_argument("--mode", choices=("darknet", "DCR", "CRD"), default="darknet", help="of the reorg layer")
     args = options.parse_args()
     began = time.time()

@@ -17,7 +17,7 @@ from .core import errors, native  # noqa: E402  (mxnet has to be importable firs
 errors.install()
 native.load()
 
-from . import darknet, data, export, loss, nn, ops  # noqa: E402
+from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402
 
 try:
     from . import models
@@ -32,5 +32,5 @@ from .core.native import library_path as native_library_path  # noqa: E402
 from .doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
-__all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "loss",
-           "models", "native_library_path", "nn", "ops", "tune_malloc"]
+__all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
+           "loss", "models", "native_library_path", "nn", "ops", "tune_malloc"]

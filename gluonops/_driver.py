@@ -3,6 +3,7 @@
 Only the standard library is used here: doctor.py runs this where the package does not import.
 """
 import ctypes
+import functools
 
 OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too, and no PTX
 OLDEST_PTX = (5, 2)               # NVRTC 11's default target, which mx.rtc takes; the driver compiles it for newer GPUs
@@ -30,6 +31,37 @@ def examine():
     except (OSError, AttributeError) as error:
         found["problem"] = str(error)
     return found
+
+
+def make_current(index):
+    """Make a GPU's primary context, which is what MXNet computes in, the calling thread's.
+
+    MXNet loads a kernel in the thread that first launches it, and may have done no more in that thread than CUDA 11's
+    cudaSetDevice, which leaves a new thread without a context. Where the driver is missing or refuses, nothing
+    happens: if the launch then fails, its error says more.
+    """
+    try:
+        cuda = _loaded()
+        if cuda:
+            cuda.call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(index)))
+    except (OSError, AttributeError):
+        return
+
+
+@functools.cache
+def _loaded():
+    """The driver, or None."""
+    try:
+        return _Cuda()
+    except OSError:
+        return None
+
+
+@functools.cache
+def _primary_context(index):
+    """The address of a GPU's primary context, which the process keeps from now on."""
+    _loaded().call("cuInit", 0)
+    return _loaded().number("cuDevicePrimaryCtxRetain", _loaded().number("cuDeviceGet", index), kind=ctypes.c_void_p)
 
 
 def works(capability):

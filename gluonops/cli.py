@@ -11,20 +11,48 @@ import pathlib
 import runpy
 import shutil
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).parent
-EXPORT_EXAMPLES = """\
-examples:
-  gluonops export net deploy                      Custom and native nodes become MXNet's own operators
-  gluonops export net deploy --fold-batch-norm    and batch norms are folded into convolutions and dense layers
+EXIT_CODES = """\
+exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
+2 the command was misspelled; 130 Ctrl-C"""
+DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # options of convert --detections and detect
+EXAMPLES = {
+    "doctor": """\
+  gluonops doctor                                 versions, backends, GPUs, and what is missing
+  gluonops doctor --json | jq .backends""",
+    "ops": """\
+  gluonops ops                                    the table of all operators
+  gluonops ops reorg                              one of them""",
+    "convert": """\
+  gluonops convert yolov2.cfg yolov2.weights out/yolov2
+  gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5""",
+    "detect": """\
+  gluonops detect dog.jpg --cfg yolov2.cfg --weights yolov2.weights --names coco.names -o found.png""",
+    "anchors": """\
+  gluonops anchors                                of the digit scenes
+  gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
+    "export": """\
+  gluonops export net deploy                      nodes of gluonops become MXNet's own operators
+  gluonops export net deploy --fold-batch-norm    and with batch norms folded, where they can be
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels
-  gluonops export net --onnx net.onnx             ONNX, for any batch size
-"""
+  gluonops export net --onnx net.onnx             ONNX, for any batch size""",
+    "viz": """\
+  gluonops viz deploy -o deploy.svg               the net of deploy-symbol.json
+  gluonops viz deploy -o deploy.png --data-shape 1,3,416,416
+  gluonops viz pair -o pair.png --data-shape left=1,3,32,32 --data-shape right=1,9""",
+    "bench": """\
+  gluonops bench                                  every operator, in about half a minute
+  gluonops bench --op reorg --shape 1,64,26,26    one of them, on data of this shape
+  gluonops bench --json > here.json
+  GLUONOPS_TUNE_MALLOC=1 gluonops bench           with an allocator that keeps its memory""",
+}
 
 
 def main(argv=None):
-    """Run the command; returns the exit code: 0, 1 where it failed, 2 where it was misspelled."""
+    """Run the command; returns the exit code, of EXIT_CODES."""
     args = _parser().parse_args(argv)
     try:
         code = args.run(args)
@@ -46,26 +74,46 @@ def _parser():
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser = argparse.ArgumentParser(prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.")
+    parser = argparse.ArgumentParser(
+        prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
+        epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     version = runpy.run_path(str(HERE / "version.py"))["__version__"]
     parser.add_argument("--version", action="version", version=f"gluonops {version}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    doctor = commands.add_parser(
-        "doctor", parents=[common], help="what is installed, what is missing, and what to do about it",
-        description="Print versions, backends, GPUs and what is missing. Exits with 1 where gluonops cannot be used.")
-    doctor.set_defaults(run=_run_doctor)
-    ops = commands.add_parser(
-        "ops", parents=[common], help="the operators: layers, backends, types, attributes, gradients",
-        description="Print the operators, as their contracts declare them.")
+
+    def add(name, run, help, description, parents=()):
+        command = commands.add_parser(
+            name, parents=[common, *parents], help=help, description=textwrap.fill(description, 79),
+            epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
+        command.set_defaults(run=run, parser=command)
+        return command
+
+    add("doctor", _run_doctor, "what is installed, what is missing, and what to do about it",
+        "Print versions, backends, GPUs and what is missing. Exits with 1 where gluonops cannot be used.")
+    ops = add("ops", _run_ops, "the operators: layers, backends, types, attributes, gradients, export",
+              "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
-    ops.set_defaults(run=_run_ops)
+    _add_darknet(add)
+    _add_anchors(add)
+    _add_export(add)
+    viz = add("viz", _run_viz, "a picture of an exported net, with shapes on its edges",
+              "Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")
+    viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
+    viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
+    viz.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
+                     help="shape of the input, where the file does not note it; of each of several by its name")
+    _add_bench(add)
+    return parser
+
+
+def _add_darknet(add):
     detection = argparse.ArgumentParser(add_help=False)
-    detection.add_argument("--threshold", type=float, default=0.25, help="least probability (default: 0.25)")
-    detection.add_argument("--nms", type=float, default=0.45, help="largest overlap of two detections (default: 0.45)")
-    detection.add_argument("--topk", type=int, default=400, help="most candidates of an image (default: 400)")
-    convert = commands.add_parser(
-        "convert", parents=[common, detection], help="a Darknet network as symbol JSON and parameters, for Module",
-        description="Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
+    detection.add_argument("--threshold", type=float, help=f"least probability (default: {DETECTION['threshold']})")
+    detection.add_argument("--nms", type=float, help=f"largest overlap of two detections (default: {DETECTION['nms']})")
+    detection.add_argument("--topk", type=int, help=f"most candidates of an image (default: {DETECTION['topk']})")
+    convert = add("convert", _run_convert, "a Darknet network as symbol JSON and parameters, for Module",
+                  "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.", [detection])
     convert.add_argument("cfg", help="Darknet's .cfg")
     convert.add_argument("weights", help="its .weights")
     convert.add_argument("prefix", help="path of the files, without -symbol.json")
@@ -73,19 +121,18 @@ def _parser():
                          help="whose operators to write (default: builtin, which needs no gluonops)")
     convert.add_argument("--detections", action="store_true",
                          help="return ids, scores and boxes, instead of what the last layer returns")
-    convert.set_defaults(run=_run_convert)
-    detect = commands.add_parser(
-        "detect", parents=[common, detection], help="a Darknet detector on an image",
-        description="Print what a Darknet detector finds in an image, and draw it.")
+    detect = add("detect", _run_detect, "a Darknet detector on an image",
+                 "Print what a Darknet detector finds in an image, and draw it.", [detection])
     detect.add_argument("image", help="the image")
     detect.add_argument("--cfg", required=True, help="Darknet's .cfg")
     detect.add_argument("--weights", required=True, help="its .weights")
     detect.add_argument("-o", "--output", required=True, help="the image to draw into")
     detect.add_argument("--names", help="text file with the classes' names, one in a line")
-    detect.set_defaults(run=_run_detect)
-    anchors = commands.add_parser(
-        "anchors", parents=[common], help="anchors for a data set, by k-means on 1 - IoU",
-        description="Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
+
+
+def _add_anchors(add):
+    anchors = add("anchors", _run_anchors, "anchors for a data set, by k-means on 1 - IoU",
+                  "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
     anchors.add_argument("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits",
                          help="its kind (default: digits)")
     anchors.add_argument("--root", help="its folder; not for digits")
@@ -96,37 +143,38 @@ def _parser():
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
     anchors.add_argument("--seed", type=int, default=0, help="of the first centres (default: 0)")
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
-    anchors.set_defaults(run=_run_anchors)
-    _add_export(commands, common)
-    viz = commands.add_parser(
-        "viz", parents=[common], help="a picture of an exported net, with shapes on its edges",
-        description="Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")
-    viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
-    viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
-    viz.add_argument("--data-shape", type=_sizes, metavar="1,3,416,416",
-                     help="shape of the input, where the file does not note it")
-    viz.set_defaults(run=_run_viz)
-    return parser
 
 
-def _add_export(commands, common):
-    export = commands.add_parser(
-        "export", parents=[common], help="exported files for another backend, with folded batch norm, or as ONNX",
-        description="Rewrite exported files without the source code of the net. IN and OUT are paths without "
-        "-symbol.json: IN stands for IN-symbol.json and IN-0000.params.", epilog=EXPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+def _add_bench(add):
+    bench = add("bench", _run_bench, "the operators' speed here, beside MXNet's own",
+                "Time the operators, as NDArray functions, beside MXNet's own (its peers, the builtin backend, "
+                "identity and copyto), after comparing their results. Prints the median of each, and how many times "
+                "ours that is. Leave the machine alone meanwhile.")
+    bench.add_argument("--op", action="append", help="only this operator; may be given several times")
+    bench.add_argument("--shape", type=_sizes, metavar="16,64,52,52", help="of the data, with a single --op")
+    bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32", help="default: float32")
+    bench.add_argument("--seconds", type=_seconds, default=0.15, help="at most, for each peer and pass (default: 0.15)")
+    bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
+
+
+def _add_export(add):
+    export = add("export", _run_export, "exported files for another backend, with folded batch norm, or as ONNX",
+                 "Rewrite exported files without the source code of the net. IN and OUT are paths without "
+                 "-symbol.json: IN stands for IN-symbol.json and IN-0000.params.")
     export.add_argument("source", metavar="IN", help="the exported net")
     export.add_argument("target", metavar="OUT", nargs="?", help="the files to write; may be IN; not needed for --onnx")
     export.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
                         help="what operators of gluonops become (default: builtin, which needs no gluonops)")
     export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where they can be")
+    export.add_argument("--pad-channels", action="store_true", help="pad convolutions to a multiple of 16 channels, "
+                        "which MXNet computes faster on a CPU")
     export.add_argument("--inference", action="store_true", help="take out losses and labels")
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
-    export.add_argument("--data-shape", type=_sizes, metavar="1,3,416,416",
-                        help="for --onnx: shape of the input, where the file does not note it")
+    export.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
+                        help="for --onnx: shape of the input, where the file does not note it, or to export it for "
+                        "another; of each of several by its name")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: take that batch size only")
-    export.set_defaults(run=_run_export, parser=export)
 
 
 def _sizes(text):
@@ -138,6 +186,36 @@ def _sizes(text):
     if not shape or min(shape) < 1:
         raise argparse.ArgumentTypeError(f"got {text!r}; expected sizes of at least 1, such as 1,3,416,416")
     return shape
+
+
+def _named_sizes(text):
+    """argparse's type for the shape of one input: its name, or None, and the sizes."""
+    name, mark, sizes = text.rpartition("=")
+    if mark and not name:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected the input's name before '='")
+    return name or None, _sizes(sizes)
+
+
+def _data_shape(args):
+    """What the options --data-shape say, as the functions of gluonops.export take it."""
+    given = args.data_shape or []
+    names = [name for name, _ in given]
+    if len(given) > 1 and (None in names or len(set(names)) < len(names)):
+        args.parser.error("--data-shape several times: name each input once, as in --data-shape left=1,3,32,32")
+    if names == [None]:
+        return given[0][1]
+    return dict(given) or None
+
+
+def _seconds(text):
+    """argparse's type for a duration."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected seconds, more than 0")
+    return seconds
 
 
 def _doctor():
@@ -166,11 +244,23 @@ def _run_ops(args):
 
 
 def _run_convert(args):
+    given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
+    if given and not args.detections:
+        args.parser.error(f"{' and '.join(given)} go{'es' * (len(given) == 1)} with --detections")
+    _fill_detection(args)
     from gluonops.commands import convert
     return convert.run(args)
 
 
+def _fill_detection(args):
+    """The options of detections that were not given."""
+    for name, default in DETECTION.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+
+
 def _run_detect(args):
+    _fill_detection(args)
     from gluonops.commands import detect
     return detect.run(args)
 
@@ -185,13 +275,22 @@ def _run_export(args):
         args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
     if args.onnx is None and (args.data_shape or args.fixed_batch):
         args.parser.error("--data-shape and --fixed-batch go with --onnx")
+    args.data_shape = _data_shape(args)
     from gluonops.commands import export
     return export.run(args)
 
 
 def _run_viz(args):
+    args.data_shape = _data_shape(args)
     from gluonops.commands import viz
     return viz.run(args)
+
+
+def _run_bench(args):
+    if args.shape and len(args.op or ()) != 1:
+        args.parser.error("--shape goes with a single --op")
+    from gluonops.commands import bench
+    return bench.run(args)
 
 
 if __name__ == "__main__":

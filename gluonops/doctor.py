@@ -3,9 +3,11 @@
 It imports nothing of the package at the top, so that cli.py can load it as a file: where ``import gluonops`` fails,
 ``gluonops doctor`` says why.
 """
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import platform
 import re
@@ -17,6 +19,7 @@ __all__ = ["doctor"]
 
 HERE = pathlib.Path(__file__).parent
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
+SIBLINGS = pathlib.Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 
 
 def _file(name):
@@ -57,6 +60,7 @@ def examine():
         _examine_backends(found)
     _examine_gpus(found)
     _examine_packages(found)
+    _examine_threads(found)
     found["ok"] = not found["problems"]
     return found
 
@@ -153,6 +157,17 @@ def _examine_packages(found):
         found["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
     if not shutil.which("dot"):
         found["hints"].append("mx.viz.plot_network draws a network only where Graphviz's program dot is installed")
+
+
+def _examine_threads(found):
+    """On x86 MXNet takes every second processor for the other half of a core, and leaves it alone."""
+    processors = os.cpu_count() or 1
+    with contextlib.suppress(OSError):
+        halved = platform.machine() == "x86_64" and processors > 1 and "OMP_NUM_THREADS" not in os.environ
+        if halved and SIBLINGS.read_text().strip().isdigit():   # one processor to a core
+            found["hints"].append(f"MXNet computes with half of the {processors} processors, each of them a core: a "
+                                  f"network takes nearly twice the time. Set OMP_NUM_THREADS={processors} in the "
+                                  "environment")
 
 
 def render(found):

@@ -14,12 +14,13 @@ Numbers are channels; convolutions are 3x3, every second one of a run 1x1. Any H
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016), table 6; pjreddie/darknet ``cfg/darknet19.cfg``.
 """
-from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.net import PREPROCESSING
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
+
+from .classes import class_names
 
 __all__ = ["Darknet19", "Darknet19Features", "DarknetModel", "darknet19", "stack"]
 
@@ -105,8 +106,8 @@ class Darknet19(DarknetModel):
 
     Parameters
     ----------
-    classes : int, default 1000
-        Number of logits.
+    classes : int or sequence of str, default 1000
+        Number of logits, or the names of the classes, which an ONNX file then carries. The net's ``classes`` are names.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, in RGB from 0 to 1.
@@ -117,10 +118,11 @@ class Darknet19(DarknetModel):
 
     def __init__(self, classes=1000, **kwargs):
         super().__init__(**kwargs)
-        classes = Attr("classes", Int(1), 1000, "number of logits").parse("models.darknet19", classes)
+        self.classes = class_names("models.darknet19", classes)
         with self.name_scope():
             self.features = Darknet19Features(prefix="features_")
-            self.output = Convolution(classes, 1, COARSE[-1], batch_norm=False, activation="linear", prefix="output_")
+            self.output = Convolution(len(self.classes), 1, COARSE[-1], batch_norm=False, activation="linear",
+                                      prefix="output_")
             self.pool = nn.GlobalAvgPool2D()
             self.flatten = nn.Flatten()
 
@@ -134,8 +136,8 @@ def darknet19(classes=1000, **kwargs):
 
     Parameters
     ----------
-    classes : int, default 1000
-        Number of logits.
+    classes : int or sequence of str, default 1000
+        Number of logits, or the names of the classes, which an ONNX file then carries. The net's ``classes`` are names.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
@@ -148,6 +150,6 @@ def darknet19(classes=1000, **kwargs):
     Raises
     ------
     OpError
-        ``classes`` is below 1.
+        ``classes`` is below 1, or names a class twice.
     """
     return Darknet19(classes, **kwargs)

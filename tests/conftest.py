@@ -12,7 +12,7 @@ import gluonops as gops  # noqa: E402,F401  (first: it makes mxnet importable)
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from gluonops.core import native, registry  # noqa: E402
+from gluonops.core import errors, native, registry  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402
@@ -28,6 +28,22 @@ def pytest_configure(config):
 
 def pytest_report_header(config):
     return f"gluonops: GLUONOPS_TEST_SEED={SEED}, {mx.context.num_gpus()} GPUs"
+
+
+@pytest.fixture(scope="module")
+def benchmarks():
+    """The folder benchmarks/, from which modules can be imported meanwhile."""
+    folder = pathlib.Path(__file__).parents[1] / "benchmarks"
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(autouse=True)
+def no_error_left():
+    """A test that calls an operator without MXNet leaves its error to the next that waits for one."""
+    errors._from_bodies.clear()
+    errors._mentioned.clear()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import skimage.data
 from gluonops import cli
-from gluonops.commands.detect import colour
+from gluonops.commands.detect import _detect, colour
 from PIL import Image
 
 FOLDER = pathlib.Path(__file__).parent / "golden" / "darknet"
@@ -86,6 +86,17 @@ def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
     assert lines[0].startswith(f"{found[0]['name']} {found[0]['score']:.2f} at ")
 
 
+def test_boxes_in_the_letterbox_border_are_no_detections():
+    """Cut at the image's edge they had no height."""
+    def detector(data):
+        assert data.shape == (1, 3, 96, 96)   # the image fills rows 16 to 80
+        boxes = [[10, 0, 40, 12], [10, 4, 40, 40], [-1] * 4]
+        return mx.nd.array([[[0], [1], [-1]]]), mx.nd.array([[[0.9], [0.8], [-1]]]), mx.nd.array([boxes])
+
+    found, = _detect(detector, (3, 96, 96), Image.new("RGB", (96, 64)), ["cat", "dog"])
+    assert found == {"name": "dog", "class": 1, "score": 0.8, "box": [10, 0, 40, 24]}
+
+
 def test_nothing_found(network, photograph, tmp_path, capsys):
     """The image is written all the same, unchanged."""
     path = tmp_path / "out.png"
@@ -129,7 +140,7 @@ def test_as_a_command(network, tmp_path):
 
 def test_convert_fails_in_one_line(network, tmp_path, capsys):
     assert cli.main(["convert", *network, "/dev/null/net"]) == 1
-    assert capsys.readouterr().err.startswith("gluonops: FileExistsError: ")
+    assert capsys.readouterr().err.startswith("gluonops.convert: cannot make the folder /dev/null: ")
     assert cli.main(["convert", str(FOLDER / "mini-classifier.cfg"), network[1], str(tmp_path / "net")]) == 1
     assert "bytes left over" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:

@@ -2,6 +2,7 @@
 
 `make cuda-import-check` does the same with the real libraries.
 """
+import functools
 import importlib
 import json
 import os
@@ -82,6 +83,35 @@ class TestDriver:
     def test_a_driver_may_be_too_old_for_nvrtc(self):
         assert _driver.too_old("11.7") and _driver.too_old("10.2")
         assert not _driver.too_old("11.8") and not _driver.too_old("12.0") and not _driver.too_old(None)
+
+
+class TestContexts:
+    """A thread in which nothing has used a GPU yet gets a context before it loads a kernel."""
+    code = ("import runpy, sys, threading; make_current = runpy.run_path(sys.argv[1])['make_current']\n"
+            "def work():\n    print(threading.get_native_id())\n"
+            "    for device in (0, 1, 0):\n        assert make_current(device) is None\n"
+            "for _ in range(2):\n    thread = threading.Thread(target=work)\n    thread.start()\n    thread.join()\n")
+
+    def test_every_thread_gets_that_of_its_gpu(self, stub_driver, tmp_path):
+        """It is made once, and becomes the thread's at every launch: a thread may go from one GPU to another."""
+        done = run("-c", self.code, _driver.__file__, LD_LIBRARY_PATH=str(stub_driver), STUB_GPUS="7.5 7.5",
+                   STUB_LOG=str(tmp_path / "log"))
+        one, other = done.stdout.split()
+        made, current = "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"
+        assert (tmp_path / "log").read_text().splitlines() == [
+            f"{made} {one} 0", f"{current} {one} 0", f"{made} {one} 1", f"{current} {one} 1", f"{current} {one} 0",
+            *(f"{current} {other} {device}" for device in (0, 1, 0))]
+
+    @pytest.mark.parametrize("variables", [{"STUB_GPUS": "7.5 7.5"}, {"STUB_GPUS": ""}, {"STUB_CUINIT": "100"}],
+                             ids=["no_context", "no_gpu", "no_cuinit"])
+    def test_a_driver_that_refuses_breaks_nothing(self, stub_driver, variables):
+        done = run("-c", self.code, _driver.__file__, LD_LIBRARY_PATH=str(stub_driver), **variables)
+        assert done.returncode == 0 and len(done.stdout.split()) == 2, done.stderr
+
+    def test_no_driver_breaks_nothing(self, monkeypatch):
+        monkeypatch.setattr(_driver, "LIBRARY", "libabsent.so.1")
+        monkeypatch.setattr(_driver, "_loaded", functools.lru_cache(_driver._loaded.__wrapped__))
+        assert _driver.make_current(0) is None
 
 
 class TestDoctor:

@@ -160,7 +160,8 @@ class TestMNIST:
                                                         "bytes that start with 00000801 (unsigned bytes, 1 dimension)"),
         (FILES[1], lambda b: b[:-1] + b"\x0a", "has the label 10; expected digits from 0 to 9"),
         (FILES[1], lambda b: idx(np.arange(9)), "has 20 images; expected 9, the number of labels in"),
-    ], ids=["short", "long", "header", "empty", "html", "type", "dimensions", "label", "count"])
+        (FILES[0], lambda b: idx(np.zeros((20, 0, 28))), "has images of 0 x 28; expected some pixels"),
+    ], ids=["short", "long", "header", "empty", "html", "type", "dimensions", "label", "count", "no pixels"])
     @pytest.mark.parametrize("zipped", [False, True])
     def test_malformed(self, mnist, file, change, text, zipped):
         folder, path = mnist[0], mnist[0] / file

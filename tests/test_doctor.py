@@ -11,6 +11,7 @@ import gluonops as gops
 import pytest
 from gluonops import cli
 from gluonops.core import native, registry, table
+from gluonops.export.to_onnx.registry import CONVERTERS
 
 ROOT = pathlib.Path(__file__).parent.parent
 doctor = importlib.import_module("gluonops.doctor")
@@ -50,6 +51,18 @@ def test_a_bad_default_backend_is_a_problem(monkeypatch):
     monkeypatch.setattr(importlib.import_module("gluonops.core.backend"), "_default", "cuda")
     found = doctor.examine()
     assert not found["ok"] and "GLUONOPS_BACKEND" in found["problems"][0]
+
+
+@pytest.mark.parametrize("siblings, threads, hinted", [("0", None, True), ("0,4", None, False), ("0", "4", False)])
+def test_threads_that_mxnet_leaves_out(siblings, threads, hinted, monkeypatch, tmp_path):
+    (tmp_path / "siblings").write_text(siblings + "\n")
+    monkeypatch.setattr(doctor, "SIBLINGS", tmp_path / "siblings")
+    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    assert any("Set OMP_NUM_THREADS=8" in hint for hint in doctor.examine()["hints"]) == hinted
 
 
 def test_missing_packages_are_named(monkeypatch):
@@ -132,12 +145,31 @@ def test_rows_say_what_the_contract_says():
     assert rows["softmax_output"]["gradient"] == "data; ignores the head gradient"
 
 
+def test_rows_say_how_an_operator_leaves(monkeypatch):
+    """Whether at all, in which backends' form, and whether for ONNX: by the converters there are."""
+    def rows():
+        return {row["op"]: row["export"] for row in table.rows()}
+
+    forms = "JSON: builtin, custom, native"
+    losses = dict.fromkeys(["center_loss", "region_loss", "softmax_cross_entropy"], f"loss: training only; {forms}")
+    others = dict.fromkeys(["abs", "region_decode", "reorg", "softmax", "tile"], f"{forms}; ONNX")
+    assert rows() == {**losses, **others, "softmax_output": f"{forms}; ONNX, without its label"}
+    monkeypatch.delitem(CONVERTERS, "abs")
+    assert rows()["abs"] == f"{forms}; no ONNX: no converter for abs" and rows()["tile"] == f"{forms}; ONNX"
+
+
 def test_a_waived_file_prints_its_reason(monkeypatch):
     entry = registry.get("abs")
     waived = dataclasses.replace(entry.op, cuda=None, waived={"kernel.cu": "one | line of mx.nd"})
     monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=waived)})
     assert table.rows()[0]["backends"] == "custom, native, builtin; no CUDA kernel: one | line of mx.nd"
     assert "one \\| line of mx.nd" in table.markdown()
+
+
+def test_sections_hold_what_the_table_does():
+    for row, section in zip(table.rows(), table.sections("ops").split("\n\n## ")):
+        assert f"[`{row['op']}`](ops/{row['op']}.rst)" in section and section.count("\n- **") == 5
+        assert all(row[key] in section for key in ("layer", "summary", "backends", "dtypes", "gradient", "export"))
 
 
 def test_the_table_takes_the_place_of_the_old_one():

@@ -105,7 +105,7 @@ def test_red_then_green(copy):
     _, failed, output = run_tests(copy, own)
     assert failed > 100, output
     assert f"{NAME}: oracle is not written yet" in output
-    _, failed, output = run_tests(copy, "tests/core/test_rtc.py", "-k", f"compile and {NAME}")
+    _, failed, output = run_tests(copy, "tests/core/test_nvrtc.py", "-k", f"compile and {NAME}")
     assert failed or "skipped" in output, output   # skipped where NVRTC has no wheel
     assert run_tests(copy, "tests/ops/test_abs.py", "-k", "table or twice")[1] == 0
 

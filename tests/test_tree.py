@@ -87,7 +87,7 @@ def test_core_knows_no_operator(path):
 
 
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
-                                    "gluonops.models", "gluonops.data", "gluonops.darknet"])
+                                    "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy"])
 def test_all_is_explicit_and_true(module):
     room = importlib.import_module(module)
     assert sorted(set(room.__all__)) == sorted(room.__all__)

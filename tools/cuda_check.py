@@ -7,6 +7,7 @@ driver will. A warning or a spilled register is a failure.
 import argparse
 import collections
 import concurrent.futures
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -23,9 +24,9 @@ NEWER = ("sm_100", "sm_120")   # than NVRTC 11.8: one of each generation
 Result = collections.namedtuple("Result", "op architecture kernels problem")
 
 
-def with_nvrtc(compiler, name, architecture=None):
+def with_nvrtc(name, architecture, every):
     """(Result, Program) of an operator's kernels."""
-    program = nvrtc.compile_op(compiler, name, architecture)
+    program = nvrtc.compile_op(nvrtc.Compiler(), name, architecture, every)
     return Result(name, architecture or DEFAULT, program.kernels, program.messages or spills(program.kernels)), program
 
 
@@ -54,16 +55,25 @@ def newer(ptxas):
     return [architecture for architecture in NEWER if f"'{architecture}'" in known]
 
 
-def check(names, ptxas=None):
-    """The Results for these operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for what ptxas adds."""
-    compiler = nvrtc.Compiler()
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        default = dict(zip(names, pool.map(lambda name: with_nvrtc(compiler, name), names)))
-        jobs = [pool.submit(lambda *job: with_nvrtc(compiler, *job)[0], name, architecture)
-                for name in names for architecture in nvrtc.ARCHITECTURES]
-        jobs += [pool.submit(with_ptxas, ptxas, name, default[name][1], architecture)
-                 for name in names if default[name][1].compiled for architecture in newer(ptxas)]
-        return [result for result, _ in default.values()] + [job.result() for job in jobs]
+def compile_one(name, architecture, every, ptxas):
+    """The Results of an operator for one GPU; ``architecture`` None is mx.rtc's target, and what ptxas makes of it."""
+    result, program = with_nvrtc(name, architecture, every)
+    if architecture or not program.compiled:
+        return [result]
+    return [result, *(with_ptxas(ptxas, name, program, known) for known in newer(ptxas))]
+
+
+def check(names, ptxas=None, every=True, jobs=1):
+    """The Results for these operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for what ptxas adds.
+
+    For every combination of dtypes, or else for every dtype of the data once.
+    """
+    work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
+    if jobs == 1:
+        return [result for job in work for result in compile_one(*job)]
+    # Processes, because NVRTC compiles for one thread at a time; fresh ones, because MXNet does not survive a fork.
+    with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        return [result for results in pool.map(compile_one, *zip(*work)) for result in results]
 
 
 def table(results, every):
@@ -71,7 +81,8 @@ def table(results, every):
 
     A kernel is a line, with the most over its dtypes; with ``every`` each instance of its template is one.
     """
-    architectures = list(dict.fromkeys(result.architecture for result in results if result.kernels))
+    found = {result.architecture for result in results if result.kernels}
+    architectures = [known for known in (*nvrtc.ARCHITECTURES, *NEWER) if known in found]
     rows = collections.defaultdict(lambda: collections.defaultdict(int))
     for result in results:
         for usage in result.kernels:
@@ -80,7 +91,7 @@ def table(results, every):
             for key in ("shared", "stack", "spilled"):
                 row[key] = max(row[key], getattr(usage, key))
     heads = [*architectures, "shared", "stack", "spilled"]
-    width = max(map(len, rows), default=0)
+    width = max(map(len, [*rows, "registers"]))
     yield f"{'registers':{width}} " + " ".join(f"{head:>7}" for head in heads)
     for kernel, row in rows.items():
         yield f"{kernel:{width}} " + " ".join(f"{row[head]:>7}" for head in heads)
@@ -89,10 +100,14 @@ def table(results, every):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", choices=gops.ops.list(), help="only this operator; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="every dtype of the data once, in place of every "
+                        "combination with the labels' (`make test` compiles all of them, as mx.rtc does)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilations at a time (one "
+                        "per core)")
     parser.add_argument("--dtypes", action="store_true", help="a line for every combination of dtypes")
     args = parser.parse_args(argv)
     ptxas = shutil.which("ptxas")
-    results = check(args.op or gops.ops.list(), ptxas)
+    results = check(args.op or gops.ops.list(), ptxas, not args.quick, args.jobs)
     print("\n".join(table(results, args.dtypes)))
     if not newer(ptxas):
         print(f"{' and '.join(NEWER)} left out: no ptxas on the PATH knows them")

@@ -13,6 +13,8 @@ __all__ = ["plot", "run"]
 
 def run(args):
     """Compute, print and plot."""
+    if args.output:
+        files.check_target("anchors", args.output)
     options = {} if args.classes is None else {"classes": args.classes}
     dataset = detection(args.dataset, args.root, args.split, **options)
     anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
@@ -54,4 +56,4 @@ def plot(sizes, anchors, iou, path):
     axes.set_ylim(0, None)
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left")
-    files.replace({path: lambda name: figure.savefig(name, format=ending, dpi=120)})
+    files.replace("anchors", {path: lambda name: figure.savefig(name, format=ending, dpi=120)})

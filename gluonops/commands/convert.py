@@ -1,8 +1,8 @@
 """``gluonops convert``: a Darknet network as symbol JSON and parameters."""
 import json
-import pathlib
 
 from .. import darknet, export
+from ..core.files import make_folder
 from .progress import layers
 
 __all__ = ["run"]
@@ -13,9 +13,8 @@ def run(args):
     net = darknet.load(args.cfg, args.weights, progress=layers)
     shape = 1, *net.input_shape
     written = net.detector(args.threshold, args.nms, args.topk) if args.detections else net
-    prefix = pathlib.Path(args.prefix)
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    paths = export.symbol(written, prefix, shape, backend=args.backend)
+    make_folder("convert", args.prefix)
+    paths = export.symbol(written, args.prefix, shape, backend=args.backend)
     if args.json:
         print(json.dumps({"symbol": paths[0], "params": paths[1], "input": "data", "shape": shape,
                           "outputs": ["ids", "scores", "boxes"] if args.detections else "maps"}))

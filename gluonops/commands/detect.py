@@ -2,14 +2,13 @@
 import colorsys
 import json
 import os
-import pathlib
 
 import mxnet as mx
 import numpy as np
 
 from .. import darknet, data
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import check_target, make_folder, replace
 from .progress import layers
 
 try:
@@ -33,11 +32,12 @@ def run(args):
     names = _names(args.names, detector.classes)
     found = _detect(detector, net.input_shape, picture, names)
     draw(picture, found)
-    output = pathlib.Path(args.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    replace({str(output): lambda path: picture.save(path, format=kind)})
+    output = args.output
+    make_folder(WHERE, output)
+    check_target(WHERE, output)
+    replace(WHERE, {output: lambda path: picture.save(path, format=kind)})
     if args.json:
-        print(json.dumps({"output": str(output), "detections": found}))
+        print(json.dumps({"output": output, "detections": found}))
     else:
         for item in found:
             print(f"{item['name']} {item['score']:.2f} at " + " ".join(f"{side:.0f}" for side in item["box"]))
@@ -52,6 +52,7 @@ def _detect(detector, input_shape, picture, names):
     ids, scores, boxes = (array[0].asnumpy() for array in detector(tensor))
     kept = ids[:, 0] >= 0
     boxes = data.unletterbox_boxes(boxes, picture.size, (width, height)).clip(0, [*picture.size, *picture.size])
+    kept &= (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])   # others lie in the letterbox's border
     return [{"name": names[int(i)], "class": int(i), "score": round(float(score), 6),
              "box": [round(float(side), 2) for side in box]}
             for i, score, box in zip(ids[kept, 0], scores[kept, 0], boxes[kept])]

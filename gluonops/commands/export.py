@@ -3,6 +3,7 @@ import json
 import warnings
 
 from .. import export
+from ..core.files import make_folder
 
 __all__ = ["run"]
 
@@ -12,9 +13,12 @@ def run(args):
     written = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", export.ExportWarning)
+        for path in (args.target, args.onnx):
+            if path is not None:
+                make_folder("export", path)
         if args.target is not None:
             written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
-                                      args.epoch)
+                                      args.epoch, args.pad_channels)
         if args.onnx is not None:
             written.append(export.onnx(args.source, args.onnx, args.data_shape, not args.fixed_batch,
                                        fold_batch_norm=args.fold_batch_norm, epoch=args.epoch))

@@ -106,7 +106,7 @@ def emit(op, inputs, values, name=None):
     """
     attrs = op.parse(values)
     build = _builder(op, current_backend())
-    if _is_symbolic(op, inputs):
+    if is_symbolic(op.error, inputs):
         name = full_name(name, op.name)
         arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
         with mx.name.NameManager():   # the name is complete: no block may put its prefix in front once more
@@ -175,20 +175,20 @@ def _hint_dimensions(op, inputs):
 
 def _custom(op, space, attrs, inputs, named):
     inputs = list(inputs)
-    if not _needs_plain_layout(space, inputs):
+    if not needs_plain_layout(space, inputs):
         return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
-    inputs = [_plain_layout(space, value) if arg.has_gradient(attrs) else value
+    inputs = [plain_layout(space, value) if arg.has_gradient(attrs) else value
               for arg, value in zip(op.inputs, inputs)]
     if not op.reads_head_gradient:
         return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
     inner = {key: f"{name}_custom" for key, name in named.items()}
     result = _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner))
     if isinstance(result, tuple):
-        return (_plain_layout(space, result[0], **named), *result[1:])
-    return _plain_layout(space, result, **named)
+        return (plain_layout(space, result[0], **named), *result[1:])
+    return plain_layout(space, result, **named)
 
 
-def _needs_plain_layout(space, inputs):
+def needs_plain_layout(space, inputs):
     """Whether a CustomOp has to be kept from oneDNN's blocked layouts.
 
     On the CPU a convolution's output, or the gradient it sends back, may be in a layout of oneDNN's own. MXNet 1.9.1
@@ -201,7 +201,7 @@ def _needs_plain_layout(space, inputs):
     return not has_gpu()
 
 
-def _plain_layout(space, value, **named):
+def plain_layout(space, value, **named):
     """A copy in plain layout, and the same for the gradient: of the operators that copy and know no oneDNN, squeeze
     is the cheapest (identity and scalar arithmetic work in place, which keeps the layout)."""
     return space.squeeze(space.expand_dims(value, axis=0), axis=0, **named)
@@ -228,14 +228,15 @@ def _returned(op, attrs, outputs):
     return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 
-def _is_symbolic(op, inputs):
+def is_symbolic(error, inputs):
+    """True for Symbols, of which some may be None; False for NDArrays; raises ``error(what, remedy)`` for others."""
     kinds = {_kind(value) for value in inputs.values()}
     if "Symbol" in kinds:
         kinds.discard("NoneType")
     if kinds in ({"NDArray"}, {"Symbol"}):
         return kinds == {"Symbol"}
     got = ", ".join(f"{key} is {_kind(value)}" for key, value in inputs.items())
-    raise op.error(f"{got}; expected NDArrays or Symbols", next(
+    raise error(f"{got}; expected NDArrays or Symbols", next(
         (remedy for kind, remedy in _REMEDIES.items() if kind in kinds),
         "Convert arrays with mx.nd.array, and do not mix NDArrays with Symbols"))
 

@@ -72,15 +72,16 @@ class Cuda:
     through. Length 1 means rows of one element, which threads take four at a time; BLOCK means a block of 256 threads
     per row, whatever a row is to the kernel.
 
-    ``parts`` is for a backward kernel that needs a number of all rows at once, which blocks cannot ask one another for.
-    Its arguments are also ``double *partial``, after the tensors it writes, and ``int64_t step``, before the scalars.
-    Where ``parts(attrs)`` holds it is launched twice: with step 0, when it writes the PARTIALS numbers of ``partial``,
-    and with step 1; else with step 1 alone.
+    ``steps`` is for kernels that need a number from several blocks, which cannot ask one another for it. Their
+    arguments are also ``double *partial``, after the tensors they write, and ``int64_t step``, before the scalars.
+    ``steps(direction, attrs, shapes)`` gives (blocks, numbers): how many blocks share a row (``gridDim.y``), and how
+    many numbers ``partial`` has. Where it has some a kernel is launched twice: with step 0, when it leaves them, and
+    with step 1; else with step 1 alone.
     """
     scalars: typing.Callable
     forward: typing.Callable
     backward: typing.Callable
-    parts: typing.Optional[typing.Callable] = None
+    steps: typing.Optional[typing.Callable] = None
 
 
 @dataclasses.dataclass(frozen=True)

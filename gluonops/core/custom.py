@@ -16,7 +16,7 @@ def guarded(body):
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:
-                errors.remember(self.op.name, error, body)
+                errors.remember(self.where, error, body)
                 raise
         return callback
     return wrap
@@ -28,6 +28,11 @@ class Operator(mx.operator.CustomOp):
     def __init__(self, entry, attrs):
         super().__init__()
         self.op, self.reference, self.attrs = entry.op, entry.reference, attrs
+
+    @property
+    def where(self):
+        """Who complains in an OpError."""
+        return self.op.name
 
     @guarded(body=True)
     def forward(self, is_train, req, in_data, out_data, aux):
@@ -149,6 +154,11 @@ class Properties(mx.operator.CustomOpProp):
         """The contract."""
         return self.entry.op
 
+    @property
+    def where(self):
+        """Who complains in an OpError."""
+        return self.op.name
+
     @guarded(body=False)
     def list_arguments(self):
         if self._error:
@@ -175,7 +185,7 @@ class Properties(mx.operator.CustomOpProp):
         ids = dict(zip((arg.name for arg in self.op.inputs), in_data))
         ids.update(zip((out.name for out in self.op.outputs), out_data))
         ids.update((f"{out.name}_grad", i) for out, i in zip(self.op.outputs, out_grad))
-        return [_Unlisted(ids[name]) for name in self.op.backward]
+        return unlisted(ids[name] for name in self.op.backward)
 
     @guarded(body=False)
     def create_operator(self, ctx, in_shapes, in_dtypes):
@@ -195,15 +205,25 @@ class _Unlisted(int):
         return self is other
 
 
+def unlisted(ids):
+    """What ``declare_backward_dependency`` of an operator registered here has to return."""
+    return [_Unlisted(i) for i in ids]
+
+
 def _array(handle, writable=True, stype=0):
     return mx.nd.NDArray(handle, writable=writable)
 
 
 def register(entry):
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
-    prop = type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,), {"entry": entry})
+    add(entry.op.graph_name, type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,),
+                                  {"entry": entry}))
+
+
+def add(op_type, prop):
+    """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
     make_array, mx.operator._ndarray_cls = mx.operator._ndarray_cls, _array
     try:
-        mx.operator.register(entry.op.graph_name)(prop)
+        mx.operator.register(op_type)(prop)
     finally:
         mx.operator._ndarray_cls = make_array

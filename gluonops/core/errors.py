@@ -40,6 +40,7 @@ class OpError(ValueError):
 _BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"
 _lock = threading.Lock()
 _from_bodies = collections.deque(maxlen=64)
+_mentioned = []   # in the text of an error handed out before them; somebody may wait for their results yet
 _here = threading.local()
 
 
@@ -59,11 +60,27 @@ def remember(where, error, body):
 def _recall(text):
     if _BODY in text:
         with _lock:
-            return _from_bodies.popleft() if _from_bodies else None
+            return _newest()
     if _PROPERTY in text:
         error, _here.error = getattr(_here, "error", None), None
         return error
     return None
+
+
+def _newest():
+    """Of the errors from bodies the last one. MXNet does not say whose call failed, so its text names the others."""
+    if not _from_bodies:
+        return _mentioned.pop() if _mentioned else None
+    error = _from_bodies.pop()
+    _mentioned[:] = _from_bodies
+    _from_bodies.clear()
+    if not _mentioned:
+        return error
+    others = "; ".join(f"{other.where}: {other.what}" for other in _mentioned)
+    whole = OpError(error.where, f"{error.what} (failed before it, with nobody waiting for the result: {others})",
+                    error.remedy)
+    whole.__cause__ = error.__cause__
+    return whole
 
 
 def _finish():

@@ -1,32 +1,95 @@
 """Files that are written whole or not at all."""
 import os
+import shutil
 import tempfile
 
-__all__ = ["replace"]
+import mxnet as mx
+
+from .errors import OpError
+
+__all__ = ["check_target", "make_folder", "replace", "save_arrays"]
 
 
-def replace(savers):
+def check_target(where, *paths):
+    """Raise an OpError where a file cannot be written: its folder does not exist, or it is a folder itself."""
+    for path in paths:
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise OpError(where, f"the folder {folder} does not exist", "Create it first")
+        if os.path.isdir(path):
+            raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
+
+
+def make_folder(where, path):
+    """Make the folder of a file to be written, and those above it, where they do not exist."""
+    folder = os.path.dirname(path) or "."
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise OpError(where, f"cannot make the folder {folder}: {error.strerror}", "Pass another path") from error
+
+
+def replace(where, savers):
     """Save every file under a temporary name beside its own, then rename all: a failure leaves what was there.
 
     Parameters
     ----------
+    where : str
+        Who asks, for errors.
     savers : dict of str to callable
         Path -> function that writes the file at the path it is given.
+
+    Raises
+    ------
+    OpError
+        A file cannot be written: no room, no permission, a folder of its name.
     """
-    temporary = {}
+    try:
+        _replace(savers)
+    except (OSError, mx.MXNetError) as error:
+        reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
+        raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; what was there before is untouched",
+                      "Make room on the disk, or choose another path") from error
+
+
+def save_arrays(path, arrays):
+    """``mx.nd.save``, and read back: it says nothing where the last block found no room on the disk."""
+    mx.nd.save(path, arrays)
+    mx.nd.load(path)   # ends with the names, so it fails wherever the file was cut
+
+
+def _replace(savers):
+    temporary, before, renamed = {}, {}, []
     try:
         for path, save in savers.items():
-            handle, temporary[path] = tempfile.mkstemp(dir=os.path.dirname(path) or ".",
-                                                       prefix=os.path.basename(path) + ".")
-            os.close(handle)
+            temporary[path] = _beside(path)
             save(temporary[path])
             os.chmod(temporary[path], 0o666 & ~_umask())
+        for path in list(savers)[:-1]:   # behind the last rename none is taken back
+            if os.path.isfile(path):
+                before[path] = _beside(path)
+                shutil.copy2(path, before[path])
         for path in savers:
             os.replace(temporary[path], path)
             del temporary[path]
+            renamed.append(path)
+    except BaseException:
+        for path in renamed:
+            if path in before:
+                os.replace(before.pop(path), path)
+            else:
+                os.unlink(path)
+        raise
     finally:
-        for path in temporary.values():
+        for path in (*temporary.values(), *before.values()):
             os.unlink(path)
+
+
+def _beside(path):
+    """A new file of another name in the same folder."""
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
+    os.close(handle)
+    return name
 
 
 def _umask():

@@ -137,14 +137,16 @@ def usages(log, names):
         key=lambda usage: usage.kernel))
 
 
-def exports(op):
-    """The kernels of an operator for every combination of dtypes."""
-    return [rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
-            for direction in ("forward", "backward")]
+def exports(op, every=True):
+    """The kernels of an operator for every combination of dtypes; else for every dtype of its data once."""
+    combinations = rtc.type_combinations(op)
+    if not every:
+        combinations = list({types["T"]: types for types in combinations}.values())
+    return [rtc.export_name(op, direction, types) for types in combinations for direction in ("forward", "backward")]
 
 
-def compile_op(compiler, name, architecture=None):
-    """Compile an operator's kernels for every combination of dtypes.
+def compile_op(compiler, name, architecture=None, every=True):
+    """Compile an operator's kernels.
 
     Parameters
     ----------
@@ -153,7 +155,9 @@ def compile_op(compiler, name, architecture=None):
         The operator.
     architecture : str, optional
         ``sm_90`` and the like; left out, the target is the one that ``mx.rtc`` takes.
+    every : bool, default True
+        Every combination of dtypes; else every dtype of the data once.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")
-    return compiler.compile(rtc.source(op), exports(op), options)
+    return compiler.compile(rtc.source(op), exports(op, every), options)

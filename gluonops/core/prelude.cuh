@@ -116,9 +116,6 @@ struct Divisor {
     }
 };
 
-// Of a kernel in steps: the numbers that step 0 leaves to step 1; see contract.Cuda.
-enum { PARTIALS = 256 };
-
 // One thread per item; a thread strides over the items that the grid does not reach.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
@@ -176,7 +173,7 @@ struct Row {
 //     for (int64_t i = row.first; i < row.end; i += row.step)
 //         for (int k = 0; k < WideRow<T>::ITEMS; ++k)
 //             if (row.has(i, k)) ... row.at(i, k) ...
-// Where the rows are packed they come in groups of 16 bytes.
+// Where the rows are packed they come in groups of 16 bytes. gridDim.y blocks share a row, and take turns.
 template <typename T>
 struct WideRow {
     typedef typename Accumulator<T>::type A;
@@ -188,7 +185,8 @@ struct WideRow {
     __device__ WideRow(int64_t index, int64_t classes, int64_t inner, bool packed)
         : packed(packed), start(index / inner * classes * inner + index % inner), end(start + classes * inner),
           apart(packed ? 1 : blockDim.x * inner), between(blockDim.x * inner * GROUP),
-          first(start + threadIdx.x * (packed ? int64_t(GROUP) : inner)), step(blockDim.x * inner * ITEMS) {}
+          first(start + threadIdx.x * (packed ? int64_t(GROUP) : inner) + blockIdx.y * (blockDim.x * inner * ITEMS)),
+          step(gridDim.y * (blockDim.x * inner * ITEMS)) {}
 
     __device__ int64_t at(int64_t i, int k) const { return i + k / GROUP * between + k % GROUP * apart; }
     __device__ bool has(int64_t i, int k) const { return at(i, k) < end; }
@@ -279,15 +277,50 @@ struct Items {
     }
 };
 
-template <typename A> struct Total { A max, sum; };   // of a row, and of exp((x - max) * scale)
+// What the blocks that share a row tell one another, NUMBERS numbers each: step 0 of a kernel leaves them, step 1
+// takes all of them. Where a row has one block there is step 1 alone, and nothing to take; see contract.Cuda.
+template <int NUMBERS>
+struct Shares {
+    double *partial;
+    int64_t step;
 
-// exp((x - max) * scale) over its sum. A row that fits is read once, another twice. A row with a NaN or a +infinity
-// is NaN, and so is one of nothing but -infinity.
+    __device__ bool leaving() const { return step == 0; }
+    __device__ bool taking() const { return step == 1 && gridDim.y > 1; }
+    __device__ double *of(int64_t row, int block) const { return partial + (row * gridDim.y + block) * NUMBERS; }
+    __device__ double *own(int64_t row) const { return of(row, blockIdx.y); }
+};
+
+// The sum of a number over the blocks of a row, or over the threads of its only one.
+template <typename A>
+__device__ A total(A value, const Shares<1> &shares, int64_t row)
+{
+    if (shares.taking()) {
+        value = 0;
+        for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
+            value += A(*shares.of(row, block));
+    }
+    return across_row(value, Sum());
+}
+
+// What the blocks of a row left of their maxima and sums; a thread takes some of them. Not inlined, for its registers.
+template <typename A>
+__device__ __noinline__ void take(const double *left, A scale, A &max, A &sum)
+{
+    for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x) {
+        const A its_max = left[2 * block], its_sum = left[2 * block + 1], before = max;
+        max = Largest()(its_max, max);
+        sum = sum * exponential((before - max) * scale) + its_sum * exponential((its_max - max) * scale);
+    }
+}
+
+// exp((x - max) * scale) over its sum, of row number `index`. A row that fits is read once, another twice. A row with a
+// NaN or a +infinity is NaN, and so is one of nothing but -infinity.
 template <typename T, typename A>
-__device__ void probabilities(const T *data, T *output, const WideRow<T> &row, A scale, int request)
+__device__ void probabilities(const T *data, T *output, const WideRow<T> &row, A scale, int request, int64_t index,
+                              const Shares<2> &shares)
 {
     Items<T> x;
-    if (row.fits()) {
+    if (gridDim.y == 1 && row.fits()) {
         x.read(data, row, row.first);
         const A max = across_row(x.largest(row, row.first, lowest<A>()), Largest());
         x.divide(across_row(x.exponentials(row, row.first, max, scale), Sum()));
@@ -295,14 +328,25 @@ __device__ void probabilities(const T *data, T *output, const WideRow<T> &row, A
         return;
     }
     A max = lowest<A>(), sum = 0;   // of this thread's items, up to where it is
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        x.read(data, row, i);
-        const A before = max;
-        max = x.largest(row, i, max);
-        sum = sum * exponential((before - max) * scale) + x.exponentials(row, i, max, scale);
+    if (shares.taking()) {
+        take(shares.of(index, 0), scale, max, sum);
+    } else {
+        for (int64_t i = row.first; i < row.end; i += row.step) {
+            x.read(data, row, i);
+            const A before = max;
+            max = x.largest(row, i, max);
+            sum = sum * exponential((before - max) * scale) + x.exponentials(row, i, max, scale);
+        }
     }
     const A top = across_row(max, Largest());
     sum = across_row(sum * exponential((max - top) * scale), Sum());
+    if (shares.leaving()) {
+        if (threadIdx.x == 0) {
+            shares.own(index)[0] = top;
+            shares.own(index)[1] = sum;
+        }
+        return;
+    }
     for (int64_t i = row.first; i < row.end; i += row.step) {
         x.read(data, row, i);
         x.exponentials(row, i, top, scale);

@@ -19,6 +19,7 @@ import warnings
 
 import mxnet as mx
 
+from .. import _driver
 from .contract import BLOCK, accumulator
 from .errors import OpError
 
@@ -27,11 +28,10 @@ C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8"
            "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels stride over what is left
-PARTIALS = 256          # numbers that the first step of a kernel leaves to the second; prelude.cuh has it too
 OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
 
 # CustomOps run in MXNet's threads, and neither the caches here nor MXNet's tables of loaded modules are guarded.
-_lock = threading.Lock()
+lock = threading.Lock()
 _failed = set()   # (op, types, device) that have no kernel
 
 
@@ -61,9 +61,9 @@ def read(op, direction):
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
-def in_parts(op, direction):
-    """Whether a kernel has steps; see :class:`.contract.Cuda`."""
-    return direction == "backward" and op.cuda.parts is not None
+def in_steps(op):
+    """Whether an operator's kernels have steps; see :class:`.contract.Cuda`."""
+    return op.cuda.steps is not None
 
 
 def export_name(op, direction, types):
@@ -85,9 +85,9 @@ def signature(op, direction, types, kinds, scalars):
     grad = "_grad" if direction == "backward" else ""
     parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
     parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
-    parts += ["double *partial"] * in_parts(op, direction)
+    parts += ["double *partial"] * in_steps(op)
     parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
-    parts += ["int64_t step"] * in_parts(op, direction)
+    parts += ["int64_t step"] * in_steps(op)
     parts += [_scalar_type(value) + name for name, value in scalars.items()]
     return ", ".join(parts)
 
@@ -121,6 +121,13 @@ def geometry(rows, length):
     return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)
 
 
+def plan(op, direction, attrs, shapes):
+    """How a kernel is launched: (steps, size of ``partial``, grid, block)."""
+    blocks, numbers = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else (1, 0)
+    (across, _, _), block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
+    return (0, 1) if numbers else (1,), max(1, numbers), (across, min(blocks, MAX_BLOCKS), 1), block
+
+
 def type_combinations(op):
     """Every assignment of dtypes to the type variables that the contract allows."""
     combinations = [{}]
@@ -145,20 +152,30 @@ def same_locale():
         uselocale(before)
 
 
+def kept(loaded):
+    """A module or a kernel of ``mx.rtc``, which is never freed: on purpose.
+
+    The last one to be freed unloads the code. At the interpreter's end the driver may refuse that, and MXNet's
+    destructor throws, which ends the process with an abort. The reference taken here is never given back.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+    return loaded
+
+
 @functools.cache
 def _module(op_name, exports, device):
     from . import registry
     op = registry.get(op_name).op
     try:
         with same_locale():
-            return mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports)
+            return kept(mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports))
     except mx.MXNetError as error:
         raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
-                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{_excerpts(sources(op), str(error))}",
+                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{excerpts(sources(op), str(error))}",
                       "Report it with this text") from error
 
 
-def _excerpts(files, message, around=2):
+def excerpts(files, message, around=2):
     """The lines of the source that a compiler's message names, marked, with their numbers and neighbours."""
     shown = []
     for file, text in files.items():
@@ -174,7 +191,7 @@ def _kernel(op_name, direction, types, text, device):
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
-    return _module(op_name, exports, device).get_kernel(exports[direction == "backward"], text)
+    return kept(_module(op_name, exports, device).get_kernel(exports[direction == "backward"], text))
 
 
 def launch(op, direction, attrs, shapes, tensors, targets):
@@ -210,19 +227,18 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     arrays = [tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
     numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
     requests = [request for request, _ in outputs]
-    launches = [(arrays + requests + numbers, *geometry(*getattr(op.cuda, direction)(attrs, shapes)))]
-    if in_parts(op, direction):
-        arrays.append(mx.nd.empty((PARTIALS,), context, "float64"))
-        launches = [(arrays + requests + [1] + numbers, *launches[0][1:])]
-        if op.cuda.parts(attrs):
-            launches.insert(0, (arrays + requests + [0] + numbers, *geometry(PARTIALS, BLOCK)))
+    steps, left, grid, block = plan(op, direction, attrs, shapes)
+    if in_steps(op):
+        arrays.append(mx.nd.empty((left,), context, "float64"))
+    launches = [arrays + requests + [step] * in_steps(op) + numbers for step in steps]
     text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
-    with _lock:
+    with lock:
         if key in _failed:
             return False
         try:   # a kernel is compiled on first use, and loaded at its first launch
+            _driver.make_current(context.device_id)
             kernel = _kernel(op.name, direction, types, text, context.device_id)
-            for arguments, grid, block in launches:
+            for arguments in launches:
                 kernel.launch(arguments, context, grid, block)
             return True
         except (OpError, mx.MXNetError) as error:

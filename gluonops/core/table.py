@@ -8,7 +8,7 @@ from .errors import OpError
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does", "backends": "Backends",
-            "dtypes": "Types", "attributes": "Attributes", "gradient": "Gradient"}
+            "dtypes": "Types", "attributes": "Attributes", "gradient": "Gradient", "export": "Export"}
 
 
 def rows(names=None):
@@ -17,6 +17,7 @@ def rows(names=None):
 
 
 def _row(entry):
+    from ..export.ways import ways_out
     op = entry.op
     return {
         "op": op.name,
@@ -26,6 +27,7 @@ def _row(entry):
         "dtypes": _dtypes(op),
         "attributes": {a.name: a.default for a in op.attrs},
         "gradient": _gradient(op),
+        "export": ways_out(op),
     }
 
 
@@ -91,11 +93,26 @@ def markdown():
     """The table as it stands in the README, between its two markers."""
     lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
     for row in rows():
-        cells = {**row, "op": f"`{row['op']}`", "attributes": _attributes(row, "`")}
-        if " " not in row["layer"]:
-            cells["layer"] = f"`{row['layer']}`"
-        lines.append("| " + " | ".join(cells[key].replace("|", "\\|") for key in HEADINGS) + " |")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in _quoted(row).values()) + " |")
     return "\n".join(lines)
+
+
+def sections(folder):
+    """The same as a section per operator, linked to its page in ``folder``: eight columns do not fit narrow screens."""
+    paragraphs = []
+    for row in rows():
+        cells = _quoted(row)
+        lines = [f"## [{cells['op']}]({folder}/{row['op']}.rst)", f"{cells['layer']}: {cells['summary']}.", ""]
+        lines += [f"- **{HEADINGS[key]}** {cells[key]}"
+                  for key in ("backends", "dtypes", "attributes", "gradient", "export")]
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs)
+
+
+def _quoted(row):
+    """A row's cells in Markdown."""
+    layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
+    return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
 
 
 def terminal(width=100, names=None):
@@ -104,7 +121,7 @@ def terminal(width=100, names=None):
     for row in rows(names):
         lines = [f"{row['op']}: {row['summary']}"]
         cells = {**row, "attributes": _attributes(row)}
-        for key in ("layer", "backends", "dtypes", "attributes", "gradient"):
+        for key in ("layer", "backends", "dtypes", "attributes", "gradient", "export"):
             lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {HEADINGS[key].split()[0]:<12}",
                                    subsequent_indent=" " * 14)
         paragraphs.append("\n".join(lines))

@@ -128,11 +128,7 @@ def save_weights(net, path, seen=None):
                 for parameter in parameters:
                     parameter.data(parameter.list_ctx()[0]).asnumpy().astype(FLOAT, copy=False).tofile(file)
 
-    try:
-        replace({os.fspath(path): write})
-    except OSError as error:
-        raise OpError(where, f"cannot write {os.fspath(path)}: {error.strerror or error}",
-                      "Choose another path") from error
+    replace(where, {os.fspath(path): write})
 
 
 def _units(where, net):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.attributes import Attr, Int
 from ..core.errors import OpError
+from .detection import named
 from .images import progress
 from .letterbox import letterbox_boxes
 
@@ -56,8 +57,15 @@ def box_sizes(dataset, size=416):
     size = tuple(size) if np.ndim(size) else (size, size)
     found = [np.zeros((0, 2))]
     for index in progress(range(len(dataset)), "reading boxes"):
-        moved = letterbox_boxes(dataset.label(index), dataset.size(index), size)
-        found.append(moved[:, 2:4].astype("float64") - moved[:, :2])
+        label, image_size = dataset.label(index), dataset.size(index)
+        with named(dataset, index):
+            moved = letterbox_boxes(label, image_size, size)
+            found.append(moved[:, 2:4].astype("float64") - moved[:, :2])
+            empty = np.flatnonzero(~(found[-1] > 0).all(1))
+            if len(empty):
+                edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
+                raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
+                              "expected one with an area", "Mend its label")
     return np.concatenate(found)
 
 
@@ -91,6 +99,8 @@ def kmeans(sizes, k=5, seed=0, restarts=RESTARTS):
     k = Attr("k", Int(1), 5, "number of centres").parse(where, k)
     restarts = Attr("restarts", Int(1), RESTARTS, "restarts").parse(where, restarts)
     seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
+    if seed >= 2**32:
+        raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")
     sizes = np.asarray(sizes, "float64")
     if sizes.ndim != 2 or sizes.shape[1] != 2:
         raise OpError(where, f"sizes has shape {sizes.shape}; expected (boxes, 2)", "Pass widths and heights")

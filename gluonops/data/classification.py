@@ -7,7 +7,7 @@ from mxnet import gluon
 from ..core.errors import OpError
 from .detection import SPLITS, names_of
 from .digits import digits
-from .images import EXTENSIONS, read_image
+from .images import EXTENSIONS, image_size, read_image
 from .records import ClassificationRecords
 
 __all__ = ["ImageArray", "ImageFolder", "classification"]
@@ -73,6 +73,14 @@ class ImageFolder(gluon.data.Dataset):
 
     def __getitem__(self, index):
         return read_image(self._paths[index], self._where), int(self.labels[index])
+
+    def size(self, index):
+        """(width, height) of the image; only the head of its file is decoded."""
+        return image_size(self._paths[index], self._where)
+
+    def name(self, index):
+        """What an error calls the image."""
+        return self._paths[index]
 
 
 def classification(name, root=None, split="train", **options):

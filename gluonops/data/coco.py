@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import warnings
 
 from ..core.errors import OpError
 from .detection import SPLITS, Detection, names_of
@@ -19,6 +20,7 @@ __all__ = ["COCO"]
 WHERE = "data.coco"
 PREFIX = "instances_"
 NUMBER = (int, float)
+SLACK = 1   # pixels by which a box may leave its image, to which it is then clipped: what rounding does
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
           "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
@@ -27,7 +29,8 @@ FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUM
 class COCO(Detection):
     """A data set in COCO's layout; see this module, and :class:`gluonops.data.Detection` for its items.
 
-    Crowds are left out. Images without objects are in ``val`` only.
+    Crowds are left out, and so is, with a warning, an object that is not larger than a pixel each way: COCO's own files
+    have two without a height. Images without objects are in ``val`` only.
 
     Parameters
     ----------
@@ -36,30 +39,39 @@ class COCO(Detection):
     split : {"train", "val"} or str
         Or a list's name, without .json.
     classes : sequence of str or str, optional
-        The names that the file has to have, in its order; whichever it has if left out.
+        Names in the order to number them, or a file with one per line; the file's own names and order if left out. A
+        name that no category has is a class without objects; a category that is not among them is refused.
     """
 
     def __init__(self, root, split="train", classes=None):
         reader = require("gluoncv.data", WHERE).COCODetection
         require("pycocotools.coco", WHERE)   # gluoncv would run pip, were it missing
         name, path = _find(root, split)
-        names = _check(path)
-        if classes is not None and names_of(classes, WHERE) != names:
-            raise OpError(WHERE, f"{path} has the classes {', '.join(names)}; expected {', '.join(classes)}",
-                          "Leave classes out, or pass the file's")
+        categories = _check(path)
+        names = categories if classes is None else names_of(classes, WHERE)
+        unknown = [category for category in categories if category not in names]
+        if unknown:
+            raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
+                          "Pass it in classes as well, or take it out of the file")
+        numbers, claims = [names.index(category) for category in categories], {}
 
         class Reader(reader):
-            CLASSES = list(names)
+            CLASSES = list(categories)
 
             def _parse_image_path(self, entry):
-                return _image(root, name, entry, path)
+                found = _image(root, name, entry, path)
+                claims[found] = (entry["width"], entry["height"]), f"{path}, image {entry['id']},"
+                return found
 
         with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
             source = Reader(root=root, splits=name, skip_empty=split == "train", use_crowd=False)
+        if not source._items:
+            raise OpError(WHERE, f"{path} has no image{' with an object' * (split == 'train')}",
+                          "Pass the name of another list, or make the file anew")
         # gluoncv has the last pixel inside a box, where the file has its edge; -1 stands for no object.
-        labels = [[(left, top, right + 1, bottom + 1, number, 0) for left, top, right, bottom, number in label
-                   if number >= 0] for label in source._labels]
-        super().__init__(WHERE, names, source._items, labels)
+        labels = [[(left, top, right + 1, bottom + 1, numbers[int(number)], 0)
+                   for left, top, right, bottom, number in label if number >= 0] for label in source._labels]
+        super().__init__(WHERE, names, source._items, labels, [claims[item] for item in source._items])
 
 
 def _find(root, split):
@@ -109,8 +121,15 @@ def _check(path):
                 if not isinstance(item[word], kinds) or isinstance(item[word], float) and not math.isfinite(item[word]):
                     raise _bad(path, f"{key}[{place}]", f"{word} is {item[word]!r}",
                                "text" if kinds is str else "a list" if kinds is list else "a number")
+        if len({item["id"] for item in found[key]}) < len(found[key]):
+            raise _bad(path, key, "two have the same id", "another for each")
     images = {item["id"]: item for item in found["images"]}
     categories = {item["id"]: item["name"] for item in found["categories"]}
+    for number, item in images.items():
+        if min(item["width"], item["height"]) < 1 or not isinstance(item.get("coco_url") or "", str):
+            raise _bad(path, f"image {number}", f"it is {item['width']} x {item['height']}, its coco_url "
+                       f"{item.get('coco_url')!r}", "a size above 0, and text")
+    tiny = []
     for item in progress(found["annotations"], f"checking {os.path.basename(path)}"):
         place = f"annotation {item['id']}"
         if item["image_id"] not in images:
@@ -120,6 +139,19 @@ def _check(path):
         box = item["bbox"]
         if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
             raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
+        width, height = (images[item["image_id"]][side] for side in ("width", "height"))
+        (left, right), (top, bottom) = ((box[axis], box[axis] + box[axis + 2]) for axis in (0, 1))
+        if min(left, top) < -SLACK or right > width + SLACK or bottom > height + SLACK:
+            raise _bad(path, place, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
+        if item["area"] < 0 or item.get("iscrowd", 0) not in (0, 1):
+            raise _bad(path, place, f"area is {item['area']!r}, iscrowd {item.get('iscrowd', 0)!r}",
+                       "a number from 0, and 0 or 1")
+        sides = min(right, width) - max(left, 0), min(bottom, height) - max(top, 0)
+        if not item.get("iscrowd", 0) and (item["area"] == 0 or min(sides) <= 1):   # gluoncv passes over them
+            tiny.append(item["id"])
+    if tiny:
+        warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
+                      f"annotation {', '.join(map(str, tiny[:5]))}{', ...' * (len(tiny) > 5)}", stacklevel=4)
     return names_of(categories.values(), WHERE)
 
 

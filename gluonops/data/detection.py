@@ -1,4 +1,6 @@
 """Data sets for detection, by name: ``detection("voc", root)``."""
+import contextlib
+import hashlib
 import os
 
 import numpy as np
@@ -7,9 +9,10 @@ from mxnet import gluon
 from ..core.errors import OpError
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "Detection", "detection", "names_of"]
+__all__ = ["COLUMNS", "LEAST", "Detection", "detection", "named", "names_of"]
 
 COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class, difficult
+LEAST = 1e-6  # of a box's width and height, as shares of the image's: float32 still tells its edges apart
 SPLITS = ("train", "val")
 
 
@@ -29,15 +32,18 @@ class Detection(gluon.data.Dataset):
         The image files.
     labels : sequence of numpy.ndarray
         The label of each.
+    claims : sequence of tuple, optional
+        For each what its label says of the image's size, and where: (width, height), and a name for errors. An image
+        of another size is refused once it is looked at: its boxes were drawn in another.
 
     Attributes
     ----------
     classes : tuple of str
     """
 
-    def __init__(self, where, classes, paths=(), labels=()):
+    def __init__(self, where, classes, paths=(), labels=(), claims=None):
         self.where, self.classes = where, tuple(classes)
-        self._paths, self._labels = paths, labels
+        self._paths, self._labels, self._claims = paths, labels, claims
 
     def __len__(self):
         return len(self._labels)
@@ -52,11 +58,35 @@ class Detection(gluon.data.Dataset):
 
     def image(self, index):
         """The image alone, uint8 (height, width, 3)."""
-        return read_image(self._paths[index], self.where)
+        image = read_image(self._paths[index], self.where)
+        self._compare(index, image.shape[1::-1])
+        return image
 
     def size(self, index):
         """(width, height) of the image; only the head of its file is decoded."""
-        return image_size(self._paths[index], self.where)
+        size = image_size(self._paths[index], self.where)
+        self._compare(index, size)
+        return size
+
+    def name(self, index):
+        """What an error calls the image."""
+        return self._paths[index]
+
+    def _compare(self, index, size):
+        if self._claims is not None and tuple(self._claims[index][0]) != tuple(size):
+            (width, height), label = self._claims[index]
+            raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
+                          f"{height:g}, as {label} says", "Mend the label, or put the image there that it was made for")
+
+    def fingerprint(self):
+        """A hash of the labels and the images' names, hexadecimal: another one where the data set has changed."""
+        total = hashlib.sha256()
+        for path in self._paths:
+            total.update(os.fsencode(os.path.basename(path)) + b"\0")
+        for label in self._labels:
+            numbers = np.asarray(label, "float64").ravel()
+            total.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
+        return total.hexdigest()[:16]
 
 
 def detection(name, root=None, split="train", **options):
@@ -98,10 +128,25 @@ def detection(name, root=None, split="train", **options):
         if root is not None:
             raise OpError("data.detection", f"digits got root {os.fspath(root)!r}; they ship inside scikit-learn",
                           "Leave root out, or choose another data set")
+        if "classes" in options:
+            raise OpError("data.detection", "digits got classes; they are always the ten digits", "Leave classes out")
         return makers[name](split=split, **options)
     if root is None:
         raise OpError("data.detection", f"{name} needs a root, the folder it is in", "Pass root")
     return makers[name](os.path.expanduser(os.fspath(root)), split, **options)
+
+
+@contextlib.contextmanager
+def named(dataset, index):
+    """An error in the ``with`` block says which image of the data set it is about."""
+    try:
+        yield
+    except OpError as error:
+        try:
+            name = dataset.name(index)
+        except AttributeError:   # gluoncv's and one in memory have none
+            name = f"image {index}"
+        raise OpError(error.where, f"{name}: {error.what}", error.remedy) from error
 
 
 def names_of(classes, where):

@@ -134,4 +134,7 @@ def _read(images_path, labels_path):
     if not len(labels) or labels.max() > 9:
         got = f"the label {labels.max()}" if len(labels) else "no labels"
         raise OpError("data.digits", f"{labels_path} has {got}; expected digits from 0 to 9", "Fetch the file again")
+    if 0 in images.shape:
+        raise OpError("data.digits", f"{images_path} has images of {images.shape[1]} x {images.shape[2]}; expected "
+                      "some pixels", "Fetch the file again")
     return images, labels

@@ -11,6 +11,7 @@ from ..core.errors import OpError
 __all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image", "require"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
+JPEG, MARK, SCAN, END = b"\xff\xd8", b"\xff", b"\xda", b"\xff\xd9"   # JPEG's markers
 MANY = 1000   # files that take long enough to check for a progress bar
 
 
@@ -40,43 +41,62 @@ def read_image(path, where, flag=1):
     Raises
     ------
     OpError
-        There is no such file, or nothing in it that decodes; the message has its name.
+        There is no such file, nothing in it decodes, or a JPEG ends too early; the message has its name.
     """
     return decode_image(_content(path, where), path, where, flag)
 
 
 def decode_image(content, name, where, flag=1):
     """An encoded image's bytes as :func:`read_image` returns them; ``name`` is what an error calls it."""
+    if content.startswith(JPEG) and _is_cut(content):
+        raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
     try:
         return mx.image.imdecode(content, flag=flag).asnumpy()
     except (mx.MXNetError, ValueError, TypeError) as error:
-        raise _unreadable(name, where, f"{len(content)} bytes") from error
+        raise _unreadable(name, where, f"{len(content)} bytes that do not decode") from error
 
 
 def image_size(path, where):
     """(width, height) of what :func:`read_image` would return, from the head of the file alone."""
-    return encoded_size(_content(path, where), path, where)
+    with _opened(path, where) as file:
+        return _size(file, path, where)
 
 
 def encoded_size(content, name, where):
     """(width, height) of an encoded image's bytes; ``name`` is what an error calls it."""
+    return _size(io.BytesIO(content), name, where)
+
+
+def _size(file, name, where):
     image = require("PIL.Image", where)
     try:
-        with image.open(io.BytesIO(content)) as found:
+        with image.open(file) as found:
             return found.size   # whatever EXIF says of its orientation: MXNet decodes it as it is stored
     except (OSError, SyntaxError, ValueError) as error:
-        raise _unreadable(name, where, f"{len(content)} bytes") from error
+        raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode") from error
+
+
+def _is_cut(content):
+    """Whether a JPEG lacks the marker of its end: the decoder fills what is missing with grey, and says nothing."""
+    place = len(JPEG)   # the search begins behind the segments: a thumbnail in one has an end of its own
+    while content[place:place + 1] == MARK and content[place + 1:place + 2] != SCAN:
+        place += 2 + int.from_bytes(content[place + 2:place + 4], "big")
+    return content.rfind(END, place) < 0
 
 
 def _content(path, where):
+    with _opened(path, where) as file:
+        return file.read()
+
+
+def _opened(path, where):
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return open(path, "rb")
     except OSError as error:
         raise OpError(where, f"the image {os.fspath(path)} cannot be read: {error.strerror}",
                       "Put it there, or take it off the list") from error
 
 
 def _unreadable(name, where, got):
-    return OpError(where, f"{name} has {got} that do not decode; expected an image",
+    return OpError(where, f"{name} has {got}; expected an image",
                    "Replace it, or take it and its label off the list")

@@ -20,7 +20,7 @@ from mxnet import gluon
 
 from ..core.attributes import Attr, Int
 from ..core.errors import OpError
-from .detection import COLUMNS
+from .detection import COLUMNS, named
 from .letterbox import letterbox, letterbox_boxes
 
 __all__ = ["Augmented", "Batches", "Letterboxed", "Pick", "detection_batch", "truth_of", "validation_batch"]
@@ -100,7 +100,8 @@ class Letterboxed(gluon.data.Dataset):
 
     def __getitem__(self, index):
         image, label = _item(self._dataset, index)
-        out = letterbox(image, *self._size)
+        with named(self._dataset, index):
+            out = letterbox(image, *self._size)
         if np.ndim(label) != 2:
             return out, label
         moved = letterbox_boxes(label, image.shape[1::-1], self._size)

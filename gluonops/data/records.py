@@ -14,7 +14,7 @@ import numpy as np
 from mxnet import gluon
 
 from ..core.errors import OpError
-from .detection import COLUMNS, Detection, names_of
+from .detection import COLUMNS, LEAST, Detection, names_of
 from .images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
@@ -22,6 +22,7 @@ __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # of a record; of what mx.recordio.pack puts in it
+UNNAMED = 100_000   # classes that may have numbers for names
 SLACK = 1e-3   # by which a box may leave the image: what rounding does
 
 
@@ -57,17 +58,25 @@ class Records:
         """A record's image, uint8 (height, width, channels)."""
         return decode_image(self.encoded(place), self.name(place), self.where, flag)
 
+    def size(self, place):
+        """(width, height) of a record's image, from the head of it."""
+        return encoded_size(self.encoded(place), self.name(place), self.where)
+
     def _heads(self, offsets):
-        labels = []
+        labels, size = [], os.path.getsize(self.path)
         with open(self.path, "rb") as file:
             for key, offset in progress(offsets, f"checking {os.path.basename(self.path)}"):
-                file.seek(offset)
+                file.seek(min(offset, size))
                 frame, head = file.read(FRAME.size), file.read(HEAD.size)
                 if len(head) < HEAD.size or FRAME.unpack(frame)[0] != MAGIC:
                     raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
                                   f"record {key}", "Make the two files anew, together")
                 count, label, _, _ = HEAD.unpack(head)
-                if count * 4 > FRAME.unpack(frame)[1] % (1 << 29) - HEAD.size:
+                length = FRAME.unpack(frame)[1] % (1 << 29)
+                if offset + FRAME.size + length > size:
+                    raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the "
+                                  f"file ends at byte {size}", "It was cut off: make or copy it anew")
+                if count * 4 > length - HEAD.size:
                     raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
                                   "the record", "Make the file anew")
                 labels.append(np.frombuffer(file.read(count * 4), "<f4") if count else np.float32([label]))
@@ -111,7 +120,11 @@ class DetectionRecords(Detection):
 
     def size(self, index):
         """(width, height) of the image; only the head of it is decoded."""
-        return encoded_size(self._records.encoded(index), self._records.name(index), self.where)
+        return self._records.size(index)
+
+    def name(self, index):
+        """What an error calls the image."""
+        return self._records.name(index)
 
     def _in_pixels(self, index, width, height):
         label = self._labels[index]
@@ -153,6 +166,14 @@ class ClassificationRecords(gluon.data.Dataset):
     def __getitem__(self, index):
         return self._records.image(index), int(self.labels[index])
 
+    def size(self, index):
+        """(width, height) of the image; only the head of it is decoded."""
+        return self._records.size(index)
+
+    def name(self, index):
+        """What an error calls the image."""
+        return self._records.name(index)
+
 
 def _find(root, split, where):
     places = [root] if os.path.splitext(root)[1] == ".rec" else [
@@ -172,7 +193,7 @@ def _offsets(path, where):
     found = []
     for number, line in enumerate(lines, 1):
         words = line.split("\t")
-        if len(words) != 2 or not all(word.strip().isdigit() for word in words):
+        if len(words) != 2 or not all(word.strip().isdecimal() for word in words):
             raise OpError(where, f"{path}, line {number}: {line!r}; expected a number and a place, with a tab between",
                           "Make the file anew")
         found.append((int(words[0]), int(words[1])))
@@ -194,7 +215,8 @@ def _objects(name, label, where):
             raise OpError(where, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
                           "Make the file anew")
         left, top, right, bottom = row[1:]
-        if not (-SLACK <= left < right <= 1 + SLACK and -SLACK <= top < bottom <= 1 + SLACK):
+        if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= LEAST
+                   for low, high in ((left, right), (top, bottom))):
             raise OpError(where, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
                           "image's size, 0 <= xmin < xmax <= 1, and so for y", "Make the file anew")
     return rows
@@ -208,6 +230,9 @@ def _names(classes, labels, records):
     largest = int(max(labels))
     if largest < 0:
         raise OpError(records.where, f"{records.path} has no object", "Pass classes")
+    if largest >= UNNAMED:
+        raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {UNNAMED} of them",
+                      "Pass classes, or make the file anew")
     return tuple(str(number) for number in range(largest + 1)), largest
 
 

@@ -1,9 +1,9 @@
 """Scenes to find digits in, composed on the fly out of scikit-learn's: nothing is downloaded.
 
 A scene is a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are not
-to be found), one to four digits of varied size, slant, width and colour, some of which overlap, thin lines across, and
-noise. Scenes to train on are made of the digits that :func:`gluonops.data.digits` has for training alone, those of
-``val`` of the held-out ones, fragments included.
+to be found), one to four digits of varied size, slant, width and colour, lighter than what is behind them, some of
+which overlap, thin lines across, and noise. Scenes to train on are made of the digits that
+:func:`gluonops.data.digits` has for training alone, those of ``val`` of the held-out ones, fragments included.
 """
 import numpy as np
 
@@ -15,9 +15,10 @@ __all__ = ["DigitScenes"]
 
 COUNT = {"train": 2000, "val": 200}
 SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
-DIGIT = (0.24, 0.5)      # height of a digit, as a share of ``size``
+DIGIT = (0.32, 0.56)      # height of a digit, as a share of ``size``
 COVERED = 0.15           # how much of the smaller of two boxes the other may cover
-CONTRAST = 0.35          # least difference in luma between a digit and what is behind it
+DARK = 0.6               # largest value of a background's colours
+CONTRAST = 0.35          # by how much a digit's luma exceeds that of what is behind it
 TRIES = 30               # places tried for a digit before it is left out
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
@@ -74,6 +75,10 @@ class DigitScenes(Detection):
     def size(self, index):
         """(width, height) of the scene."""
         return self._layout(index)[0][::-1]
+
+    def name(self, index):
+        """What an error calls the scene."""
+        return f"scene {index}"
 
     def _rng(self, index, stage):
         if not 0 <= index < len(self):
@@ -150,7 +155,7 @@ def _render(rng, glyph, height):
     right, below = np.minimum(column + 1, rows + 1), np.minimum(row + 1, rows + 1)
     ink = ((padded[row, column] * (1 - x) + padded[row, right] * x) * (1 - y)
            + (padded[below, column] * (1 - x) + padded[below, right] * x) * y)
-    step = np.clip((ink - 0.25) / 0.3, 0, 1)
+    step = np.clip((ink - 0.35) / 0.3, 0, 1)
     mask = (step * step * (3 - 2 * step)).astype("float32")   # strokes with edges, in place of a blur
     inside = mask > 0.5
     if not inside.any():
@@ -161,8 +166,8 @@ def _render(rng, glyph, height):
 
 def _background(rng, height, width):
     kind = rng.randint(4)
-    first = rng.rand(3)
-    second = np.clip(first + rng.uniform(-0.3, 0.3, 3), 0, 1)
+    first = rng.uniform(0, DARK, 3)
+    second = np.clip(first + rng.uniform(-DARK / 3, DARK / 3, 3), 0, DARK)
     y, x = np.mgrid[:height, :width].astype("float32") / max(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = x * np.cos(angle) + y * np.sin(angle)
@@ -192,14 +197,14 @@ def _draw_line(rng, image, opacity):
 
 
 def _ink(rng, image, left, top, mask):
-    """A colour that stands out from what is behind the digit."""
+    """A colour lighter than what is behind the digit."""
     behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-    low, high = np.percentile(behind, (10, 90))
+    least = np.percentile(behind, 90) + CONTRAST
     for _ in range(TRIES):
         colour = rng.rand(3)
-        if not low - CONTRAST < colour @ LUMA < high + CONTRAST:
+        if colour @ LUMA > least:
             return colour
-    return np.full(3, float(low + high < 1))
+    return np.ones(3)
 
 
 def _blend(image, left, top, mask, colour):

@@ -41,11 +41,11 @@ class VOC(Detection):
             raise OpError(WHERE, f"classes are {names!r}; expected names in lower case",
                           "Write them so: gluoncv compares them in lower case")
         splits = _splits(root, split) if splits is None else tuple(splits)
-        for folder, name in splits:
-            _check_list(root, f"VOC{folder}" if isinstance(folder, int) else folder, name, names)
+        claims = [claim for folder, name in splits
+                  for claim in _check_list(root, f"VOC{folder}" if isinstance(folder, int) else folder, name, names)]
         self._source = type("VOCDetection", (reader,), {"CLASSES": names})(root=root, splits=splits)
         paths = [os.path.normpath(self._source._image_path.format(*item)) for item in self._source._items]
-        super().__init__(WHERE, names, paths, self._source._label_cache)
+        super().__init__(WHERE, names, paths, self._source._label_cache, claims)
 
 
 def _splits(root, split):
@@ -67,6 +67,7 @@ def _list(root, folder, name):
 
 
 def _check_list(root, folder, name, names):
+    """For each image of a list the size in its label, and the label's path."""
     path = _list(root, folder, name)
     try:
         with open(path, encoding="utf-8") as file:
@@ -75,11 +76,14 @@ def _check_list(root, folder, name, names):
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root or splits") from error
     if not lines:
         raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
+    claims = []
     for number, line in enumerate(progress(lines, f"checking {name}"), 1):
         image = os.path.join(root, folder, "JPEGImages", f"{line}.jpg")
         if not line or line != line.split()[0] or not os.path.isfile(image):
             raise OpError(WHERE, f"{path}, line {number}: {line!r} names no image; expected {image}", REMEDY)
-        check_annotation(os.path.join(root, folder, "Annotations", f"{line}.xml"), names)
+        label = os.path.join(root, folder, "Annotations", f"{line}.xml")
+        claims.append((check_annotation(label, names), label))
+    return claims
 
 
 class _Element:
@@ -139,7 +143,7 @@ def _number(path, parent, tag):
 
 
 def check_annotation(path, names):
-    """Refuse an XML label that gluoncv could not read, or would silently leave out: unknown class, box outside."""
+    """(width, height) in an XML label; one is refused that gluoncv could not read, or would silently leave out."""
     root = _parse(path)
     size = _section(path, root, "size")
     width, height = _number(path, size, "width"), _number(path, size, "height")
@@ -157,3 +161,4 @@ def check_annotation(path, names):
         if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # as gluoncv has it
             raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
                        f"{width:g} x {height:g}", "1 <= xmin < xmax <= width, and so for y")
+    return width, height

@@ -8,11 +8,12 @@ classes.txt.
 """
 import math
 import os
+import warnings
 
 import numpy as np
 
 from ..core.errors import OpError
-from .detection import COLUMNS, Detection, names_of
+from .detection import COLUMNS, LEAST, Detection, names_of
 from .images import EXTENSIONS, progress
 
 __all__ = ["Yolo", "read_label"]
@@ -85,9 +86,9 @@ def _row(path, number, line, classes):
     label, x, y, width, height = row
     if label not in range(classes):
         raise _bad(path, number, f"the class is {label:g}", f"a whole number from 0 to {classes - 1}")
-    if not (0 <= x <= 1 and 0 <= y <= 1 and 0 < width <= 1 and 0 < height <= 1):
+    if not (0 <= x <= 1 and 0 <= y <= 1 and LEAST <= width <= 1 and LEAST <= height <= 1):
         raise _bad(path, number, f"the box is {x:g} {y:g} {width:g} {height:g}",
-                   "a centre from 0 to 1, and sizes above 0 and at most 1")
+                   f"a centre from 0 to 1, and sizes from {LEAST:g} to 1")
     return row
 
 
@@ -117,7 +118,9 @@ def _images(root, split):
             found = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
             if not found:
                 raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)})", "Pass another root")
-            return [os.path.join(folder, name) for name in found]
+            paths = [os.path.join(folder, name) for name in found]
+            _warn_of_labels_alone(paths, root)
+            return paths
     raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Make one of them")
 
@@ -139,6 +142,19 @@ def _listed(root, path):
     if not found:
         raise OpError(WHERE, f"{path} is empty; expected an image's path per line", "Pass another root")
     return found
+
+
+def _warn_of_labels_alone(images, root):
+    """Labels of a folder whose image is not there: lost, or of a kind that is not read."""
+    expected = [_label_path(image, root) for image in images]
+    folder = os.path.dirname(expected[0])
+    if not os.path.isdir(folder):   # said of the first image
+        return
+    names = {os.path.basename(path) for path in expected} | {"classes.txt"}
+    alone = sorted(name for name in os.listdir(folder) if name.endswith(".txt") and name not in names)
+    if alone:
+        warnings.warn(f"{folder} has {len(alone)} labels without an image, first {alone[0]}; they are left out",
+                      stacklevel=5)
 
 
 def _label_path(image, root):

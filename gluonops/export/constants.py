@@ -38,5 +38,8 @@ def evaluate(outputs, values, attrs):
     if not outputs:
         return []
     symbol = Graph(outputs, attrs).symbol()
-    results = mx.nd.CachedOp(symbol)(*[values[name] for name in symbol.list_inputs()])
+    names = symbol.list_inputs()
+    if not names:   # which a CachedOp fails on
+        return [result.asnumpy() for result in symbol.bind(mx.cpu(), {}).forward()]
+    results = mx.nd.CachedOp(symbol)(*[values[name] for name in names])
     return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]

@@ -1,7 +1,10 @@
 """Folds a batch norm that follows a convolution or a dense layer into that layer's weight and bias."""
+import re
+
 import mxnet as mx
 import numpy as np
 
+from ..core.errors import OpError
 from .constants import evaluate, parameter_only
 from .graph import VARIABLE, Node
 
@@ -14,9 +17,9 @@ def fold_batch_norm(graph, values):
 
     With ``scale = gamma / sqrt(variance + eps)`` per channel, the layer's weight becomes ``weight * scale`` and its
     bias ``(bias - mean) * scale + beta``, computed in float64. Left alone are batch norms whose input somebody else
-    reads too, that do not follow such a layer, or that normalize along another axis than its channels; and layers that
-    share a weight with another node, or are in channels-last layout. Gamma and the others may be computed, as long as
-    it is from parameters alone.
+    reads too, that do not follow such a layer, that normalize along another axis than its channels, or whose scale is
+    not finite; and layers that share a weight with another node, or are in channels-last layout. Gamma and the others
+    may be computed, as long as it is from parameters alone.
 
     Parameters
     ----------
@@ -30,12 +33,16 @@ def fold_batch_norm(graph, values):
     -------
     int
         How many were folded.
+
+    Raises
+    ------
+    OpError
+        Where the parameters of a batch norm are not one number per channel of the layer.
     """
     folded = 0
     for node in graph.nodes():
         if node.op == "BatchNorm" and _fits(graph, node, values):
-            _fold(graph, node, values)
-            folded += 1
+            folded += _fold(graph, node, values)
     used = set(graph.variables())
     for name in list(values):
         if name not in used:
@@ -55,18 +62,28 @@ def _fits(graph, norm, values):
         return False
     if any(i for reader in graph.nodes() for source, i in reader.inputs if source is norm):
         return False   # somebody reads the statistics
-    if layer.op == "FullyConnected" and not layer.flag("flatten", True):
-        return norm.attrs.get("axis", "1") == "-1"
-    return norm.attrs.get("axis", "1") == "1"
+    return int(norm.attrs.get("axis", "1")) in _channel_axes(layer)
+
+
+def _channel_axes(layer):
+    """The numbers of a layer's channels among its output's axes, as far as they are known without the data's shape."""
+    if layer.op == "FullyConnected":
+        return (1, -1) if layer.flag("flatten", True) else (-1,)
+    return 1, -1 - len(re.findall(r"\d+", layer.attrs["kernel"]))
 
 
 def _fold(graph, norm, values):
+    """Fold one; returns whether it could be, which takes a finite scale: a variance of 0 without an eps has none."""
     layer = norm.source()
-    gamma, beta, mean, variance = (array.astype(np.float64) for array in evaluate(norm.inputs[1:], values,
-                                                                                   graph.attrs))
+    statistics = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
+    _check_channels(layer, norm, values, statistics)
+    gamma, beta, mean, variance = statistics
     if norm.flag("fix_gamma", True):
         gamma = np.ones_like(gamma)
-    scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
+    if not np.isfinite(scale).all():
+        return False
     weight = values[layer.source(1).name]
     values[layer.source(1).name] = _like(_scaled(layer, weight.asnumpy().astype(np.float64), scale), weight)
     has_bias = len(layer.inputs) > 2
@@ -80,6 +97,16 @@ def _fold(graph, norm, values):
     if any(head[0] is norm for head in graph.heads):   # an output keeps its name
         place = Node("_copy", norm.name, norm.marks(), [(layer, 0)]), 0
     graph.replace({(norm, 0): place})
+    return True
+
+
+def _check_channels(layer, norm, values, statistics):
+    shape = values[layer.source(1).name].shape
+    channels = shape[1] * int(layer.attrs.get("num_group", 1)) if layer.op == "Deconvolution" else shape[0]
+    for word, array in zip(("gamma", "beta", "mean", "variance"), statistics):
+        if array.shape != (channels,):
+            raise OpError("export", f"the batch norm {norm.name!r} has a {word} of shape {array.shape} behind "
+                          f"{layer.name!r}; expected ({channels},)", "Pass the parameters exported with this symbol")
 
 
 def _scaled(layer, weight, scale):

@@ -7,6 +7,7 @@ import json
 import mxnet as mx
 
 from ..core.errors import OpError
+from ..legacy.node import OP_TYPE as LEGACY
 
 VARIABLE = "null"
 
@@ -32,8 +33,9 @@ class Node:
         return self.inputs[position][0]
 
     def flag(self, name, default=False):
-        """A boolean attribute."""
-        return self.attrs.get(name, str(default)).lower() in ("true", "1")
+        """A boolean attribute; None, as MXNet writes one left open, is the default."""
+        text = self.attrs.get(name, "None")
+        return default if text == "None" else text.lower() in ("true", "1")
 
     def marks(self):
         """The attributes that belong to no operator: ``__lr_mult__`` and its like."""
@@ -61,10 +63,14 @@ class Graph:
             content = json.loads(text)
             nodes = []
             for item in content["nodes"]:
-                attrs = {**item.get("param", {}), **item.get("attr", {}), **item.get("attrs", {})}
+                attrs = {}
+                for place in ("param", "attr", "attrs"):
+                    attrs.update(item.get(place) or {})
                 nodes.append(Node(item["op"], item["name"], attrs, subgraphs=item.get("subgraphs"),
                                   inputs=[_entry(nodes, entry) for entry in item["inputs"]]))
-            return cls([_entry(nodes, entry) for entry in content["heads"]], content.get("attrs", {}))
+            if not content["heads"]:
+                raise ValueError("it has no output")
+            return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
                           "Pass the file that ends in -symbol.json") from error
@@ -155,15 +161,28 @@ class Graph:
                 item["subgraphs"] = node.subgraphs
             listed.append(item)
         return json.dumps({"nodes": listed, "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
-                           "heads": entries(self.heads), "attrs": self.attrs}, indent=2)
+                           "heads": entries(self.heads), "attrs": self.attrs}, indent=2,
+                          ensure_ascii=False)   # MXNet does not read escapes
 
     def symbol(self):
         """The graph as MXNet's Symbol; MXNet has to know every operator."""
-        return mx.sym.load_json(self.text())
+        try:
+            return mx.sym.load_json(self.text())
+        except mx.MXNetError as error:
+            reason = str(error).strip().splitlines()[-1]
+            nodes = [node.name for node in self.nodes() if node.op == "Custom" and
+                     reason.endswith(f"Cannot find custom operator {node.attrs.get('op_type')}")]
+            raise OpError("export", f"MXNet refuses the graph{f' at the node {nodes[0]!r}' if nodes else ''}: {reason}",
+                          "Import the package, or load the library, that defines an operator which it does not know; "
+                          "where that is not it, export the net again") from error
 
 
 def _entry(nodes, entry):
-    return nodes[entry[0]], entry[1]
+    """What an input or a head reads. MXNet looks an output up that is not there, and crashes."""
+    number, index = entry[:2]
+    if number < 0 or index < 0:
+        raise IndexError(f"output {index} of node {number}")
+    return nodes[number], index
 
 
 def is_ours(node):
@@ -175,3 +194,11 @@ def is_ours(node):
 def our_name(node):
     """The operator's name without ``gluonops_``."""
     return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]
+
+
+def kind(node):
+    """What a node does, for messages: its operator, the ``op_type`` of a Custom one, the class of one of legacy's."""
+    if node.op != "Custom":
+        return node.op
+    op_type = node.attrs.get("op_type")
+    return node.attrs.get("operator", op_type) if op_type == LEGACY else op_type

@@ -5,8 +5,7 @@ from .graph import Node, is_ours, our_name
 from .nodes import bare
 
 IDENTITY, MAKE_LOSS = "_copy", ("make_loss", "MakeLoss")
-LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss",
-          "IdentityAttachKLSparseReg")
+LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss")
 
 
 def without_losses(graph):
@@ -71,8 +70,7 @@ def _replace_head(graph, node):
         softmax = registry.get("softmax").op
         made = bare(softmax, node.name, node.inputs[:1], {"axis": node.attrs["axis"]})
     elif node.op in _HEADS:
-        op, attrs = _HEADS[node.op](node)
-        made = Node(op, node.name, {**attrs, **node.marks()}, node.inputs[:1])
+        made = _HEADS[node.op](node)
     elif node.op == "where" and node.source().op == "ones_like":
         # How the builtin form of softmax_output carries its loss behind its output.
         graph.replace({(node, 0): node.inputs[1]})
@@ -83,16 +81,36 @@ def _replace_head(graph, node):
     return f"the loss head {node.name!r}"
 
 
+def _made(node, op, attrs=None, data=None):
+    """A node of one input, the head's own where none is named, in the head's place."""
+    return Node(op, node.name, {**(attrs or {}), **node.marks()}, [data or node.inputs[0]])
+
+
 def _softmax_output(node):
+    """By its definition a softmax over all but the batch, where no flag says otherwise.
+
+    MXNet 1.9.1 computes that too, but for float32 of four dimensions at inference on the CPU: there oneDNN takes the
+    last axis, which is not what the head was trained as.
+    """
     if node.flag("multi_output"):
-        return "softmax", {"axis": "1"}
-    return ("softmax", {"axis": "-1"}) if node.flag("preserve_shape") else ("SoftmaxActivation", {})
+        return _made(node, "softmax", {"axis": "1"})
+    if node.flag("preserve_shape") or _has_two_dimensions(node.source()):
+        return _made(node, "softmax", {"axis": "-1"})
+    rows = Node("Reshape", f"{node.name}_rows", {"shape": "(0, -1)"}, node.inputs[:1])
+    softmax = Node("softmax", f"{node.name}_softmax", {"axis": "-1"}, [(rows, 0)])
+    made = _made(node, "reshape_like", data=(softmax, 0))
+    made.inputs.append(node.inputs[0])
+    return made
 
 
-def _identity(_):
-    return IDENTITY, {}
+def _has_two_dimensions(node):
+    return node.op in ("Flatten", "flatten") or (node.op == "FullyConnected" and node.flag("flatten", True))
+
+
+def _identity(node):
+    return _made(node, IDENTITY)
 
 
 _HEADS = {"SoftmaxOutput": _softmax_output, "Softmax": _softmax_output, "LinearRegressionOutput": _identity,
-          "MAERegressionOutput": _identity, "SVMOutput": _identity,
-          "LogisticRegressionOutput": lambda _: ("sigmoid", {})}
+          "MAERegressionOutput": _identity, "SVMOutput": _identity, "IdentityAttachKLSparseReg": _identity,
+          "LogisticRegressionOutput": lambda node: _made(node, "sigmoid")}

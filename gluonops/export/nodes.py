@@ -11,7 +11,7 @@ from ..core import backend as _backend
 from ..core import registry
 from ..core.errors import OpError
 from . import stamp
-from .graph import Node, is_ours, our_name
+from .graph import LEGACY, Node, is_ours, kind, our_name
 
 
 class ExportWarning(UserWarning):
@@ -102,8 +102,9 @@ def emit(graph, backend):
         if is_ours(node):
             graph.replace({(node, 0): _emitted(graph, node, backend)})
         elif node.op == "Custom":
-            warnings.warn(f"the node {node.name!r} is the operator {node.attrs.get('op_type')!r}, which is not "
-                          "gluonops's: the file needs it wherever it runs", ExportWarning, stacklevel=3)
+            legacy = ", with gluonops.legacy" * (node.attrs.get("op_type") == LEGACY)
+            warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file "
+                          f"needs it wherever it runs{legacy}", ExportWarning, stacklevel=3)
 
 
 def _emitted(graph, node, backend):

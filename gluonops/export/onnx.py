@@ -1,17 +1,20 @@
 """ONNX out of a net, or out of the symbol files of one."""
+import json
 import os
+import re
 import warnings
 
 import mxnet as mx
 
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import check_target, replace
+from .files import load, shapes_of_inputs
 from .fold import fold_batch_norm as _fold
 from .inference import without_losses
 from .nodes import ExportWarning, emit
 from .stamp import read
 from .to_onnx import convert
-from .trace import check_folder, input_shapes, load, trace
+from .trace import trace, type_name
 
 __all__ = ["onnx"]
 
@@ -31,7 +34,8 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     path : str or os.PathLike
         The file; its folder must exist.
     data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported: they note it.
+        As in :func:`gluonops.export.symbol`. Files that gluonops exported note it, so it may be left out; given, one
+        shape is that of their only input, whatever its name.
     dynamic_batch : bool, default True
         Whether the file takes any batch size, or the one in ``data_shape`` alone. All other sizes are fixed.
     dtype : str, optional
@@ -59,8 +63,8 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
         from onnx import checker
     except ImportError as error:
         raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
-    path = os.fspath(path)
-    check_folder(WHERE, path)
+    metadata, path = _plain(metadata or {}), os.fspath(path)
+    check_target(WHERE, path)
     graph, values, facts = _read(net, data_shape, dtype, epoch)
     gone = without_losses(graph)
     if gone:
@@ -69,19 +73,41 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
         _fold(graph, values)
     emit(graph, "builtin")
     shapes = {name: tuple(shape) for name, shape in facts.get("inputs", {}).items() if name in graph.variables()}
-    facts = {**facts, "inputs": {name: list(shape) for name, shape in shapes.items()}, **(metadata or {})}
-    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, facts)
+    noted = {**facts, "inputs": {name: list(shape) for name, shape in shapes.items()}, **metadata}
+    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, noted)
     try:
         checker.check_model(model, full_check=True)
     except Exception as error:   # the checker's and shape inference's own kinds
-        raise OpError(WHERE, f"the model does not pass onnx.checker: {error}", "Report it with the net") from error
+        raise _refused(str(error)) from error
 
     def write(temporary):
         with open(temporary, "wb") as file:
             file.write(model.SerializeToString())
 
-    replace({path: write})
+    replace(WHERE, {path: write})
     return path
+
+
+def _refused(complaint):
+    """The error for what onnx.checker says; the names of nodes begin with those of MXNet's."""
+    lacking = re.search(r"op_type:(\w+), node name: (.*)/.*has unsupported type: tensor\((\w+)\)", complaint)
+    if lacking is None:
+        return OpError(WHERE, f"the model does not pass onnx.checker: {complaint}", "Report it with the net")
+    op, node, kind = lacking.groups()
+    return OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
+                   "Cast its inputs to float32 in the net")
+
+
+def _plain(metadata):
+    """The user's own properties, where they can be stored."""
+    try:
+        if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):
+            raise TypeError("its names are strings")
+        json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise OpError(WHERE, f"metadata is {metadata!r}; expected a dict of what JSON can store ({error})",
+                      "Pass strings, numbers, lists and dicts; of an array its tolist()") from error
+    return metadata
 
 
 def _read(net, data_shape, dtype, epoch):
@@ -92,12 +118,8 @@ def _read(net, data_shape, dtype, epoch):
     if isinstance(net, (str, os.PathLike)):
         graph, values, _ = load(WHERE, os.fspath(net), epoch)
         facts = {key: fact for key, fact in read(graph).items() if key not in ("version", "needs")}
-        if data_shape is None and not facts.get("inputs"):
-            raise OpError(WHERE, f"{net}-symbol.json does not note the shape of its input",
-                          "Pass data_shape, or --data-shape")
-        given = input_shapes(WHERE, data_shape) if data_shape is not None else {}
-        facts["inputs"] = {**facts.get("inputs", {}), **given}
-        return graph, values, {**facts, "dtype": dtype or facts.get("dtype", "float32")}
+        facts["inputs"] = shapes_of_inputs(WHERE, graph, values, data_shape)
+        return graph, values, {**facts, "dtype": type_name(WHERE, dtype or facts.get("dtype", "float32"))}
     if data_shape is None:
         raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
     return trace(WHERE, net, data_shape, dtype or "float32")

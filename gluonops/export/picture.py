@@ -5,13 +5,14 @@ import re
 import mxnet as mx
 
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import check_target, replace
 from .constants import parameter_only
+from .files import load, shapes_of_inputs
 from .graph import is_ours, our_name
 from .layout import Item, arrange
 from .stamp import read
 from .to_onnx.sizes import Sizes
-from .trace import check_folder, input_shapes, load, trace
+from .trace import trace, type_name
 
 __all__ = ["picture"]
 
@@ -29,7 +30,7 @@ SIZE, SMALL = 9.0, 7.5
 DPI, MOST_PIXELS = 144, 24000   # of the longer side
 
 
-def picture(net, path, data_shape=None, epoch=None):
+def picture(net, path, data_shape=None, epoch=None, dtype=None):
     """Draw a net.
 
     Layers without weights of their own that follow another (batch norm, activations) share its box. Parameters are
@@ -42,9 +43,11 @@ def picture(net, path, data_shape=None, epoch=None):
     path : str or os.PathLike
         The picture: svg, png or pdf.
     data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.symbol`. Files that gluonops exported note it.
+        As in :func:`gluonops.export.onnx`.
     epoch : int, optional
         Of the parameter file; the highest there is if left out.
+    dtype : str, optional
+        Type of the inputs; float32, or what the files note.
 
     Returns
     -------
@@ -61,14 +64,14 @@ def picture(net, path, data_shape=None, epoch=None):
     if ending not in FORMATS:
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
                       "Choose one of these formats")
-    check_folder(WHERE, path)
+    check_target(WHERE, path)
     try:
         import matplotlib
         import matplotlib.figure
     except ImportError as error:
         raise OpError(WHERE, "the package matplotlib is not installed", "Run: pip install matplotlib") from error
-    graph, values, shapes, dtype = _read(net, data_shape, epoch)
-    sizes = Sizes(graph, shapes, values, dtype, dynamic_batch=False)
+    graph, values, shapes, dtype = _read(net, data_shape, epoch, dtype)
+    sizes = Sizes(graph, shapes, values, dtype, dynamic_batch=False, where=WHERE)
     boxes = _boxes(graph, values)
     edges = sorted({(boxes[source], boxes[node]) for node in graph.nodes() for source, _ in node.inputs
                     if source in boxes and boxes[source] is not boxes.get(node)},
@@ -83,23 +86,17 @@ def picture(net, path, data_shape=None, epoch=None):
     ways = arrange(everything, edges)
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": "DejaVu Sans"}):
         figure, largest = _draw(matplotlib, everything, ways)
-        replace({path: lambda name: figure.savefig(name, format=ending, dpi=min(DPI, MOST_PIXELS / largest))})
+        replace(WHERE, {path: lambda name: figure.savefig(name, format=ending, dpi=min(DPI, MOST_PIXELS / largest))})
     return path
 
 
-def _read(net, data_shape, epoch):
+def _read(net, data_shape, epoch, dtype):
     if isinstance(net, mx.gluon.HybridBlock):
-        graph, values, facts = trace(WHERE, net, data_shape if data_shape is not None else (), "float32")
-    else:
-        graph, values, _ = load(WHERE, os.fspath(net), epoch)
-        facts = read(graph)
-    given = input_shapes(WHERE, data_shape) if data_shape is not None else {}
-    shapes = {name: tuple(shape) for name, shape in {**facts.get("inputs", {}), **given}.items()}
-    needed = [name for name in graph.variables() if name not in values and not name.endswith("label")]
-    missing = [name for name in needed if name not in shapes]
-    if missing:
-        raise OpError(WHERE, f"the shape of the input {missing[0]} is not known", "Pass data_shape, or --data-shape")
-    return graph, values, {name: shapes[name] for name in needed}, facts.get("dtype", "float32")
+        graph, values, facts = trace(WHERE, net, data_shape if data_shape is not None else (), dtype or "float32")
+        return graph, values, {name: tuple(shape) for name, shape in facts["inputs"].items()}, facts["dtype"]
+    graph, values, _ = load(WHERE, os.fspath(net), epoch)
+    shapes = shapes_of_inputs(WHERE, graph, values, data_shape)
+    return graph, values, shapes, type_name(WHERE, dtype or read(graph).get("dtype", "float32"))
 
 
 class _Box(Item):
@@ -124,10 +121,11 @@ class _Box(Item):
 
     def _fit(self):
         from matplotlib.font_manager import FontProperties
-        from matplotlib.textpath import TextPath
-        bold = FontProperties(family="DejaVu Sans", weight="bold")
-        widths = [TextPath((0, 0), text, size, prop=bold).vertices[:, 0].max()
-                  for text, size in [*((line, SIZE) for line in self.text), (self.caption, SMALL)] if text.strip()]
+        from matplotlib.textpath import text_to_path
+        bold = FontProperties(family="DejaVu Sans", weight="bold", size=SIZE)
+        small = FontProperties(family="DejaVu Sans", weight="bold", size=SMALL)
+        widths = [text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
+                  for text, font in [*((line, bold) for line in self.text), (self.caption, small)] if text.strip()]
         self.width = max(widths, default=0) + 2 * PADDING
         self.height = LINE * (len(self.text) + bool(self.caption)) + 2 * PADDING - 4
 

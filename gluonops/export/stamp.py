@@ -22,13 +22,18 @@ def stamp(graph, **facts):
 
 def read(graph):
     """What was noted; an empty dict in a file of someone else's."""
-    kind, text = graph.attrs.get(KEY, ["str", "{}"])
+    note = graph.attrs.get(KEY, ["str", "{}"])
     try:
+        kind, text = note
         noted = json.loads(text)
-    except (TypeError, ValueError):
-        noted = None
-    if kind != "str" or not isinstance(noted, dict):
-        raise OpError("export", f"the note of gluonops in the file is damaged: {text!r}", "Export the net again")
+        sound = (kind == "str" and isinstance(noted.get("version", ""), str)
+                 and all(isinstance(name, str) for name in noted.get("needs", []))
+                 and all(isinstance(size, int) for shape in noted.get("inputs", {}).values() for size in shape)
+                 and np.dtype(noted.get("dtype", "float32")))
+    except (TypeError, ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise OpError("export", f"the note of gluonops in the file is damaged: {note!r}", "Export the net again")
     return noted
 
 

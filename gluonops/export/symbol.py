@@ -4,17 +4,20 @@ import warnings
 
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
+from ..core.files import check_target
+from .files import check_epoch, load, paths_of, save
 from .fold import fold_batch_norm as _fold
 from .inference import without_losses
 from .nodes import ExportWarning, emit
-from .stamp import stamp
-from .trace import check_folder, load, save, trace
+from .pad import pad_channels as _pad
+from .stamp import read, stamp
+from .trace import trace
 
 __all__ = ["rewrite", "symbol"]
 
 
 def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype="float32", fold_batch_norm=False,
-           training=False):
+           training=False, pad_channels=False):
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     The files load with ``mx.model.load_checkpoint`` (so with ``mx.mod.Module``), ``gluon.SymbolBlock.imports``,
@@ -48,6 +51,10 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
         Keep losses and labels. Without it a loss head becomes what it computes at inference (``softmax_output``:
         probabilities), and outputs that are losses go, with the labels they need; an ExportWarning says what went. A
         label is an input whose name ends in ``label``.
+    pad_channels : bool, default False
+        Pad convolutions to a multiple of 16 output channels, cut off again behind them: MXNet's CPU kernels take twice
+        the time for other numbers. For inference only; meant for ``fold_batch_norm=True``, because a convolution whose
+        batch norm is not folded stays as it is.
 
     Returns
     -------
@@ -61,13 +68,16 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
         ``head`` does not fit it.
     """
     where, prefix, training = "export.symbol", os.fspath(prefix), training or head is not None
-    check_folder(where, prefix)
-    _check_options(where, backend, fold_batch_norm, training)
+    check_epoch(where, epoch)
+    check_target(where, *paths_of(prefix, epoch))
+    _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
     graph, values, facts = trace(where, net, data_shape, dtype, head)
-    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, not training, facts)
+    if training:
+        facts["training"] = True   # labels and losses may have any name
+    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, not training, facts, pad_channels)
 
 
-def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=False, epoch=None):
+def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=False, epoch=None, pad_channels=False):
     """Write files exported before anew, for another backend or folded, without the source code of the net.
 
     ``Custom`` and native nodes of gluonops take the form that the backend asks for; names, attributes, parameters and
@@ -84,6 +94,8 @@ def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=
         Take out losses and labels, as :func:`symbol` does without ``training``.
     epoch : int, optional
         The number of the parameter file, read and written; the highest there is if left out.
+    pad_channels : bool, default False
+        As in :func:`symbol`.
 
     Returns
     -------
@@ -97,35 +109,44 @@ def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=
         and the gluonops that wrote the file.
     """
     where, source, prefix = "export.rewrite", os.fspath(source), os.fspath(prefix)
-    check_folder(where, prefix)
-    _check_options(where, backend, False, False)
+    check_target(where, prefix + "-symbol.json")
+    _check_options(where, backend, training=False)
     graph, values, epoch = load(where, source, epoch)
-    if fold_batch_norm and not inference and _has_label(graph, values):
-        raise OpError(where, f"{source}-symbol.json has a label, so it is for training, and batch norm folds for "
-                      "inference only", "Drop the losses as well: inference=True, or --inference")
-    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, {})
+    check_target(where, *paths_of(prefix, epoch))
+    asked = [name for name, on in (("fold_batch_norm", fold_batch_norm), ("pad_channels", pad_channels)) if on]
+    reason = ("has a label, so it is" if _has_label(graph, values)
+              else "was exported" if read(graph).get("training") else None)
+    if asked and not inference and reason:
+        raise OpError(where, f"{source}-symbol.json {reason} for training, and {asked[0]} is for inference only",
+                      "Drop the losses as well: inference=True, or --inference")
+    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, {}, pad_channels)
 
 
-def _check_options(where, backend, fold_batch_norm, training):
+def _check_options(where, backend, training, **for_inference):
     with _backend(backend):   # which refuses one that there is not
         pass
-    if fold_batch_norm and training:
-        raise OpError(where, "fold_batch_norm folds for inference only, and this export is for training",
-                      "Leave out one of fold_batch_norm, training and head")
+    for name, asked in for_inference.items():
+        if asked and training:
+            raise OpError(where, f"{name} is for inference only, and this export is for training",
+                          f"Leave out one of {name}, training and head")
 
 
 def _has_label(graph, values):
     return any(name.endswith("label") and name not in values for name in graph.variables())
 
 
-def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, facts):
+def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, facts, pad_channels):
     if inference:
         gone = without_losses(graph)
         if gone:
             hint = ". Pass training=True to keep them" * bool(facts)   # in files they stay unless asked for
             warnings.warn(f"exported for inference, without {', '.join(gone)}{hint}", ExportWarning, stacklevel=3)
+        if read(graph).get("training"):
+            facts["training"] = False
     if fold_batch_norm:
         _fold(graph, values)
+    if pad_channels:
+        _pad(graph, values)
     emit(graph, backend)
     kept = set(graph.variables())
     values = {name: value for name, value in values.items() if name in kept}

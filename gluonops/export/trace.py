@@ -1,18 +1,16 @@
-"""A net, or the files of one, as a graph and its values: where every export starts and symbol files end."""
+"""A net as a graph and its values: where every export of one starts."""
+import functools
 import inspect
-import os
-import pathlib
-import re
 
 import mxnet as mx
+import numpy as np
 
 from .. import ops
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
-from ..core.files import replace
 from .graph import Graph
 from .nodes import strip
-from .stamp import net_facts, read
+from .stamp import net_facts
 
 HEADS = {"softmax_output": ops.softmax_output}
 
@@ -37,19 +35,29 @@ def trace(where, net, data_shape, dtype="float32", head=None):
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
                       "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
-    shapes = input_shapes(where, data_shape)
+    shapes, dtype = input_shapes(where, data_shape), type_name(where, dtype)
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
-    with _backend("custom"):
-        outputs = _flat(net(*[mx.sym.var(name) for name in shapes]))
-        if head is not None:
-            outputs = [_with_head(where, net, outputs, head)]
-        graph = Graph.of(mx.sym.Group(outputs))
+    outputs = _outputs(where, net, shapes)
+    reason = misfit(mx.sym.Group(outputs), shapes, dict.fromkeys(shapes, dtype))
+    if reason:
+        raise _refusal(where, net, shapes, reason)
+    if head is not None:
+        outputs = [_with_head(where, net, outputs, head)]
+    graph = Graph.of(mx.sym.Group(outputs))
     strip(graph)
     values = {p.name: p for p in net.collect_params().values()}
     values = {name: values[name]._reduce() for name in graph.variables() if name in values}
-    facts = {**net_facts(net), "inputs": {name: list(shape) for name, shape in shapes.items()}, "dtype": str(dtype)}
+    facts = {**net_facts(net), "inputs": {name: list(shape) for name, shape in shapes.items()}, "dtype": dtype}
     return graph, values, facts
+
+
+def type_name(where, dtype):
+    """NumPy's name of a type."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError as error:
+        raise OpError(where, f"dtype is {dtype!r}; expected a type such as 'float32'", "Use NumPy's names") from error
 
 
 def input_shapes(where, data_shape):
@@ -63,33 +71,100 @@ def input_shapes(where, data_shape):
 
 
 def _check_inputs(where, net, shapes):
-    if type(net).hybrid_forward is mx.gluon.HybridBlock.hybrid_forward:
+    given = type(net)
+    if given.__call__ is not mx.gluon.HybridBlock.__call__:
+        takes = net.__call__   # as of gluon's LSTM, which makes the states if it is given none
+    elif given.hybrid_forward is not mx.gluon.HybridBlock.hybrid_forward:
+        takes = functools.partial(net.hybrid_forward, mx.sym)
+    else:
         return   # it overrides forward, which takes what it likes
-    parameters = list(inspect.signature(net.hybrid_forward).parameters.values())[1:]
-    wanted = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
-              and p.name not in net._reg_params]
+    wanted = [p.name for p in inspect.signature(takes).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+              and p.default is p.empty and p.name not in net._reg_params]
     if len(shapes) < len(wanted):
-        raise OpError(where, f"{type(net).__name__} takes the inputs {', '.join(wanted)}, and data_shape has "
+        raise OpError(where, f"{given.__name__} takes the inputs {', '.join(wanted)}, and data_shape has "
                       f"{len(shapes)} shape", "Pass a dict with the shape of each, such as "
                       f"{{{', '.join(f'{name!r}: (...)' for name in wanted)}}}")
 
 
 def _finish_initialization(where, net, shapes, dtype):
-    """Run the net once: that fixes open shapes, and tells whether it takes this input at all."""
-    values = list(net.collect_params().values())
-    missing = [p.name for p in values if p._data is None and not p._deferred_init]
+    """Close the shapes that are open, by what MXNet infers; by a run of the net where that leaves some open."""
+    values = {p.name: p for p in net.collect_params().values()}
+    missing = [p.name for p in values.values() if p._data is None and not p._deferred_init]
     if missing:
         raise OpError(where, f"the parameter {missing[0]} of {type(net).__name__} is not initialized",
                       "Call net.initialize() or net.load_parameters(path) first")
-    context = values[0].list_ctx()[0] if values else mx.cpu()
-    net(*[mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
-    mx.nd.waitall()
+    deferred = [p for p in values.values() if p._deferred_init]
+    if not deferred:
+        return
+    graph = mx.sym.Group(_outputs(where, net, shapes))
+    try:
+        arguments, _, states = graph.infer_shape_partial(**shapes)
+    except mx.MXNetError as error:
+        raise _refusal(where, net, shapes, last_line(error)) from error
+    found = dict(zip(graph.list_arguments() + graph.list_auxiliary_states(), arguments + states))
+    for parameter in deferred:
+        if found.get(parameter.name) and 0 not in found[parameter.name]:
+            parameter.shape = found[parameter.name]
+            parameter._finish_deferred_init()
+            parameter._var = None   # it was made with the open shape
+    if any(parameter._deferred_init for parameter in deferred):
+        context = deferred[0]._deferred_init[1][0]
+        _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 
-def _flat(outputs):
-    if isinstance(outputs, mx.sym.Symbol):
-        return [outputs]
-    return [symbol for output in outputs for symbol in _flat(output)]
+def misfit(symbol, shapes, dtypes=None):
+    """Why variables cannot have these shapes and types; None where they can."""
+    try:
+        found, _, states = symbol.infer_shape_partial(**shapes)
+        if dtypes:
+            symbol.infer_type_partial(**dtypes)
+    except mx.MXNetError as error:
+        return last_line(error)
+    names = symbol.list_arguments() + symbol.list_auxiliary_states()
+    for name, shape in zip(names, found + states):   # what a batch norm is given MXNet overwrites, and says nothing
+        if name in shapes and tuple(shape) != shapes[name]:
+            return f"{name} is {shapes[name]}; expected {tuple(shape)}"
+    return None
+
+
+def last_line(error):
+    """What is left of MXNet's error without its traceback."""
+    return str(error).strip().splitlines()[-1]
+
+
+def _refusal(where, net, shapes, reason):
+    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    return OpError(where, f"{type(net).__name__} refuses data_shape, {given}: {reason}",
+                   "Pass the shape of every input that the net takes, batch included")
+
+
+def _outputs(where, net, shapes):
+    """The net's outputs as symbols, out of the lists and tuples they may come in."""
+    with _backend("custom"):
+        outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
+    flat, waiting = [], [outputs]
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, mx.sym.Symbol):
+            flat.append(item)
+        elif isinstance(item, (list, tuple)):
+            waiting[:0] = item
+        else:
+            raise OpError(where, f"{type(net).__name__} returns {item!r} among its outputs; expected symbols, in lists "
+                          "or tuples", "Return only what it computes, with F's operators")
+    if not flat:
+        raise OpError(where, f"{type(net).__name__} returns nothing", "Return its outputs")
+    return flat
+
+
+def _call(where, net, shapes, inputs):
+    try:
+        return net(*inputs)
+    except OpError:
+        raise
+    except Exception as error:   # of a net by anyone
+        reason = f"{type(error).__name__}: {last_line(error) if str(error).strip() else ''}"
+        raise _refusal(where, net, shapes, reason) from error
 
 
 def _with_head(where, net, outputs, head):
@@ -110,78 +185,3 @@ def _ends_in_softmax(graph):
     while node.op in ("_copy", "squeeze", "expand_dims", "broadcast_div"):
         node = node.source()
     return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")
-
-
-def load(where, prefix, epoch=None):
-    """The graph, with bare nodes, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
-
-    Parameters
-    ----------
-    where : str
-        Who asks, for errors.
-    prefix : str
-        Path without ``-symbol.json``.
-    epoch : int, optional
-        The number in the parameters' name; the highest there is if left out.
-
-    Returns
-    -------
-    Graph, dict of str to NDArray, int
-        The last is the epoch.
-    """
-    path = f"{prefix}-symbol.json"
-    if not os.path.isfile(path):
-        raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
-    graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    read(graph)
-    epoch = _newest(where, prefix) if epoch is None else epoch
-    path = f"{prefix}-{epoch:04d}.params"
-    if not os.path.isfile(path):
-        raise OpError(where, f"there is no file {path}", "Pass another epoch")
-    try:
-        saved = mx.nd.load(path)
-    except mx.MXNetError as error:
-        raise OpError(where, f"{path} is not a file of parameters, or it is cut off", "Export the net again") from error
-    if not isinstance(saved, dict):
-        raise OpError(where, f"{path} has no names; expected parameters saved by name", "Export the net again")
-    strip(graph)
-    values = {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
-    used = set(graph.variables())
-    return graph, {name: value for name, value in values.items() if name in used}, epoch
-
-
-def _newest(where, prefix):
-    folder, name = os.path.split(prefix)
-    found = [int(match.group(1)) for entry in os.listdir(folder or ".")
-             for match in [re.fullmatch(re.escape(name) + r"-(\d{4,})\.params", entry)] if match]
-    if not found:
-        raise OpError(where, f"there is no file {prefix}-NNNN.params", "Save the parameters beside the symbol")
-    return max(found)
-
-
-def save(graph, values, prefix, epoch):
-    """Write the files of a symbol, both or none.
-
-    Returns
-    -------
-    tuple of str
-        Their paths.
-    """
-    symbol = graph.symbol()
-    states = set(symbol.list_auxiliary_states())
-    tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
-    paths = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-
-    def write_graph(path):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(graph.text())
-
-    replace({paths[0]: write_graph, paths[1]: lambda path: mx.nd.save(path, tagged)})
-    return paths
-
-
-def check_folder(where, path):
-    """Raise where the folder of a file to be written does not exist."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise OpError(where, f"the folder {folder} does not exist", "Create it first")

@@ -2,12 +2,13 @@
 import copy
 import subprocess
 import sys
+from unittest import mock
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native, registry
+from gluonops.core import custom, native, registry
 from mxnet import autograd
 
 
@@ -63,6 +64,39 @@ def test_the_next_call_works(broken, monkeypatch):
     monkeypatch.undo()
     with gops.backend("custom"):
         np.testing.assert_array_equal(gops.ops.abs(mx.nd.array([-1])).asnumpy(), [1])
+
+
+def lose(op, message):
+    """An error of an operator that nobody waits for."""
+    with pytest.raises(ArithmeticError):
+        custom.guarded(body=True)(mock.Mock(side_effect=ArithmeticError(message)))(mock.Mock(where=op))
+
+
+def test_an_error_nobody_waited_for_is_not_handed_to_the_next(broken):
+    """Whose the failed call is MXNet does not say: the newest is handed out, and names the ones before it."""
+    lose("first", "lost")
+    lose("second", "lost too")
+    broken("forward")
+    with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
+        gops.ops.abs(mx.nd.ones(3)).asnumpy()
+    cause_of(caught)
+    assert ("planted (failed before it, with nobody waiting for the result: first: ArithmeticError: lost; second: "
+            "ArithmeticError: lost too)") in str(caught.value)
+    with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
+        gops.ops.abs(mx.nd.ones(3)).asnumpy()
+    cause_of(caught)
+    assert "failed before it" not in str(caught.value)
+
+
+def test_two_failures_waited_for_one_after_the_other(broken):
+    """Both calls fail with an error of the operator, also the one that is waited for second."""
+    broken("forward")
+    with gops.backend("custom"):
+        results = [gops.ops.abs(mx.nd.ones(3)) for _ in range(2)]
+        for result in results:
+            with pytest.raises(gops.OpError) as caught:
+                result.asnumpy()
+            cause_of(caught)
 
 
 def test_mxnets_own_errors_stay(rng):

@@ -1,6 +1,7 @@
 """The CUDA path without a GPU: a recorder stands in for mx.rtc. That the kernels compile is test_nvrtc.py's."""
 import collections
 import contextlib
+import gc
 import math
 import re
 import threading
@@ -11,6 +12,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops import _driver
 from gluonops.core import custom, dims, registry, rtc
 
 OPS = gops.ops.list()
@@ -103,6 +105,7 @@ def launches(monkeypatch):
     monkeypatch.setattr(mx.rtc, "CudaModule", Recorder)
     monkeypatch.setattr(rtc, "usable", lambda context: True)
     monkeypatch.setattr(rtc, "_failed", set())
+    monkeypatch.setattr(_driver, "make_current", lambda device: None)
     rtc._kernel.cache_clear()
     rtc._module.cache_clear()
     yield Recorder.launches
@@ -186,6 +189,30 @@ class TestCompiling:
             thread.join()
         assert len(Recorder.compiled) == 1 and len(launches) == 8
 
+    def test_in_a_context_of_the_thread_and_device(self, launches, monkeypatch):
+        """MXNet loads the code in the thread that launches; what makes a context current: test_cuda_install.py."""
+        found = []
+        monkeypatch.setattr(_driver, "make_current", lambda device: found.append((threading.get_ident(), device, len(
+            launches))))
+        thread = threading.Thread(target=lambda: [run_abs(context=mx.cpu(device)) for device in (1, 0)])
+        thread.start()
+        thread.join()
+        run_abs()
+        assert found == [(thread.ident, 1, 0), (thread.ident, 0, 1), (threading.get_ident(), 0, 2)]
+
+    def test_what_is_loaded_is_never_freed(self, launches, monkeypatch):
+        """Freeing it at the interpreter's end, without a driver, would end the process with an abort."""
+        freed = []
+        for kind in (Recorder, Kernel):
+            monkeypatch.setattr(kind, "__del__", lambda self: freed.append(self), raising=False)
+        run_abs()
+        rtc._kernel.cache_clear()
+        rtc._module.cache_clear()
+        gc.collect()
+        assert launches and not freed
+        Kernel("one that is not kept", "")
+        assert len(freed) == 1
+
     def test_options_reach_nvrtc(self, launches, monkeypatch):
         monkeypatch.setattr(rtc, "OPTIONS", ("-lineinfo",))
         op = registry.get("abs").op
@@ -205,10 +232,10 @@ class TestCompiling:
     def test_excerpts_of_both_files(self):
         files = {"prelude.cuh": "a\nb\nc\nd\n", "kernel.cu": "\n".join("abcdefghij")}
         messages = "prelude.cuh(1): error: x\nkernel.cu(4): error: y\nkernel.cu(5): warning: z"
-        text = rtc._excerpts(files, messages, around=1)
+        text = rtc.excerpts(files, messages, around=1)
         assert text.splitlines() == ["prelude.cuh:", ">    1  a", "     2  b",
                                      "kernel.cu:", "     3  c", ">    4  d", ">    5  e", "     6  f"]
-        assert rtc._excerpts(files, "nvrtc: error: invalid value for --gpu-architecture") == ""
+        assert rtc.excerpts(files, "nvrtc: error: invalid value for --gpu-architecture") == ""
 
     def test_lines_are_those_of_the_files(self):
         files = rtc.sources(registry.get("reorg").op)
@@ -274,7 +301,8 @@ class TestInNets:
         """The gradients of a net with two of our layers after a step."""
         mx.random.seed(1)
         net = mx.gluon.nn.HybridSequential(prefix="net_")
-        net.add(gops.nn.Reorg(2), mx.gluon.nn.Dense(5), gops.nn.Abs())
+        # Of a given width: to find it gluon records all warnings for itself, those of other threads included.
+        net.add(gops.nn.Reorg(2), mx.gluon.nn.Dense(5, in_units=128), gops.nn.Abs())
         net.initialize()
         loss = gops.loss.SoftmaxCELoss()
         if hybridize:
@@ -313,6 +341,7 @@ class TestInNets:
         module = mx.mod.Module(net)
         iterator = mx.io.NDArrayIter(data, np.arange(8) % 3, batch_size=4)
         module.fit(iterator, num_epoch=2, initializer=mx.init.One(), optimizer_params={"learning_rate": 0.1})
+        mx.nd.waitall()   # nothing in fit waits for the last gradient
         return module.get_params()[0]
 
     def test_module(self, launches, monkeypatch):

@@ -2,7 +2,7 @@
 
 ``install(monkeypatch)`` makes a CustomOp on a CPU context run its CUDA kernels. What CUDA would let pass or answer with
 garbage raises an :class:`EmulatorError` here: a signature that is not what the kernel declares, threads that miss a
-barrier, an access outside a tensor or a shared array, a write to what is only read.
+barrier, an access outside a tensor or a shared array, a write to what is only read, a launch without an end.
 """
 import ctypes
 import fcntl
@@ -13,10 +13,12 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import mxnet as mx
 import pytest
+from gluonops import _driver
 from gluonops.core import registry, rtc
 from gluonops.native import build
 
@@ -25,6 +27,7 @@ FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-
          "-Wno-unused-function", "-fno-sanitize-recover=all",
          "-fno-gnu-unique",   # else two libraries with a kernel of the same name share its variables
          "-fsanitize=alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow"]
+COUNTED = "-fsanitize-coverage=trace-pc"   # kernels report every branch, so that an endless launch is ended
 ADDRESSES = os.environ.get("GLUONOPS_CUDA_SANITIZE") == "1"   # the process needs libasan preloaded: make cuda-sanitize
 
 # The prelude's two instructions of float16, in C++.
@@ -87,8 +90,11 @@ def compiled(command, text):
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            done = subprocess.run([*command, "-o", part, "-x", "c++", "-"], input=text, text=True, capture_output=True,
-                                  check=False)
+            # In a thread of MXNet's engine a process may be spawned, but not forked: an absolute path and open files
+            # are what Python 3.9 needs for that.
+            absolute = [shutil.which(command[0]) or command[0], *command[1:]]
+            done = subprocess.run([*absolute, "-o", part, "-x", "c++", "-"], input=text, text=True, capture_output=True,
+                                  check=False, close_fds=False)
             if done.returncode:
                 raise EmulatorError(f"{command[0]} refuses the kernels:\n{done.stderr[:4000]}")
             os.replace(part, path)
@@ -100,7 +106,7 @@ def library(source, exports):
     """The compiled program, loaded."""
     command = [*compiler(), *FLAGS, *(["-fsanitize=address"] if ADDRESSES else [])]
     runtime = compiled([*command, "-c"], f'#include "{HERE / "emulator.cc"}"')
-    path = compiled([*command, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
+    path = compiled([*command, COUNTED, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
     loaded = ctypes.CDLL(str(path))
     loaded.declared.restype = ctypes.POINTER(ctypes.c_char_p)
     return loaded
@@ -109,7 +115,7 @@ def library(source, exports):
 def instances(exports):
     """Every instance of the kernels of ``exports``, so that an operator is compiled once for all its types."""
     name = exports[0].split("<")[0].rsplit("_", 1)[0]
-    if name not in registry.entries():
+    if "<" not in exports[0] or name not in registry.entries():
         return tuple(exports)
     op = registry.get(name).op
     return tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
@@ -209,4 +215,5 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
     monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
     monkeypatch.setattr(rtc, "_failed", set())
+    monkeypatch.setattr(_driver, "make_current", lambda device: None)
     launches.clear()

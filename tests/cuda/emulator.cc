@@ -1,12 +1,11 @@
 // Launches kernels on a CPU, for tests.
 //
 // Every thread of a block is a fiber. They run one at a time, picked at random (by a seed) whenever one waits, so that
-// what happens between two barriers happens in any order. A barrier or a shuffle that some of its threads never reach is
-// reported with its line, and so is whatever the compiler's checks find (-fsanitize, with the handlers below): an index
-// outside an array, a misaligned access, an overflow. Tensors are copied between guards, shared memory begins as NaN.
-#include "emulator.h"
-#include "fiber.h"
-
+// what happens between two barriers happens in any order; mostly one warp, drawn anew at every barrier, lags behind all
+// others, which is how a missing barrier shows. A barrier or a shuffle that some of its threads never reach is reported
+// with its line, a launch that goes on for ever is ended, and whatever the compiler's checks find (-fsanitize, with the
+// handlers below) is reported: an index outside an array, a misaligned access, an overflow. Tensors are copied between
+// guards, shared memory begins as NaN.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,9 +18,15 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "fiber.h"
+#include "emulator.h"   // last, as its macros are words that other headers use
+
 namespace emulator {
 
-enum { MAX_THREADS = 1024, SHARED_BYTES = 48 * 1024, GUARD = 256, ALIGNMENT = 256 };
+enum { MAX_THREADS = 1024, SHARED_BYTES = 48 * 1024, GUARD = 256, ALIGNMENT = 256, NOBODY = -1 };
+// What all threads of a launch may take: branches, and switches between threads, which take as long as SWITCH of them.
+// They are counted, and not seconds, so that a busy machine makes no difference.
+const uint64_t MOST_STEPS = uint64_t(1) << 29, SWITCH = 64;
 std::string text(const Place &place) { return std::string(place.file) + ":" + std::to_string(place.line); }
 
 enum State { READY, AT_BARRIER, AT_SHUFFLE, RETURNED };
@@ -47,11 +52,12 @@ struct Launch {
     std::vector<char *> stacks;
     Context scheduler;
     int threads, at_barrier, returned;
-    std::vector<Fiber *> ready;
+    int lagging;                          // the warp that runs when no other can, or NOBODY
+    std::vector<Fiber *> ready, behind;   // what can run: of the other warps, and of the one that lags
     std::vector<Meeting> meetings[MAX_THREADS / WARP];
     std::vector<char *> shared;   // by site
     size_t shared_bytes;
-    uint64_t random;
+    uint64_t random, steps;
     std::string error;
     void (*run)(void **);
     void **arguments;
@@ -69,7 +75,7 @@ unsigned draw(unsigned below)
     return unsigned((launch.random >> 32) * below >> 32);
 }
 
-void wait() { switch_context(running().context, launch.scheduler); }
+void to_scheduler() { switch_context(running().context, launch.scheduler); }
 
 // Ends the launch: no fiber runs again.
 [[noreturn]] void fail(const std::string &what)
@@ -80,13 +86,44 @@ void wait() { switch_context(running().context, launch.scheduler); }
     if (launch.error.empty())
         launch.error = what + where;
     for (;;)
-        wait();
+        to_scheduler();
+}
+
+void count_steps(uint64_t steps)
+{
+    launch.steps += steps;
+    if (launch.steps > MOST_STEPS)
+        fail("the launch does not end: " + std::to_string(MOST_STEPS) + " steps were not enough");
+}
+
+void wait()
+{
+    count_steps(SWITCH);
+    to_scheduler();
 }
 
 void release(Fiber &fiber)
 {
     fiber.state = READY;
-    launch.ready.push_back(&fiber);
+    (fiber.index / WARP == launch.lagging ? launch.behind : launch.ready).push_back(&fiber);
+}
+
+// All threads of the block run (again): those of one warp later than all others, or in any order.
+void release_block()
+{
+    const int warps = (launch.threads + WARP - 1) / WARP, drawn = int(draw(unsigned(warps + 1)));
+    launch.lagging = drawn < warps ? drawn : NOBODY;
+    for (int i = 0; i < launch.threads; ++i)
+        release(launch.fibers[i]);
+}
+
+Fiber &next_fiber()
+{
+    std::vector<Fiber *> &fibers = launch.ready.empty() ? launch.behind : launch.ready;
+    std::swap(fibers[draw(unsigned(fibers.size()))], fibers.back());
+    Fiber &next = *fibers.back();
+    fibers.pop_back();
+    return next;
 }
 
 // -- barriers and shuffles -----------------------------------------------------------------------------------------------
@@ -101,8 +138,7 @@ void barrier(Place place)
                 fail("threads of a block meet at two barriers, " + text(place) + " and " +
                      text(launch.fibers[i].place));
         launch.at_barrier = 0;
-        for (int i = 0; i < launch.threads; ++i)
-            release(launch.fibers[i]);
+        release_block();
     }
     wait();
 }
@@ -177,7 +213,7 @@ void fiber_main()
         launch.run(launch.arguments);
         running().state = RETURNED;
         ++launch.returned;
-        wait();
+        to_scheduler();
     }
 }
 
@@ -200,19 +236,17 @@ std::string stuck()
 void run_block()
 {
     launch.ready.clear();
+    launch.behind.clear();
     launch.at_barrier = launch.returned = 0;
     for (std::vector<Meeting> &meetings : launch.meetings)
         meetings.clear();
-    for (int i = 0; i < launch.threads; ++i)
-        release(launch.fibers[i]);
+    release_block();
     while (launch.error.empty() && launch.returned < launch.threads) {
-        if (launch.ready.empty()) {
+        if (launch.ready.empty() && launch.behind.empty()) {
             launch.error = stuck();
             break;
         }
-        std::swap(launch.ready[draw(unsigned(launch.ready.size()))], launch.ready.back());
-        Fiber &next = *launch.ready.back();
-        launch.ready.pop_back();
+        Fiber &next = next_fiber();
         current.thread = next.thread;
         current.index = next.index;
         switch_context(launch.scheduler, next.context);
@@ -232,6 +266,7 @@ void run_grid(void (*run)(void **), void **arguments, dim3 grid, dim3 block, uin
     current.block = block;
     launch.threads = int(block.x * block.y * block.z);
     launch.random = seed * 0x9e3779b97f4a7c15u | 1;
+    launch.steps = 0;
     launch.error.clear();
     while (launch.stacks.size() < size_t(launch.threads))
         launch.stacks.push_back((char *)mmap(0, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -370,6 +405,9 @@ EXPORTED void launch(const char *kernel, const emulator::Argument *arguments, in
                                                      dim3{block[0], block[1], block[2]}, seed);
     snprintf(error, error_bytes, "%s", text.c_str());
 }
+
+// -- what the compiled kernels call wherever they branch (-fsanitize-coverage=trace-pc) ---------------------------------
+extern "C" void __sanitizer_cov_trace_pc() { emulator::count_steps(1); }
 
 // -- what the compiler's checks call ---------------------------------------------------------------------------------------
 struct CheckedPlace {

@@ -3,6 +3,8 @@
 Expected is what the suites' oracles say, in NumPy from the definitions. An operator that is not named here runs the
 cases of its suite.
 """
+import dataclasses
+import math
 import pathlib
 import sys
 
@@ -11,6 +13,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import custom, registry, rtc
+from gluonops.ops.softmax import contract as softmax_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
@@ -19,9 +22,8 @@ from op_suite import Case  # noqa: E402
 # (shape, axis of the classes)
 ROWS = [((1, 1), -1), ((1, 2), -1), ((5, 31), -1), ((2, 32), -1), ((9, 33), -1), ((3, 127), -1), ((1, 256), -1),
         ((2, 1023), -1), ((3, 1024), -1), ((2, 1025), -1), ((1, 2053), -1), ((3, 4096), -1), ((2, 4099), -1),
-        ((1, 16384), -1), ((2, 16411), -1), ((1, 66000), -1), ((2, 3, 1031), 1), ((1031, 2), 0), ((1, 37, 41), 1),
-        ((2, 1031, 5), 1), ((3, 1, 64), 1), ((1, 2053, 33), 1),
-        ((1, 5, 16411), 1)]
+        ((1, 16384), -1), ((2, 16411), -1), ((1, 66000), -1), ((3, 33001), -1), ((2, 3, 1031), 1), ((1031, 2), 0),
+        ((1, 37, 41), 1), ((2, 1031, 5), 1), ((3, 1, 64), 1), ((1, 2053, 33), 1), ((1, 5, 16411), 1)]
 SIZES = [1, 2, 3, 7, 16, 31, 257, 1024, 1031, 4099]
 
 
@@ -71,8 +73,13 @@ OPS = [name for name, entry in registry.entries().items() if entry.op.cuda is no
 
 
 def cases(names=OPS, extra=True):
-    return [pytest.param(name, case, id=f"{name}-{case.id}") for name in names
-            for case in [*SUITES[name].cases, *(EXTRA.get(name, ()) if extra else ())]]
+    return [pytest.param(name, case, id=f"{name}-{case.id}", marks=[pytest.mark.slow] if slow(case) else [])
+            for name in names for case in [*SUITES[name].cases, *(EXTRA.get(name, ()) if extra else ())]]
+
+
+def slow(case):
+    """Of the rows with many classes one is enough for every day: it has two blocks, and elements behind both."""
+    return math.prod(case.shapes[0]) > 10000 and case.shapes[0] != (3, 33001)
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +171,33 @@ def test_few_blocks_and_the_same_bits_every_time(name, case, rng, monkeypatch):
     assert all(max(grid) <= 2 for _, grid, _ in cuda_emulator.launches)
     for one, other in zip(first, second):
         np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5), (1, 2, 67), (3, 9, 7), (2, 16, 3), (3, 33, 67), (1, 64, 2), (2, 65, 37),
+                                   (1, 1031, 9)], ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("name", ["softmax", "softmax_output", "softmax_cross_entropy"])
+def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
+    """As where there are 16,384 rows: up to 4 threads each, however many classes; with a grid that has to stride."""
+    monkeypatch.setattr(softmax_contract, "MANY_ROWS", 1)
+    monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
+    for attrs in ({}, *([{"ignore_label": 0}, {"sparse_label": False}] if name == "softmax_cross_entropy" else [])):
+        label = shape if attrs.get("sparse_label") is False else (shape[0], shape[2])
+        case = Case("", (shape, label)[:len(registry.get(name).op.inputs)], {"axis": 1, **attrs})
+        for dtype, request, offsets in (("float16", "write", (1, 4)), ("float32", "add", (0, 1)),
+                                        ("float64", "write", (0,))):
+            Run(name, case, dtype, request, rng, offsets).check()
+    assert {block[0] for _, _, block in cuda_emulator.launches} == {min(4, 1 << (-(-shape[1] // 8) - 1).bit_length())}
+
+
+@pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)
+def test_tile_with_numbers_of_64_bits(case, rng):
+    """As for an output of 2^31 elements, which takes too long here."""
+    run = Run("tile", case, "float32", "write", rng)
+    op = run.entry.op
+    scalars = lambda attrs, known: {**op.cuda.scalars(attrs, known), "small": 0}   # noqa: E731
+    wide = dataclasses.replace(op, cuda=dataclasses.replace(op.cuda, scalars=scalars))
+    run.operator = custom.Operator(dataclasses.replace(run.entry, op=wide), run.attrs)
+    run.check()
 
 
 @pytest.mark.parametrize("name, case", cases(extra=False))

@@ -1,4 +1,5 @@
 """The emulator itself: what CUDA defines comes out as CUDA defines it, and a planted bug of each kind is caught."""
+import itertools
 import pathlib
 import re
 import subprocess
@@ -123,6 +124,10 @@ class TestRefused:
         refused("meet at two barriers, kernel.cu:[46] and kernel.cu:[46]",
                 "if (threadIdx.x < 7)\n__syncthreads();\nelse\n__syncthreads();")
 
+    @pytest.mark.parametrize("loop", ["while (out[0] != 1) out[1] += 1;", "for (;;) __syncthreads();"])
+    def test_a_launch_that_never_ends(self, loop):
+        refused(r"the launch does not end: 536870912 steps were not enough \(thread \d+,0,0 of block 0,0,0\)", loop)
+
     def test_lanes_miss_a_shuffle(self):
         refused(r"wait for ever: 16 at a shuffle \(kernel.cu:4\), 48 have returned",
                 "if (threadIdx.x < 16)\nout[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.f, 1);")
@@ -210,11 +215,44 @@ def planted(old, new):
     return Planted
 
 
+@pytest.fixture
+def launched(monkeypatch, rng):
+    """Runs a kernel, of which only the instance at hand is compiled: launched(CudaModule, what, request).
+
+    It returns what the kernel leaves in a tensor that was random before, and what it should.
+    """
+    monkeypatch.setattr(cuda_emulator, "_seeds", itertools.count(1))
+
+    def launched(module, what, request="write"):
+        name, shape, attrs, direction = what
+        op, function = registry.get(name).op, getattr(gops.ops, name)
+        monkeypatch.setattr(cuda_emulator, "instances", lambda exports: tuple(e for e in exports if direction in e))
+        cuda_emulator.install(monkeypatch, module)
+        data = mx.nd.array(rng.randn(*shape))
+        data.attach_grad()
+        with gops.backend("builtin"), mx.autograd.record():
+            output = function(data, **attrs)
+        head = mx.nd.array(rng.randn(*output.shape))
+        output.backward(head)
+        tensors = {"data": data, "output": output, "output_grad": head}
+        written, expected = ("output", output) if direction == "forward" else ("data", data.grad)
+        before = rng.randn(*expected.shape).astype("float32")
+        found = mx.nd.array(before)
+        rtc.launch(op, direction, op.parse(attrs), {"data": shape},
+                   {name: tensors[name] for name in rtc.read(op, direction)}, {written: (request, found)})
+        return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
+
+    return launched
+
+
+def right(found, expected):
+    return np.allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
 # In the operators' own kernels: (operator, shape, attributes, what is in the source, what takes its place, the error).
 # Without an error the numbers are wrong.
 BARRIER = r"(partial\[thread / 32\] = value;\s*)__syncthreads\(\);"
 PLANTED = {
-    "missing_barrier": ("softmax", (2, 1500), {}, BARRIER, r"\1", None),
     "barrier_in_a_branch": ("softmax", (2, 1500), {}, BARRIER, r"\1if (thread > 100) __syncthreads();",
                             "wait for ever|two barriers"),
     "shuffle_in_a_branch": ("softmax", (3, 100), {}, r"(value = combine\(value, __shfl_xor)",
@@ -229,30 +267,53 @@ PLANTED = {
 }
 
 
-def forward(name, shape, attrs, request, rng):
-    """(what the kernel leaves in an output that was random before, what it should)."""
-    op = registry.get(name).op
-    data, output = mx.nd.array(rng.randn(*shape)), mx.nd.array(rng.randn(*shape))
-    with gops.backend("builtin"):
-        expected = getattr(gops.ops, name)(data, **attrs).asnumpy() + (output.asnumpy() if request == "add" else 0)
-    rtc.launch(op, "forward", op.parse(attrs), {"data": shape}, {"data": data}, {"output": (request, output)})
-    return output.asnumpy(), expected
-
-
 @pytest.mark.parametrize("request_", ["write", "add"])
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_bug_planted_in_an_operator_is_caught(bug, request_, monkeypatch, rng):
-    name, shape, attrs, old, new, error = PLANTED[bug]
-    cuda_emulator.install(monkeypatch)
-    got, expected = forward(name, shape, attrs, request_, rng)
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
-    cuda_emulator.install(monkeypatch, planted(old, new))
+def test_a_bug_planted_in_an_operator_is_caught(bug, request_, launched):
+    *what, old, new, error = PLANTED[bug]
+    assert right(*launched(CudaModule, (*what, "forward"), request_))
     if error:
         with pytest.raises(EmulatorError, match=error):
-            forward(name, shape, attrs, request_, rng)
+            launched(planted(old, new), (*what, "forward"), request_)
     elif bug != "add_is_ignored" or request_ == "add":
-        got, expected = forward(name, shape, attrs, request_, rng)
-        assert not np.allclose(got, expected, rtol=1e-5, atol=1e-6)
+        assert not right(*launched(planted(old, new), (*what, "forward"), request_))
+
+
+# Every barrier of every kernel: (what precedes it, what follows, (operator, shape, attributes, direction)).
+CHUNKS = ("reorg", (2, 4, 34, 264), {"mode": "DCR"}, "forward")
+COPIES = ("tile", (1, 1000), {"tiles": (300, 1)}, "backward")
+BARRIERS = {
+    "across_block_before": ("", "   // the reduction before", ("softmax", (9, 1500), {}, "backward")),
+    "across_block_after": (r"partial\[thread / 32\] = value;\s*", "", ("softmax", (9, 1500), {}, "forward")),
+    "reorg_before": ("", "   // the chunk before", CHUNKS),
+    "reorg_after": ("", r"\s*if \(target.packed", CHUNKS),
+    "tile_loops": ("", r"\s*}\s*__device__ I run\(", ("tile", (7, 2), {"tiles": 17}, "forward")),
+    "tile_sums_before": ("", "   // the sums of the block before", COPIES),
+    "tile_sums_after": (r"= sum\[k\];\s*", "", COPIES),
+}
+
+
+@pytest.mark.parametrize("barrier", BARRIERS)
+def test_every_barrier_is_needed(barrier, launched, monkeypatch):
+    """Without it some launch of eight is wrong, with it none; two blocks stride over the work of many."""
+    before, after, what = BARRIERS[barrier]
+    without = planted(f"({before})__syncthreads\\(\\);({after})", r"\1\2")
+    monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
+
+    def wrong():
+        try:
+            return not right(*launched(without, what))
+        except EmulatorError:
+            return True
+
+    assert all(right(*launched(CudaModule, what)) for _ in range(8))
+    assert any(wrong() for _ in range(8))
+
+
+def test_the_table_has_every_barrier():
+    kernels = [entry.folder / "kernel.cu" for entry in registry.entries().values() if entry.op.cuda]
+    found = sum(path.read_text().count("__syncthreads();") for path in [rtc.PRELUDE, *kernels])
+    assert found == len(BARRIERS)
 
 
 def test_the_suites_run_the_kernels(monkeypatch):
@@ -291,9 +352,18 @@ def test_address_sanitizer_sees_a_read_outside_a_tensor(outside, error):
     assert done.returncode != 0 and error in done.stderr and done.stdout == "done\n", done.stderr
 
 
-@pytest.mark.slow
-def test_every_kernel_under_address_sanitizer():
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "not slow", "-k", "cuda"]
-    command = [str(HERE / "sanitize.sh"), *pytest_, str(HERE / "test_cuda_kernels.py"), str(HERE.parent / "ops")]
-    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], timeout=290, check=False)
+def sanitized(*arguments, timeout):
+    command = [str(HERE / "sanitize.sh"), sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], timeout=timeout, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def test_every_kernel_under_address_sanitizer():
+    """In float32, on some cases."""
+    sanitized(HERE / "sanitized.py", timeout=200)
+
+
+@pytest.mark.slow
+def test_every_kernel_type_and_case_under_address_sanitizer():
+    sanitized("-n", "2", "-m", "not slow", "-k", "cuda", HERE / "test_cuda_kernels.py", HERE.parent / "ops",
+              timeout=290)

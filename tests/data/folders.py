@@ -90,10 +90,10 @@ def make_yolo(root, rng, lists=True):
             (root / f"{split}.txt").write_text("".join(f"images/{place}.png\n" for place in range(len(SCENES))))
 
 
-def make_records(root, rng, labels=None, images=None):
+def make_records(root, rng, labels=None, images=None, split="train"):
     """train.rec and train.idx; ``labels`` takes the place of the boxes', ``images`` of the encoded images."""
     root.mkdir(parents=True, exist_ok=True)
-    file = mx.recordio.MXIndexedRecordIO(str(root / "train.idx"), str(root / "train.rec"), "w")
+    file = mx.recordio.MXIndexedRecordIO(str(root / f"{split}.idx"), str(root / f"{split}.rec"), "w")
     for place, (size, boxes) in enumerate(SCENES):
         rows = [[number, left / size[0], top / size[1], right / size[0], bottom / size[1]]
                 for left, top, right, bottom, number in boxes]

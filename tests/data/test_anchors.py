@@ -5,7 +5,7 @@ import json
 import gluonops as gops
 import numpy as np
 import pytest
-from folders import make_yolo
+from folders import make_yolo, picture, save
 from gluonops import cli
 from gluonops.data import anchors_of, detection
 from gluonops.data.anchors import box_sizes, kmeans, mean_iou
@@ -78,6 +78,21 @@ def test_sizes_are_letterboxed(tmp_path, rng):
     assert overlap == pytest.approx(1) and sizes.shape == (3, 2)
 
 
+def test_a_bad_image_is_named(tmp_path, rng):
+    """One so narrow that nothing of it would be left, and a box whose edges are one in float32."""
+    make_yolo(tmp_path, rng)
+    save(tmp_path / "images" / "1.png", picture((600, 2), [], rng))
+    data = detection("yolo", tmp_path)
+    narrow = f"{tmp_path}/images/1.png: an image of 600 x 2 would be 128 x 0 in 128 x 128"
+    with pytest.raises(gops.OpError, match=narrow):
+        box_sizes(data, 128)
+    with pytest.raises(gops.OpError, match=narrow):
+        gops.data.Letterboxed(data, 128)[1]
+    data._labels[0] = np.array([[0, 0.7, 0.5, 1e-10, 0.5]])
+    with pytest.raises(gops.OpError, match="images/0.png: box 0 is 44.8 12 44.8 36 in 64 x 48 pixels; expected"):
+        anchors_of(data, 1, 128)
+
+
 class TestCommand:
     def test_prints_what_a_cfg_file_wants(self, tmp_path, rng, capsys):
         make_yolo(tmp_path, rng)
@@ -117,5 +132,12 @@ class TestCommand:
         assert "there are 3 different sizes of boxes; expected at least k, 5" in capsys.readouterr().err
         assert cli.main([*root, "-k", "2", "-o", str(tmp_path / "plot.bmpp")]) == 1
         assert "ends in .bmpp; expected .png, .svg or .pdf" in capsys.readouterr().err
+        assert cli.main([*root, "-k", "2", "--seed", str(2**32)]) == 1
+        assert "data.kmeans: seed is 4294967296; expected an integer below 4294967296" in capsys.readouterr().err
+        assert cli.main([*root, "-k", "2", "-o", str(tmp_path / "none" / "plot.png")]) == 1
+        err = capsys.readouterr().err
+        assert f"gluonops.anchors: the folder {tmp_path}/none does not exist" in err
+        assert cli.main(["anchors", "--classes", "file"]) == 1
+        assert "digits got classes; they are always the ten digits. Leave classes out" in capsys.readouterr().err
         with pytest.raises(SystemExit):
             cli.main(["anchors", "--dataset", "imagenet"])

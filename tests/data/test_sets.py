@@ -108,6 +108,15 @@ class TestCOCO:
         (lambda c: c["annotations"][1].update(category_id=4), "annotation 1: category_id is 4"),
         (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]), "annotation 2: bbox is [1, 2, 3]; expected x, y, width"),
         (lambda c: c["annotations"][2].update(bbox=[1, 2, -3, 4]), "annotation 2: bbox is [1, 2, -3, 4]"),
+        (lambda c: c["annotations"][0].update(bbox=[-2, 2, 30, 4]), "annotation 0: bbox is [-2, 2, 30, 4] in an image "
+         "of 64 x 48; expected a box inside of it"),
+        (lambda c: c["annotations"][0].update(bbox=[60, 2, 6, 4]), "annotation 0: bbox is [60, 2, 6, 4] in an image"),
+        (lambda c: c["annotations"][0].update(bbox=[60, 60, 4, 4]), "annotation 0: bbox is [60, 60, 4, 4] in an image"),
+        (lambda c: c["annotations"][1].update(area=-1), "annotation 1: area is -1, iscrowd 0; expected a number"),
+        (lambda c: c["annotations"][1].update(iscrowd="0"), "annotation 1: area is 1152, iscrowd '0'; expected"),
+        (lambda c: c["annotations"][1].update(id=0), "annotations: two have the same id; expected another for each"),
+        (lambda c: c["images"][1].update(coco_url=5), "image 11: it is 32 x 64, its coco_url 5; expected a size above"),
+        (lambda c: c["images"][1].update(height=0), "image 11: it is 32 x 0, its coco_url None; expected a size above"),
         (lambda c: c["images"][2].update(file_name="no.png"), "image 12: there is no "),
     ])
     def test_malformed(self, tmp_path, rng, change, text):
@@ -115,6 +124,40 @@ class TestCOCO:
         change(content)
         (tmp_path / "annotations" / "instances_val2017.json").write_text(json.dumps(content))
         refused(text, "coco", tmp_path, "val")
+
+    def test_objects_without_an_area_are_told_of(self, tmp_path, rng):
+        """COCO's own file to train on has two, so that a refusal would refuse it."""
+        path, content = make_coco(tmp_path, rng)
+        content["annotations"][0].update(bbox=[4, 6, 16, 0.0], area=0.0)
+        content["annotations"][2].update(bbox=[15, 0, 1, 32])
+        path.write_text(json.dumps(content))
+        with pytest.warns(UserWarning, match="2 objects without an area, or not larger than a pixel, are left out: "
+                          "annotation 0, 2$"):
+            train = detection("coco", tmp_path)
+        assert len(train) == 1 and len(train.label(0)) == 1
+
+    def test_a_pixel_outside_is_clipped(self, tmp_path, rng):
+        path, content = make_coco(tmp_path, rng)
+        content["annotations"][1].update(bbox=[-0.4, 12, 64.9, 36.6])
+        path.write_text(json.dumps(content))
+        np.testing.assert_allclose(detection("coco", tmp_path).label(0)[1], [0, 12, 64, 48, 0, 0], atol=1e-4)
+
+    def test_classes_are_told_by_their_names(self, tmp_path, rng):
+        """Whatever their order is in the file, as that of the list to train on and of the one held out may differ."""
+        _, content = make_coco(tmp_path, rng)
+        train, names = detection("coco", tmp_path), ("cow", "dog", "cat")
+        content["categories"].reverse()
+        (tmp_path / "annotations" / "instances_val2017.json").write_text(json.dumps(content))
+        check(detection("coco", tmp_path, "val", classes=train.classes))
+        more = detection("coco", tmp_path, classes=names)
+        assert more.classes == names and more.label(0)[:, 4].tolist() == [1, 2]   # a dog, then a cat
+
+    @pytest.mark.parametrize("split, text", [("val", "has no image. "), ("train", "has no image with an object. ")])
+    def test_an_empty_list(self, tmp_path, rng, split, text):
+        path, content = make_coco(tmp_path, rng)
+        content.update(annotations=[], images=content["images"] if split == "train" else [])
+        (path.parent / f"instances_{split}2017.json").write_text(json.dumps(content))
+        refused(f"instances_{split}2017.json {text}", "coco", tmp_path, split)
 
     def test_not_json(self, tmp_path, rng):
         path, _ = make_coco(tmp_path, rng)
@@ -125,7 +168,8 @@ class TestCOCO:
     def test_missing(self, tmp_path, rng, monkeypatch):
         refused("has no instances_train2017.json or instances_train.json or train.json", "coco", tmp_path)
         make_coco(tmp_path, rng)
-        refused("has the classes cat, dog; expected dog, cat", "coco", tmp_path, classes=("dog", "cat"))
+        refused("instances_train2017.json has the category 'dog'; expected one of cat, cow", "coco", tmp_path,
+                classes=("cat", "cow"))
         monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
         refused("pycocotools cannot be imported", "coco", tmp_path)
 
@@ -141,6 +185,15 @@ class TestYolo:
         (tmp_path / "data" / "train.txt").write_text(
             f"data/images/0.png\n\n./images/1.png\n{tmp_path / 'data' / 'images' / '2.png'}\n")
         check(detection("yolo", tmp_path / "data"))
+
+    def test_labels_without_an_image(self, tmp_path, rng):
+        """In a folder an image that is lost would go unnoticed; a list says what it wants."""
+        make_yolo(tmp_path, rng, lists=False)
+        (tmp_path / "images" / "train" / "1.png").unlink()
+        with pytest.warns(UserWarning, match="labels/train has 1 labels without an image, first 1.txt; they are left"):
+            assert len(detection("yolo", tmp_path)) == 2
+        (tmp_path / "train.txt").write_text("images/train/0.png\n")
+        assert len(detection("yolo", tmp_path)) == 1
 
     def test_labels_beside_images(self, tmp_path, rng):
         """Nothing is exchanged in the folders above root, whatever their names are."""
@@ -164,7 +217,8 @@ class TestYolo:
         ("2 0.5 0.5 0.1 0.1", "the class is 2; expected a whole number from 0 to 1"),
         ("0.5 0.5 0.5 0.1 0.1", "the class is 0.5; expected"),
         ("-1 0.5 0.5 0.1 0.1", "the class is -1; expected"),
-        ("1 32 24 10 10", "the box is 32 24 10 10; expected a centre from 0 to 1, and sizes above 0 and at most 1"),
+        ("1 32 24 10 10", "the box is 32 24 10 10; expected a centre from 0 to 1, and sizes from 1e-06 to 1"),
+        ("1 0.5 0.5 0.1 1e-9", "the box is 0.5 0.5 0.1 1e-09; expected"),
         ("1 0.5 0.5 0 0.1", "the box is 0.5 0.5 0 0.1; expected"),
         ("1 -0.1 0.5 0.1 0.1", "the box is -0.1 0.5 0.1 0.1; expected"),
     ])
@@ -236,20 +290,38 @@ class TestRecords:
         ([2, 5, 2, 0, 0, 0.5, 0.5], "record 6: the class is 2; expected a whole number from 0 to 1"),
         ([2, 5, 1, 0, 0, 16, 24], "record 6: the box is 0 0 16 24; expected shares of the image's size"),
         ([2, 5, 1, 0.5, 0, 0.5, 1], "record 6: the box is 0.5 0 0.5 1; expected"),
+        ([2, 5, 1, 0, -1e-3, 1, -1e-4], "record 6: the box is 0 -0.001 1 -0.0001; expected"),
+        ([2, 5, 1, 0, 0, 1, np.nan], "record 6: the box is 0 0 1 nan; expected"),
     ])
     def test_malformed(self, tmp_path, rng, label, text):
         empty = np.float32([2, 5])
         make_records(tmp_path, rng, [empty, np.float32(label) if len(label) > 1 else label[0], empty])
         refused(text, "rec", tmp_path, classes=NAMES)
 
+    def test_a_cut_file(self, tmp_path, rng):
+        """As a full disk or a broken copy leaves it: its last record is named before anything is trained."""
+        make_records(tmp_path, rng)
+        path = tmp_path / "train.rec"
+        content = path.read_bytes()
+        path.write_bytes(content[:-100])
+        refused("record 7: ", "rec", tmp_path)
+        refused(f"the file ends at byte {len(content) - 100}. It was cut off", "rec", tmp_path)
+
+    @pytest.mark.parametrize("number", [1e5, 1e9, 3e38])
+    def test_too_many_classes_without_names(self, tmp_path, rng, number):
+        make_records(tmp_path, rng, [np.float32([2, 5, number, 0, 0, 1, 1])] * 3)
+        refused(f"train.rec has the class {int(np.float32(number))}; expected at most 100000 of them", "rec", tmp_path)
+
     @pytest.mark.parametrize("content, text", [
         ("5\t0\nsix\n", "train.idx, line 2: 'six'; expected a number and a place"),
         ("5\t0\n5\t0\n", "train.idx has a record twice"), ("", "train.idx has no records"),
         ("5\t4\n", "train.rec has no record at byte 4, where the .idx file puts record 5"),
-        ("5\t999999\n", "train.rec has no record at byte 999999")])
+        ("5\t²\n", "train.idx, line 1: '5\\t²'; expected a number and a place"),
+        ("5\t999999\n", "train.rec has no record at byte 999999"),
+        (f"5\t{10**30}\n", f"train.rec has no record at byte {10**30}")])
     def test_bad_index(self, tmp_path, rng, content, text):
         make_records(tmp_path, rng)
-        (tmp_path / "train.idx").write_text(content)
+        (tmp_path / "train.idx").write_text(content, encoding="utf-8")
         refused(text, "rec", tmp_path)
 
     def test_missing(self, tmp_path, rng):
@@ -286,6 +358,22 @@ class TestImages:
                 path.write_bytes(b"")
         with pytest.raises(gops.OpError, match="has 0 bytes that do not decode"):
             detection(name, tmp_path, **OTHERS[name]).image(0)
+
+
+@pytest.mark.parametrize("name", ["voc", "coco"])
+def test_an_image_of_another_size_is_refused(tmp_path, rng, name):
+    """Its boxes were drawn in another one: both files are named once it is looked at."""
+    MAKERS[name](tmp_path, rng)
+    (image,) = tmp_path.rglob("*0000.[jp][pn]g")
+    save(image, picture((24, 20), [], rng))
+    dataset = detection(name, tmp_path, **OTHERS[name])
+    text = f"{image} is 24 x 20; expected 64 x 48, as " + {
+        "voc": f"{tmp_path}/Annotations/000000.xml says",
+        "coco": f"{tmp_path}/annotations/instances_train2017.json, image 10, says"}[name]
+    for look in (dataset.image, dataset.size, dataset.__getitem__):
+        with pytest.raises(gops.OpError, match=re.escape(text)):
+            look(0)
+        look(1)
 
 
 def test_a_turned_photograph(tmp_path, rng):

@@ -1,9 +1,12 @@
 """The examples, as a user runs them: in a process of their own, with settings small enough for a test."""
 import gzip
+import importlib
 import json
 import os
 import pathlib
 import re
+import runpy
+import signal
 import struct
 import subprocess
 import sys
@@ -16,7 +19,7 @@ from gluonops.data import digits
 from matplotlib.image import imread
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-SCRIPTS = ("train_digits.py", "module_mlp.py", "finetune_digits.py", "drop_in.py")
+SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_digits.py", "drop_in.py")
 TESTED_ELSEWHERE = {"finetune_classifier.py", "finetune_yolov2.py", "launch_local.py"}
 
 
@@ -48,8 +51,16 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_help(script, tmp_path):
-    out, _ = run(tmp_path, script, "--help")
+def test_help(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    signal.signal(signal.SIGTERM, handler)
+    out = capsys.readouterr().out
+    assert end.value.code == 0
     for option in ("--epochs", "--seed", "--out", "--data-dir", "--batch-size"):
         assert re.search(rf"^  {option} ", out, re.M)
     assert re.search(r"\(default:\s+\d+\)", out) and f"(default: out/{script[:-3]})" in " ".join(out.split())
@@ -95,6 +106,7 @@ class TestTrainDigits:
         score = (net(mx.nd.array(held_out.images)).asnumpy().argmax(1) == held_out.labels).mean()
         assert score == pytest.approx(found["held_out_accuracy"], abs=1e-9)
 
+    @pytest.mark.slow
     def test_mnist(self, tmp_path, rng):
         for name, count in (("train", 40), ("t10k", 10)):
             arrays = {"images-idx3": rng.randint(0, 256, (count, 28, 28)), "labels-idx1": np.arange(count) % 10}
@@ -156,6 +168,7 @@ class TestModuleMLP:
         predicted = module.predict(images).asnumpy().argmax(1)
         assert (predicted == held_out.labels).mean() == pytest.approx(accuracy, abs=1e-4)
 
+    @pytest.mark.slow
     def test_draws_where_graphviz_is(self, tmp_path):
         dot = tmp_path / "bin" / "dot"   # one that copies what it is given: dot -Tpng -O file
         dot.parent.mkdir()
@@ -166,6 +179,56 @@ class TestModuleMLP:
         graph = (tmp_path / "out" / "module_mlp" / "mlp.png").read_text()
         assert "softmax" in graph and "fc3 -> relu2" in graph
         assert not (tmp_path / "out" / "module_mlp" / "mlp").exists()
+
+
+class TestModuleFinetune:
+    def check(self, folder):
+        """What was frozen is what it was, bit for bit; the shapes agree; the files are there."""
+        assert {path.name for path in folder.iterdir()} >= {
+            "finetuned-symbol.json", "finetuned-0000.params", "deploy-symbol.json", "deploy-0000.params", "curve.png",
+            "predictions.png", "results.json"}
+        assert not [path.name for path in folder.iterdir() if path.name.endswith(".tmp")]
+        found = results(folder)
+        assert not found["moved"] and all(max(row["reshape"], row["buckets"]) <= 1e-5 for row in found["shapes"])
+        assert "gluonops_softmax_output" in operators(folder / "finetuned-symbol.json")
+        deployed = operators(folder / "deploy-symbol.json")
+        assert not any("gluonops" in name or name == "Custom" for name in deployed)
+        assert all(min(imread(folder / name).shape[:2]) > 300 for name in ("curve.png", "predictions.png"))
+        return found
+
+    def test_end_to_end(self, tmp_path):
+        out, _ = run(tmp_path, "module_finetune.py", "--start-epochs", "2", "--epochs", "6")
+        folder = tmp_path / "out" / "module_finetune"
+        found = self.check(folder)
+        assert "start_accuracy" in found and found["held_out_accuracy"] > 0.5   # chance is 0.2
+        assert {(row["size"], row["batch"]) for row in found["shapes"]} == {(n, b) for n in (20, 28, 36)
+                                                                           for b in (179, 7)}
+        before, after = (mx.nd.load(str(folder / f"{name}-0000.params")) for name in ("start", "finetuned"))
+        shared = set(before) & set(after)
+        assert {name[4:] for name in shared if name.startswith("arg:")} == set(found["frozen"])
+        assert sum(name.startswith("aux:") for name in shared) == 6   # batch norms keep their statistics
+        assert len(found["frozen"]) == 12 and all(same(before[name], after[name]) for name in shared)
+        assert "12 arguments frozen, 0 of them or their states have moved" in out
+
+    @pytest.mark.slow
+    def test_a_net_of_the_users(self, tmp_path, monkeypatch):
+        """It takes one size of images only, and is cut where --layer says."""
+        net = gops.models.lenet_reorg(prefix="lenet_")
+        net.initialize(mx.init.Xavier())
+        gops.export.symbol(net, tmp_path / "mine", (1, 1, 28, 28), backend="custom", epoch=3)
+        options = ("--prefix", "mine", "--prefix-epoch", "3", "--epochs", "1")
+        layer = next(name for name in mx.sym.load(str(tmp_path / "mine-symbol.json")).get_internals().list_outputs()
+                     if "conv2" in name and name.endswith("fwd_output"))
+        run(tmp_path, "module_finetune.py", *options, "--layer", layer, "--out", "cut")
+        found = self.check(tmp_path / "cut")
+        assert found["layer"] == layer and len(found["frozen"]) == 6
+        assert {row["size"] for row in found["shapes"]} == {28} and "start_accuracy" not in found
+        monkeypatch.syspath_prepend(str(EXAMPLES))
+        script = importlib.import_module("module_finetune")
+        with pytest.raises(SystemExit, match="the net has no output conv9; expected --layer to be one of "):
+            script.cut(mx.sym.load(str(tmp_path / "mine-symbol.json")), "conv9")
+        with pytest.raises(SystemExit, match="there is no file yours-symbol.json. Let --prefix be"):
+            script.checkpoint("yours", 0)
 
 
 def test_drop_in(tmp_path):

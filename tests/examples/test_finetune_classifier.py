@@ -1,5 +1,7 @@
 """finetune_classifier.py, and what it shares with finetune_yolov2.py: checkpoints, resuming, devices, accumulation."""
 import argparse
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +89,37 @@ finetune_classifier.main()
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert standing(tmp_path / "killed")["batch"] == 8
     assert_same_run(whole, train("killed", *QUICK, "--resume"))
+
+
+@pytest.fixture
+def full_disk():
+    """A function after which files end at so many bytes; MXNet sees a full disk the same way."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("file", ["last.checkpoint", "best.params"])
+@pytest.mark.parametrize("lacks", [1, pytest.param(100, marks=pytest.mark.slow), 100_000])
+def test_a_full_disk_leaves_the_old_file(train, monkeypatch, tmp_path, full_disk, file, lacks):
+    """Where the last buffer does not fit MXNet says nothing, where more does not it raises."""
+    train("out", *QUICK[:4], "--epochs", "1")
+    import _common
+    before, written = (tmp_path / "out" / file).read_bytes(), []
+    write = _common.write
+
+    def filling(path, save):
+        if path.name == file:
+            written.append(path)
+            save(str(tmp_path / "whole"))
+            full_disk((tmp_path / "whole").stat().st_size - lacks)
+        write(path, save)
+
+    monkeypatch.setattr(_common, "write", filling)
+    with pytest.raises(gops.OpError, match=f"out/{file} cannot be written .*; what it held before is untouched. Make"):
+        train("out", *QUICK)
+    assert len(written) == 1 and (tmp_path / "out" / file).read_bytes() == before
+    assert not list((tmp_path / "out").glob("*.tmp"))
 
 
 def test_accumulated_batches_are_one_batch(train):
@@ -193,6 +226,25 @@ def test_center_loss_draws_classes_together(train):
     assert beside["spread"] < 0.7 * alone["spread"]
 
 
+@pytest.mark.parametrize("units", [1, 2, 5])
+def test_pictures_of_embeddings(train, tmp_path, rng, units):
+    """Of a single unit, too; and of a single class, which is spread over nothing to compare with."""
+    import _pictures
+    vectors, labels = rng.standard_normal((20, units)), np.arange(20) % 3
+    _pictures.embedding(vectors, labels, "abc", tmp_path / "embedding.png")
+    assert imread(tmp_path / "embedding.png").std() > 0.02
+    assert _pictures.spread(vectors, labels) > 0 and _pictures.spread(vectors, labels * 0) is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_default_run(tmp_path):
+    """From nothing, on scikit-learn's digits."""
+    done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, timeout=1200, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert results(tmp_path / "out" / "finetune_classifier")["held_out_accuracy"] >= 0.985
+
+
 @pytest.mark.slow
 def test_darknet19_weights(train, tmp_path):
     """darknet19.weights start a classifier that computes the same, for the classes whose names are kept."""
@@ -210,7 +262,41 @@ def test_darknet19_weights(train, tmp_path):
     np.testing.assert_allclose(net(images).asnumpy()[:, :2], expected[:, [2, 0]], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("header", [b'{"epoch": 1}', b"[1]", b"cut", None])
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_no_checkpoint_is_refused(train, tmp_path, header, named):
+    """A header without a format, one that is no dict or no JSON, none; and a list of tensors."""
+    tensors = {"standing": mx.nd.array(np.frombuffer(header or b"1", "uint8"), dtype="uint8")}
+    if header is None:
+        tensors = {"weight": mx.nd.ones(1)}
+    mx.nd.save(str(tmp_path / "odd.checkpoint"), tensors if named else list(tensors.values()))
+    with pytest.raises(gops.OpError, match="odd.checkpoint is no checkpoint of these scripts"):
+        train("out", *QUICK, "--resume", "odd.checkpoint")
+
+
 def test_resuming_with_other_options_is_refused(train):
     train("out", *QUICK, stop=3)
     with pytest.raises(gops.OpError, match="batch_size is 64; the run in out/last.checkpoint was started with 128"):
         train("out", "--model", "mlp", "--epochs", "2", "--batch-size", "64", "--resume")
+
+
+@pytest.mark.slow
+def test_resuming_into_another_folder(train, tmp_path):
+    """A run that is done, and one that is not: both files come along. One without the best epoch's is refused."""
+    whole, stopped = train("whole", *QUICK), train("stopped", *QUICK, stop=15)
+    (tmp_path / "gone").mkdir()
+    for name, start in (("done", whole), ("moved", stopped)):
+        assert_same_run(whole, train(name, *QUICK, "--resume", f"{start.name}/last.checkpoint"))
+    (whole / "last.checkpoint").rename(tmp_path / "gone" / "last.checkpoint")
+    with pytest.raises(gops.OpError, match="gone/best.params is missing; expected the best epoch's parameters beside"):
+        train("out", *QUICK, "--resume", "gone/last.checkpoint")
+
+
+def test_resuming_with_other_data_is_refused(train, photographs, tmp_path):
+    """One image more, and one that moved to the other class."""
+    train("out", *photographs, "--model", "mlp", "--epochs", "2", stop=7)
+    for change in (lambda folder: (folder / "dark" / "0.png").rename(folder / "light" / "new.png"),
+                   lambda folder: shutil.copy(folder / "dark" / "1.png", folder / "dark" / "new.png")):
+        change(tmp_path / "data" / "train")
+        with pytest.raises(gops.OpError, match="the images or labels to train on are others .* out/last.checkpoint"):
+            train("out", *photographs, "--model", "mlp", "--epochs", "2", "--resume")

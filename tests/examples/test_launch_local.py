@@ -86,13 +86,17 @@ def test_a_port_that_is_taken():
 @pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_signal_ends_all(number, code, tmp_path):
-    """Workers get to save at Ctrl-C; nothing outlives a launcher that is killed. (Of the workers' shells, on Linux.)"""
+    """Workers get to save at Ctrl-C; nothing outlives a launcher that is killed. (Of the workers' shells, on Linux.)
+
+    Started with SIGINT ignored, as a shell starts a job in the background.
+    """
     if number == signal.SIGKILL and sys.platform != "linux":
         pytest.skip("only Linux ends the children of a process that is killed")
     worker = (f"trap 'echo saved > {tmp_path}/saved.$$; exit 0' INT; echo $$ > {tmp_path}/pid.$$; "
               "while :; do sleep 0.1; done")
     job = subprocess.Popen([sys.executable, LAUNCH, "--", "bash", "-c", worker], stdout=subprocess.DEVNULL,
-                           stderr=subprocess.PIPE, text=True)
+                           stderr=subprocess.PIPE, text=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     wait_until(lambda: len(list(tmp_path.glob("pid.*"))) == 2)
     time.sleep(0.2)
     os.kill(job.pid, number)

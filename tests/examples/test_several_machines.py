@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 
 import gluonops as gops
 import mxnet as mx
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def training(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    import _devices
     import _training
-    return _training
+    return types.SimpleNamespace(plan=_training.plan, Workers=_devices.Workers)
 
 
 def run(folder, *options, workers=0):
@@ -114,9 +116,9 @@ def test_a_killed_worker_ends_training(tmp_path):
     """Where the other worker would wait for its gradients for ever."""
     killed = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import _training, finetune_classifier\n"
               "step = _training.Run.step\n"
-              "def dying(self, parts):\n"
+              "def dying(self, parts, after=None):\n"
               "    if self.batch == 5 and self.workers.rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
-              "    step(self, parts)\n"
+              "    step(self, parts, after)\n"
               "_training.Run.step = dying\n"
               "finetune_classifier.main()")
     start = time.monotonic()

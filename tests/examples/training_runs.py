@@ -26,11 +26,11 @@ def runner(monkeypatch, folder, script):
         monkeypatch.setattr(sys, "argv", [f"{script}.py", "--out", out, *options])
         batches, step = [], training.Run.step
 
-        def counting(self, parts):
+        def counting(self, parts, after=None):
             batches.append(self.batch)
             if len(batches) == stop:
                 os.kill(os.getpid(), signal.SIGINT)
-            step(self, parts)
+            step(self, parts, after)
 
         with monkeypatch.context() as patch:
             patch.setattr(training.Run, "step", counting)

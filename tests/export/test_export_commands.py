@@ -54,18 +54,92 @@ def test_onnx(folder, capsys):
     assert capsys.readouterr().out.splitlines() == ["out-symbol.json", "out-0000.params", "net.onnx"]
 
 
+@pytest.fixture
+def foreign(folder):
+    """Files of others, with no note of shapes: of an input that is not called data, and of two."""
+    graph = mx.sym.FullyConnected(mx.sym.var("image"), num_hidden=3, name="fc")
+    values = {"arg:fc_weight": mx.nd.ones((3, 4)), "arg:fc_bias": mx.nd.ones(3)}
+    for name, symbol in (("one", graph), ("two", mx.sym.broadcast_mul(graph, mx.sym.var("scale")))):
+        symbol.save(f"{name}-symbol.json")
+        mx.nd.save(f"{name}-0000.params", values)
+    gops.export.rewrite("one", "one")
+
+
+def input_sizes(path):
+    import onnx
+    return {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim][1:]
+            for value in onnx.load(path).graph.input}
+
+
+def test_shapes_of_inputs(foreign, capsys):
+    """Whatever they are called, and however many there are."""
+    assert cli.main(["export", "one", "--onnx", "one.onnx", "--data-shape", "1,4"]) == 0
+    assert input_sizes("one.onnx") == {"image": [4]}
+    assert cli.main(["export", "two", "--onnx", "two.onnx", "--data-shape", "image=1,4",
+                     "--data-shape", "scale=1,1"]) == 0
+    assert input_sizes("two.onnx") == {"image": [4], "scale": [1]}
+    assert cli.main(["viz", "two", "-o", "two.svg", "--data-shape", "image=7,4", "--data-shape", "scale=7,3"]) == 0
+
+
+def test_another_shape_than_the_noted_one(foreign, capsys):
+    """It counts, whatever the input is called; it was not looked at."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(2, 3), nn.GlobalAvgPool2D())
+    net.initialize()
+    gops.export.symbol(net, "named", {"image": (1, 3, 6, 6)})
+    assert cli.main(["export", "named", "--onnx", "n.onnx", "--data-shape", "1,3,12,10"]) == 0
+    assert input_sizes("n.onnx") == {"image": [3, 12, 10]}
+
+
+@pytest.mark.parametrize("shape", ["1,5", "2,3,4"])
+@pytest.mark.parametrize("options, where", [(["export", "--onnx", "out.onnx"], "export.onnx"), (["export", "--onnx",
+                         "out.onnx", "--fixed-batch"], "export.onnx"), (["viz", "-o", "out.svg"], "export.picture")],
+                         ids=["onnx", "fixed_batch", "viz"])
+def test_a_refused_shape(options, where, shape, foreign, folder, capsys):
+    """Whatever the batch; the node is named, and the one who asks."""
+    assert cli.main([*options, "one", "--data-shape", shape]) == 1
+    printed, sizes = capsys.readouterr(), f"({shape.replace(',', ', ')})"
+    assert printed.err.startswith(f"gluonops.{where}: the net refuses the shape of image {sizes}: ")
+    assert printed.out == ""
+    assert "operator fc:" in printed.err and "fixed-batch" not in printed.err
+
+
+@pytest.mark.parametrize("words, text", [
+    (["two", "--data-shape", "1,4"], "one shape, and the file has the inputs image, scale. Name each"),
+    (["two", "--data-shape", "image=1,4"], "the shape of the input scale is not known. Pass data_shape, or --data-"),
+    (["one", "--data-shape", "img=1,4"], "data_shape names 'img'; expected 'image'. Use the names that the file has"),
+    (["one"], "the shape of the input image is not known"),
+])
+@pytest.mark.parametrize("command", [["export", "--onnx", "out.onnx"], ["viz", "-o", "out.svg"]], ids=["onnx", "viz"])
+def test_wrong_shapes_of_inputs(command, words, text, foreign, folder, capsys):
+    assert cli.main([*command, *words]) == 1
+    assert text in capsys.readouterr().err and not list(folder.glob("out.*"))
+
+
 def test_viz(folder, capsys):
     assert cli.main(["viz", "net", "-o", "net.svg"]) == 0
     assert capsys.readouterr().out == "net.svg\n" and "gluonops reorg" in (folder / "net.svg").read_text()
 
 
+def test_folders_are_made(folder):
+    assert cli.main(["export", "net", "new/er/net", "--onnx", "other/net.onnx"]) == 0
+    assert (folder / "new" / "er" / "net-0000.params").is_file() and (folder / "other" / "net.onnx").is_file()
+
+
 @pytest.mark.parametrize("arguments, text", [
+    (["export", "net", "net-symbol.json/out"], "gluonops.export: cannot make the folder net-symbol.json: File exists"),
+    (["export", "net", "out"], "gluonops.export.rewrite: out-0000.params is a folder; expected the name of a file"),
+    (["export", "net", "--onnx", "out-0000.params"], "gluonops.export.onnx: out-0000.params is a folder"),
+    (["viz", "net", "-o", "viz.svg"], "gluonops.export.picture: viz.svg is a folder; expected the name of a file"),
+    (["anchors", "-k", "2", "-o", "nowhere/a.png"], "gluonops.anchors: the folder nowhere does not exist"),
     (["export", "nothing", "out"], "gluonops.export.rewrite: there is no file nothing-symbol.json"),
     (["export", "net", "out", "--epoch", "3"], "gluonops.export.rewrite: there is no file net-0003.params"),
     (["export", "trained", "out", "--fold-batch-norm"], "gluonops.export.rewrite: trained-symbol.json has a label"),
     (["viz", "net", "-o", "net.gif"], "gluonops.export.picture: the picture is 'net.gif'; expected a name that ends"),
 ])
 def test_errors(arguments, text, folder, capsys):
+    (folder / "out-0000.params").mkdir()
+    (folder / "viz.svg").mkdir()
     assert cli.main(arguments) == 1
     error = capsys.readouterr().err
     assert error.startswith(text) and len(error.splitlines()) == 1
@@ -75,6 +149,9 @@ def test_errors(arguments, text, folder, capsys):
     (["export", "net"], "nothing to write: give OUT, --onnx FILE, or both"),
     (["export", "net", "out", "--fixed-batch"], "--data-shape and --fixed-batch go with --onnx"),
     (["export", "net", "--onnx", "x.onnx", "--data-shape", "1,a"], "got '1,a'; expected sizes of at least 1, such as"),
+    (["viz", "net", "-o", "x.svg", "--data-shape", "=1,3"], "got '=1,3'; expected the input's name before '='"),
+    (["viz", "net", "-o", "x.svg", *["--data-shape", "1,3"] * 2], "name each input once"),
+    (["viz", "net", "-o", "x.svg", *["--data-shape", "a=1,3"] * 2], "name each input once"),
     (["export", "net", "out", "--backend", "tensorrt"], "invalid choice: 'tensorrt'"),
     (["viz", "net"], "required: -o/--output"),
 ])

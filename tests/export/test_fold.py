@@ -62,9 +62,12 @@ def close(net, data, outputs):
     lambda: [nn.Dense(5), nn.BatchNorm()],
     lambda: [nn.Dense(5, use_bias=False), nn.BatchNorm(), nn.Dense(3), nn.BatchNorm(scale=False)],
     lambda: [nn.Dense(5, flatten=False), nn.BatchNorm(axis=-1)],
+    lambda: [nn.Dense(5), nn.BatchNorm(axis=-1)],
+    lambda: [nn.Conv2D(4, 3), nn.BatchNorm(axis=-3)],
+    lambda: [nn.Conv2DTranspose(4, 3), nn.BatchNorm(axis=-3)],
     lambda: [nn.Conv2D(4, 3), nn.BatchNorm(), gops.nn.Reorg(2), nn.Conv2D(4, 1, use_bias=False), nn.BatchNorm()],
 ], ids=["bias", "no_bias", "fixed_gamma", "global_stats", "groups", "transposed_groups", "transposed", "dense",
-        "dense_no_bias", "dense_last_axis", "two"])
+        "dense_no_bias", "dense_last_axis", "dense_from_the_end", "from_the_end", "transposed_from_the_end", "two"])
 def test_folds(layers, rng, tmp_path):
     net, data = shaken(chain(*layers()), rng), mx.nd.array(rng.randn(*SHAPE))
     outputs, left = folded(net, data, tmp_path)
@@ -108,11 +111,12 @@ class Shared(TwoReaders):
     TwoReaders, IsAnOutput, Shared,
     lambda: chain(nn.BatchNorm(), nn.Conv2D(4, 3)),
     lambda: chain(nn.Conv2D(4, 3), nn.BatchNorm(axis=2)),
+    lambda: chain(nn.Conv2D(6, 3), nn.BatchNorm(axis=-1)),
     lambda: chain(nn.Conv2D(4, 3), nn.Activation("relu"), nn.BatchNorm()),
     lambda: chain(nn.Conv2D(4, 3), nn.MaxPool2D(), nn.BatchNorm()),
     lambda: chain(nn.Dense(6, flatten=False), nn.BatchNorm(axis=1)),
-], ids=["two_readers", "an_output", "shared", "before", "another_axis", "activation_between", "pooling_between",
-        "dense_another_axis"])
+], ids=["two_readers", "an_output", "shared", "before", "another_axis", "the_last_axis", "activation_between",
+        "pooling_between", "dense_another_axis"])
 def test_left_alone(make, rng, tmp_path):
     net, data = shaken(make(), rng), mx.nd.array(rng.randn(*SHAPE))
     outputs, left = folded(net, data, tmp_path)
@@ -124,6 +128,16 @@ def test_an_output_keeps_its_name(rng, tmp_path):
     net = shaken(chain(nn.Conv2D(4, 3), nn.BatchNorm(prefix="last_")), rng)
     symbol, _ = gops.export.symbol(net, tmp_path / "net", SHAPE, fold_batch_norm=True)
     assert mx.sym.load(symbol).list_outputs() == ["last_fwd_output"]
+
+
+def test_a_scale_that_is_not_finite(rng, tmp_path):
+    """A running variance of 0 with epsilon 0: folded, even what is finite would be NaN."""
+    net = shaken(chain(nn.Conv2D(4, 3, use_bias=False), nn.BatchNorm(epsilon=0)), rng)
+    net[1].running_var.set_data(mx.nd.array([0, 1, 1, 1]))
+    data = mx.nd.array(rng.randn(*SHAPE))
+    (outputs,), left = folded(net, data, tmp_path)
+    assert left == 1 and not np.isnan(net(data).asnumpy()).any()
+    np.testing.assert_array_equal(outputs.asnumpy(), net(data).asnumpy())
 
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
@@ -168,5 +182,19 @@ def test_darknets_batch_norm(rng, tmp_path):
 def test_not_for_training(rng, tmp_path):
     net = shaken(chain(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(3)), rng)
     for options in ({"training": True}, {"head": "softmax_output"}):
-        with pytest.raises(gops.OpError, match="fold_batch_norm folds for inference only, and this export is for trai"):
+        with pytest.raises(gops.OpError, match="fold_batch_norm is for inference only, and this export is for trai"):
             gops.export.symbol(net, tmp_path / "net", SHAPE, fold_batch_norm=True, **options)
+
+
+def test_another_nets_batch_norm(rng, tmp_path):
+    """Where the file notes no shapes, nothing else tells."""
+    net = shaken(chain(nn.Conv2D(4, 3), nn.BatchNorm()), rng)
+    net.hybridize()
+    net(mx.nd.zeros(SHAPE))
+    net.export(str(tmp_path / "net"))
+    saved = mx.nd.load(str(tmp_path / "net-0000.params"))
+    name, = (name for name in saved if name.endswith("gamma"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {**saved, name: mx.nd.ones(5)})
+    with pytest.raises(gops.OpError, match=r"has a gamma of shape \(5,\) behind '\w+_fwd'; expected \(4,\)"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "folded", fold_batch_norm=True)
+    assert not list(tmp_path.glob("folded*"))

@@ -125,7 +125,10 @@ def test_nothing_but_a_loss(make, tmp_path):
 
 HEADS = [
     ("SoftmaxOutput", {}, (4, 5)),
+    ("SoftmaxOutput", {}, (4, 3, 2)),
     ("SoftmaxOutput", {}, (4, 3, 2, 2)),
+    ("SoftmaxOutput", {}, (4, 3, 2, 1, 2)),
+    ("Softmax", {}, (4, 3, 2)),
     ("SoftmaxOutput", {"multi_output": True}, (4, 3, 2, 2)),
     ("SoftmaxOutput", {"preserve_shape": True}, (4, 3, 2, 2)),
     ("LogisticRegressionOutput", {}, (4, 5)),
@@ -137,20 +140,37 @@ HEADS = [
 
 @pytest.mark.parametrize("op, options, shape", HEADS, ids=lambda value: str(value))
 def test_the_heads_of_mxnet(op, options, shape, rng, tmp_path):
-    """Files by anyone: what the head puts out at inference stays, the label goes."""
+    """Files by anyone: what the head puts out at inference stays, the label goes.
+
+    The oracle runs in float64: in float32 and four dimensions oneDNN's SoftmaxOutput has another axis than training.
+    """
     scaled = mx.sym.broadcast_mul(mx.sym.var("data"), mx.sym.var("w", shape=(1,)))
     head = getattr(mx.sym, op)(scaled, mx.sym.var("out_label"), name="out", **options)
     head.save(str(tmp_path / "in-symbol.json"))
     weight, data = mx.nd.array([1.5]), mx.nd.array(rng.randn(*shape))
     mx.nd.save(str(tmp_path / "in-0000.params"), {"arg:w": weight})
-    executor = head.simple_bind(mx.cpu(), grad_req="null", data=shape)
-    executor.copy_params_from({"w": weight}, {})
-    expected = executor.forward(is_train=False, data=data)[0].asnumpy()
+    executor = head.simple_bind(mx.cpu(), grad_req="null", data=shape, type_dict=dict.fromkeys(
+        head.list_arguments(), "float64"))
+    executor.copy_params_from({"w": weight, "data": data}, {})
+    expected = executor.forward(is_train=False)[0].asnumpy()
     with pytest.warns(gops.export.ExportWarning, match="without the loss head 'out', the input 'out_label'"):
         symbol, parameters = gops.export.rewrite(tmp_path / "in", tmp_path / "out", inference=True)
     assert mx.sym.load(symbol).list_outputs() == ["out_output"]
     block = gluon.SymbolBlock.imports(symbol, ["data"], parameters)
     np.testing.assert_allclose(block(data).asnumpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_penalty_is_the_identity(rng, tmp_path):
+    """MXNet puts it into the backward pass alone."""
+    scaled = mx.sym.sigmoid(mx.sym.var("data"))
+    net = gluon.SymbolBlock(mx.sym.IdentityAttachKLSparseReg(scaled, name="sparse") * 2, mx.sym.var("data"))
+    net.initialize()
+    with pytest.warns(gops.export.ExportWarning, match="without the loss head 'sparse'"):
+        symbol, parameters = gops.export.symbol(net, tmp_path / "net", SHAPE)
+    assert mx.sym.load(symbol).list_inputs() == ["data"] and mx.nd.load(parameters) in ({}, [])
+    data = mx.nd.array(rng.randn(*SHAPE))
+    block = gluon.SymbolBlock.imports(symbol, ["data"])
+    np.testing.assert_allclose(block(data).asnumpy(), 2 * mx.nd.sigmoid(data).asnumpy(), rtol=1e-6)
 
 
 class Nested(gluon.HybridBlock):

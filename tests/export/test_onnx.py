@@ -76,6 +76,15 @@ def test_detectors(name, tmp_path, rng):
     assert noted["anchors"][0][0] in (1.08, 1.3221)
 
 
+def test_a_classifier_carries_its_names(tmp_path):
+    names = ["cat", "dog", "cow"]
+    net = gops.models.darknet19(classes=names)
+    net.initialize(mx.init.Xavier())
+    gops.export.onnx(net, tmp_path / "net.onnx", (1, 3, 32, 32))
+    noted = {prop.key: prop.value for prop in onnx.load(tmp_path / "net.onnx").metadata_props}
+    assert json.loads(noted["classes"]) == names
+
+
 @pytest.mark.parametrize("name", ["resnet18_v2", "mobilenetv2_0.25"])
 def test_model_zoo(name, tmp_path, rng):
     net = gluon.model_zoo.vision.get_model(name, classes=7)
@@ -159,6 +168,29 @@ def test_a_loss_head_becomes_its_prediction(tmp_path, rng):
         path = gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 5), "label": (2,)})
     assert [value.name for value in onnx.load(path).graph.input] == ["data"]
     assert onnx_oracle.operators(path)[:2] == ["Gemm", "Softmax"]
+
+
+def test_metadata(tmp_path):
+    """Whatever JSON can store; what it says of the type is not taken for the type."""
+    path = gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (2, 3), metadata={"dtype": "fp32", "mean": [0.5, 1]})
+    noted = {prop.key: prop.value for prop in onnx.load(path).metadata_props}
+    assert (noted["dtype"], noted["mean"]) == ("fp32", "[0.5, 1]")
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"metadata": {"x": np.float32(1)}}, "metadata is {'x': .*}; expected a dict of what JSON can store"),
+    ({"metadata": {1: "x"}}, "metadata is {1: 'x'}; expected a dict"),
+    ({"metadata": ["x"]}, r"metadata is \['x'\]; expected a dict"),
+    ({"dtype": "float33"}, "dtype is 'float33'; expected a type such as 'float32'"),
+])
+@pytest.mark.parametrize("files", [True, False])
+def test_options(files, options, text, tmp_path):
+    net = gops.nn.Abs()
+    if files:
+        gops.export.symbol(net, tmp_path / "net", (2, 3))
+    with pytest.raises(gops.OpError, match=text):
+        gops.export.onnx(tmp_path / "net" if files else net, tmp_path / "net.onnx", (2, 3), **options)
+    assert not (tmp_path / "net.onnx").exists()
 
 
 @pytest.mark.parametrize("make, shapes, text", [

@@ -168,13 +168,36 @@ def test_an_attribute_of_another_version(rng, tmp_path):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 
-def test_somebody_elses_custom_operator_is_named(rng, tmp_path):
-    def change(content, stamp):
-        reorgs(content)[0]["attrs"] = {"op_type": "their_reorg"}
+@pytest.mark.parametrize("change, text", [
+    ({"op": "Custom", "attrs": {"op_type": "their_reorg"}}, "at the node .*reorg0.* custom operator their_reorg"),
+    ({"op": "TheirReorg", "attrs": {}}, "Failed loading Op .*reorg0.* of type TheirReorg"),
+    ({"op": "tile", "attrs": {"reps": "many"}}, "in operator tile.*reorg0"),
+    ({"op": "tile", "attrs": {}}, "in operator tile.*reorg0"),
+], ids=["custom", "operator", "attribute", "no_attribute"])
+@pytest.mark.parametrize("run", [lambda folder: gops.export.rewrite(folder / "net", folder / "out"),
+                                 lambda folder: gops.export.onnx(folder / "net", folder / "out.onnx"),
+                                 lambda folder: gops.export.picture(folder / "net", folder / "out.svg")],
+                         ids=["rewrite", "onnx", "picture"])
+def test_what_mxnet_does_not_know_is_named(run, change, text, rng, tmp_path):
+    edited(tmp_path, rng, lambda content, stamp: reorgs(content)[0].update(change))
+    with pytest.raises(gops.OpError, match=f"MXNet refuses the graph.*{text}"):
+        run(tmp_path)
+    assert not list(tmp_path.glob("out*"))
 
-    edited(tmp_path, rng, change)
-    with pytest.warns(gops.export.ExportWarning, match="is the operator 'their_reorg', which is not gluonops's"), \
-            pytest.raises(mx.MXNetError):   # MXNet, which does not know it either
+
+class TheirAbs(mx.operator.CustomOp):
+    """Known to this process, and not ours."""
+
+
+@mx.operator.register("their_abs")
+class TheirProperties(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return TheirAbs()
+
+
+def test_somebody_elses_custom_operator_is_noted(rng, tmp_path):
+    edited(tmp_path, rng, lambda content, stamp: reorgs(content)[0].update(attrs={"op_type": "their_abs"}))
+    with pytest.warns(gops.export.ExportWarning, match="is the operator 'their_abs', which is not gluonops's"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 
@@ -195,7 +218,33 @@ def test_damaged_files(damage, text, rng, tmp_path):
     assert not list(tmp_path.glob("out*"))
 
 
+class Distance(gluon.HybridBlock):
+    """A net whose label has a name of its own."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.dense, self.norm, self.loss = nn.Dense(3, in_units=4), nn.BatchNorm(in_channels=3), gluon.loss.L2Loss()
+
+    def hybrid_forward(self, F, data, target):
+        predicted = self.norm(self.dense(data))
+        return predicted, self.loss(predicted, target)
+
+
+def test_a_training_file_whose_label_has_another_name_does_not_fold(tmp_path):
+    """It says what it is for, until it is rewritten for inference."""
+    net = Distance()
+    net.initialize()
+    gops.export.symbol(net, tmp_path / "net", {"data": (2, 4), "target": (2, 3)}, training=True)
+    gops.export.rewrite(tmp_path / "net", tmp_path / "net", backend="native")
+    with pytest.raises(gops.OpError, match="was exported for training, and fold_batch_norm is for inference only"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out", fold_batch_norm=True)
+    gops.export.rewrite(tmp_path / "net", tmp_path / "out", inference=True)
+    folded, _ = gops.export.rewrite(tmp_path / "out", tmp_path / "out", fold_batch_norm=True)
+    assert "BatchNorm" not in sequence(folded)
+
+
 def test_a_training_file_does_not_fold(rng, tmp_path):
     gops.export.symbol(build(rng), tmp_path / "net", SHAPE, head="softmax_output")
-    with pytest.raises(gops.OpError, match="has a label, so it is for training, and batch norm folds for inference"):
+    with pytest.raises(gops.OpError, match="has a label, so it is for training, and fold_batch_norm is for inference"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out", fold_batch_norm=True)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 
 import gluonops as gops
 import mxnet as mx
@@ -108,10 +109,61 @@ def test_nothing_is_lost_when_writing_fails(net, tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(mx.nd, "save", full)
-    with pytest.raises(OSError):
+    with pytest.raises(gops.OpError, match="No space left on device; what was there before is untouched. Make room"):
         gops.export.symbol(net, tmp_path / "net", SHAPE)
     assert [pathlib.Path(path).read_bytes() for path in paths] == before
     assert len(os.listdir(tmp_path)) == 2
+
+
+def dense(layer=None):
+    layer = layer or nn.Dense(3, in_units=4)
+    layer.initialize()
+    return layer
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["initialized", "open"])
+def test_float16_where_it_does_not_run(ready, tmp_path):
+    """MXNet has no float16 product on a CPU; nothing needs to run."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=4 * ready), nn.Dense(2, in_units=3 * ready))
+    net.cast("float16")
+    net.initialize()
+    symbol, parameters = gops.export.symbol(net, tmp_path / "net", (1, 4), dtype="float16")
+    values = mx.nd.load(parameters)
+    assert {value.dtype for value in values.values()} == {np.float16}
+    assert [shape for name, shape in zip(mx.sym.load(symbol).list_arguments(),
+                                         mx.sym.load(symbol).infer_shape(data=(5, 4))[0])][1] == (3, 4)
+    gops.export.picture(net, tmp_path / "net.svg", (1, 4), dtype="float16")
+
+
+def test_a_type_of_numpys(tmp_path):
+    """It was noted as "<class 'numpy.float32'>"."""
+    gops.export.symbol(dense(), tmp_path / "net", (1, 4), dtype=np.float32)
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx")
+
+
+def test_the_open_shapes_are_whole_in_the_file(tmp_path):
+    symbol, _ = gops.export.symbol(reorg_net(), tmp_path / "net", SHAPE)
+    shapes = [value["attrs"]["__shape__"] for value in json.loads(pathlib.Path(symbol).read_text())["nodes"]
+              if "__shape__" in value.get("attrs", {})]
+    assert shapes and not [shape for shape in shapes if re.search(r"\b0\b", shape)]
+
+
+def test_states_that_a_net_makes_itself(data, tmp_path):
+    net = gluon.rnn.LSTM(4)
+    net.initialize()
+    data = mx.nd.random.normal(shape=(3, 2, 5))
+    symbol, parameters = gops.export.symbol(net, tmp_path / "net", data.shape)
+    block = gluon.SymbolBlock.imports(symbol, ["data"], parameters)
+    np.testing.assert_allclose(block(data).asnumpy(), net(data).asnumpy(), rtol=1e-6)
+
+
+def test_somebody_elses_failure_stays_theirs(tmp_path):
+    """One that nobody has waited for yet."""
+    theirs = mx.nd.linalg.potrf(-mx.nd.ones((2, 2)))   # which is not positive definite
+    gops.export.symbol(dense(), tmp_path / "net", (1, 4))
+    with pytest.raises(mx.MXNetError):
+        theirs.wait_to_read()
 
 
 class Two(gluon.HybridBlock):
@@ -134,6 +186,18 @@ def test_several_outputs(data, tmp_path):
     (gops.nn.Softmax, {"head": "softmax_output"}, "Softmax already ends in a softmax; expected logits"),
     (reorg_net, {"backend": "tensorrt"}, "got 'tensorrt'; expected 'auto', 'custom', 'native' or 'builtin'"),
     (reorg_net, {"data_shape": (2, 3, 9, 8)}, "height 9 is not divisible by stride 2"),
+    (dense, {"data_shape": (2, 5)}, "Dense refuses data_shape, data (2, 5): MXNetError: Error in operator dense"),
+    (lambda: dense(nn.Conv2D(3, 2, in_channels=3)), {"data_shape": (2, 3)}, "Conv2D refuses data_shape, data (2, 3): "),
+    (dense, {"data_shape": {"left": (2, 4), "right": (2, 4)}}, "Dense refuses data_shape, left (2, 4), right (2, 4): "
+     "TypeError: "),
+    (dense, {"data_shape": (2, 4), "dtype": "float33"}, "dtype is 'float33'; expected a type such as 'float32'"),
+    (dense, {"data_shape": (2, 4), "dtype": "float64"}, "Dense refuses data_shape, data (2, 4): MXNetError: Error in"),
+    (lambda: nn.HybridLambda(lambda F, x: None), {}, "HybridLambda returns None among its outputs; expected symbols"),
+    (lambda: nn.HybridLambda(lambda F, x: []), {}, "HybridLambda returns nothing"),
+    (lambda: nn.HybridLambda(lambda F, x: {"a": x}), {}, "among its outputs; expected symbols, in lists or tuples"),
+    (dense, {"data_shape": (2, 4), "epoch": -1}, "epoch is -1; expected an integer of at least 0"),
+    (dense, {"data_shape": (2, 4), "epoch": 1.5}, "epoch is 1.5; expected an integer of at least 0"),
+    (dense, {"data_shape": (2, 4), "epoch": "1"}, "epoch is '1'; expected an integer of at least 0"),
 ])
 def test_refusals(make, options, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

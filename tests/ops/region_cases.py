@@ -68,6 +68,33 @@ def boxes(out, anchors):
     return found
 
 
+def decode(attrs, data):
+    """The output of region_decode."""
+    out = activate(split(data, attrs.classes), attrs.softmax)
+    if attrs.layout == "map":
+        return out.reshape(data.shape)
+    decoded = np.concatenate([boxes(out, attrs.anchors), out[:, :, 4:]], axis=2)
+    return decoded.transpose(0, 1, 3, 4, 2)
+
+
+def decode_gradient(attrs, head, data):
+    """What region_decode passes back to its data."""
+    maps = split(data, attrs.classes)
+    out, height, width = activate(maps, attrs.softmax), *data.shape[2:]
+    grad = (head.reshape(maps.shape) if attrs.layout == "map" else head.transpose(0, 1, 4, 2, 3)).copy()
+    if attrs.softmax:
+        grad[:, :, 5:] -= (grad * out)[:, :, 5:].sum(axis=2, keepdims=True)
+        grad[:, :, 5:] *= out[:, :, 5:]
+    slope = sigmoid(maps) * (1 - sigmoid(maps))
+    for channel in [0, 1, 4] + [*range(5, 5 + attrs.classes)] * (not attrs.softmax):
+        grad[:, :, channel] *= slope[:, :, channel]
+    if attrs.layout == "boxes":
+        grad[:, :, 0] /= width
+        grad[:, :, 1] /= height
+        grad[:, :, 2:4] *= boxes(out, attrs.anchors)[:, :, 2:4]
+    return grad.reshape(data.shape)
+
+
 def iou(first, second):
     """Of two boxes (x, y, w, h)."""
     sides = [min(first[i] + first[i + 2] / 2, second[i] + second[i + 2] / 2)
@@ -132,6 +159,19 @@ def region(attrs, data, truth, seen):
     """Activations (B, A, 5+K, H, W), and what is asked of every image."""
     out = activate(split(data, attrs.classes), attrs.softmax)
     return out, [Asked(attrs, image, rows, seen[0] < attrs.warmup_images) for image, rows in zip(out, truth)]
+
+
+def loss_gradient(attrs, out, asked):
+    """Of every image's loss, (B, A, 5+K, H, W)."""
+    gradient = np.array([one.pull(attrs) for one in asked]).reshape(out.shape)
+    gradient[:, :, [0, 1, 4]] *= (out * (1 - out))[:, :, [0, 1, 4]]
+    return gradient
+
+
+def loss_parts(attrs, out, asked):
+    """Of every image: the terms of its loss, Darknet's cost and the statistics."""
+    return np.array([one.terms(attrs, image) + [(one.pull(attrs) ** 2).sum(), *one.stats]
+                     for one, image in zip(asked, out)])
 
 
 def draw_truth(rng, anchors, classes, batch, truths, cells):

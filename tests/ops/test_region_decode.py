@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from op_suite import Bad, Case, OpSuite, Row
-from region_cases import GOLDEN_CASES, activate, boxes, golden, sigmoid, split
+from region_cases import GOLDEN_CASES, boxes, decode, decode_gradient, golden
 
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
 LOG2, LOG3 = np.log(2), np.log(3)
@@ -52,27 +52,10 @@ class TestRegionDecode(OpSuite):
     )
 
     def oracle(self, attrs, data):
-        out = activate(split(data, attrs.classes), attrs.softmax)
-        if attrs.layout == "map":
-            return out.reshape(data.shape)
-        decoded = np.concatenate([boxes(out, attrs.anchors), out[:, :, 4:]], axis=2)
-        return decoded.transpose(0, 1, 3, 4, 2)
+        return decode(attrs, data)
 
     def oracle_gradient(self, attrs, head, data):
-        maps = split(data, attrs.classes)
-        out, height, width = activate(maps, attrs.softmax), *data.shape[2:]
-        grad = (head.reshape(maps.shape) if attrs.layout == "map" else head.transpose(0, 1, 4, 2, 3)).copy()
-        if attrs.softmax:
-            grad[:, :, 5:] -= (grad * out)[:, :, 5:].sum(axis=2, keepdims=True)
-            grad[:, :, 5:] *= out[:, :, 5:]
-        slope = sigmoid(maps) * (1 - sigmoid(maps))
-        for channel in [0, 1, 4] + [*range(5, 5 + attrs.classes)] * (not attrs.softmax):
-            grad[:, :, channel] *= slope[:, :, channel]
-        if attrs.layout == "boxes":
-            grad[:, :, 0] /= width
-            grad[:, :, 1] /= height
-            grad[:, :, 2:4] *= boxes(out, attrs.anchors)[:, :, 2:4]
-        return {"data": grad.reshape(data.shape)}
+        return {"data": decode_gradient(attrs, head, data)}
 
 
 @pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)

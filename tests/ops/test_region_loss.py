@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
-from region_cases import GOLDEN_CASES, activate, draw_truth, golden, region, split
+from region_cases import GOLDEN_CASES, activate, draw_truth, golden, loss_gradient, loss_parts, region, split
 
 # The first case's IoU must not move its objective, for finite differences of the forward pass that runs.
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3, "rescore": False, "thresh": 0.4, "warmup_images": 50}
@@ -75,9 +75,7 @@ class TestRegionLoss(OpSuite):
 
     def oracle_gradient(self, attrs, head, data, truth, seen):
         out, self.asked = region(attrs, data, truth, seen)
-        gradient = np.array([one.pull(attrs) for one in self.asked]).reshape(out.shape)
-        gradient[:, :, [0, 1, 4]] *= (out * (1 - out))[:, :, [0, 1, 4]]
-        return {"data": (gradient * head.reshape(-1, 1, 1, 1, 1)).reshape(data.shape)}
+        return {"data": (loss_gradient(attrs, out, self.asked) * head.reshape(-1, 1, 1, 1, 1)).reshape(data.shape)}
 
     def scalar(self, attrs, head, data, truth, seen):
         """What is asked, the IoU above all, stays what it was when the gradient was taken."""
@@ -89,8 +87,7 @@ class TestRegionLoss(OpSuite):
         arrays = self.draw(case, dtype, rng)
         attrs, wide = self.typed(case), [a.astype("float64") for a in arrays]
         out, asked = region(attrs, *wide)
-        expected = np.array([one.terms(attrs, image) + [(one.pull(attrs) ** 2).sum(), *one.stats]
-                             for one, image in zip(asked, out)])
+        expected = loss_parts(attrs, out, asked)
         with gops.backend(backend):
             loss, parts = self.function(*[mx.nd.array(a, dtype=a.dtype) for a in arrays], **case.attrs, parts=True)
         self.close(parts.asnumpy(), expected, "parts", backend, dtype)

@@ -16,6 +16,8 @@ class TestTile(OpSuite):
         Case("gaps", ((2, 3, 2, 5),), {"tiles": (2, 1, 3, 1)}),
         Case("prime", ((7, 13),), {"tiles": (11, 1)}),
         Case("beyond_1024", ((1, 1031),), {"tiles": (3, 2)}),
+        Case("every_axis", ((3, 2, 5, 2),), {"tiles": (2, 3, 2, 2)}),
+        Case("most_loops", ((3, 2, *[1] * 7),), {"tiles": (2,) * 8}),
     )
     empty = Case("empty", ((0, 3),), {"tiles": 2})
     table = (

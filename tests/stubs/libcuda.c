@@ -1,11 +1,15 @@
 /* A driver library without a driver, for tests: GPUs out of the environment.
  *
  * STUB_GPUS: compute capabilities, "9.0 7.5"; none if empty. STUB_CUDA: the CUDA it knows, 12040 for 12.4.
- * STUB_CUINIT: what cuInit returns. Nothing can be computed: what would, returns 100 (no device).
+ * STUB_CUINIT: what cuInit returns. Nothing can be computed: what would, returns 100 (no device). STUB_LOG: a file; GPUs
+ * have contexts then, and what is called with them is written to it: function, thread, GPU.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static int setting(const char *name, int otherwise)
 {
@@ -60,8 +64,26 @@ int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlSystemGetDriverVersion(char *version, unsigned size) { strncpy(version, "550.54.15", size); return 0; }
 
+static int logged(const char *function, int device)
+{
+    const char *name = getenv("STUB_LOG");
+    FILE *file = name && capability(device) ? fopen(name, "a") : NULL;
+    if (!file)
+        return 100;
+    fprintf(file, "%s %ld %d\n", function, syscall(SYS_gettid), device);
+    return fclose(file);
+}
+
+/* Contexts are addresses: numbers that take more than 32 bits. */
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    *context = (void *)((device + 1ull) << 32);
+    return logged("cuDevicePrimaryCtxRetain", device);
+}
+
+int cuCtxSetCurrent(void *context) { return logged("cuCtxSetCurrent", (int)((size_t)context >> 32) - 1); }
+
 /* What libmxnet.so is linked against besides. */
-int cuDevicePrimaryCtxRetain(void) { return 100; }
 int cuGraphKernelNodeGetParams(void) { return 100; }
 int cuGraphNodeGetType(void) { return 100; }
 int cuLaunchKernel(void) { return 100; }

@@ -6,9 +6,10 @@ what depends on the batch. Then each node is converted by the function that the 
 import json
 
 from ...core.errors import OpError
+from ..graph import kind
 from . import arithmetic, arrays, boxes, layers  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
-from .model import Call, Model
+from .model import Call, Model, refusal
 from .registry import CONVERTERS
 from .sizes import Sizes
 
@@ -36,7 +37,9 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts):
     OpError
         An operator has no converter, or is used in a way ONNX lacks; an input has no shape.
     """
-    names = [name for name in graph.variables() if name not in values]
+    variables = graph.variables()
+    values = {name: value for name, value in values.items() if name in variables}   # a loss took the others with it
+    names = [name for name in variables if name not in values]
     without_shape = [name for name in names if name not in shapes]
     if without_shape:
         raise OpError("export.onnx", f"the input {without_shape[0]} has no shape and no value",
@@ -47,16 +50,17 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts):
     live = _live(graph, fixed)
     _check_converters(live)
     model = Model(names[0] if dynamic_batch and names else None)
+    taken = {name: model.take(name) for name in names}   # before anything else can take them
     tensors = {key: model.constant(array, key[0].name) for key, array in arrays_of.items()}
     inputs = []
     for node in graph.nodes():
         key = node, 0
         if node.is_variable and node.name in shapes:
-            tensors[key] = model.take(node.name)
+            tensors[key] = taken[node.name]
             inputs.append((tensors[key], sizes.shape[key], sizes.dtype[key]))
         elif node in live:
             _convert(model, node, tensors, sizes)
-    outputs = [(tensors[head], name, sizes.shape[head], sizes.dtype[head])
+    outputs = [(_made(tensors, head), name, sizes.shape[head], sizes.dtype[head])
                for head, name in zip(graph.heads, graph.symbol().list_outputs())]
     return model.finish(inputs, outputs, {name: fact if isinstance(fact, str) else json.dumps(fact)
                                           for name, fact in facts.items()})
@@ -76,16 +80,25 @@ def _live(graph, fixed):
 
 
 def _check_converters(live):
-    missing = sorted({node.op for node in live} - set(CONVERTERS))
-    if missing:
-        node = min((node for node in live if node.op == missing[0]), key=lambda node: node.name)
-        raise OpError("export.onnx", f"the node {node.name!r} is the operator {node.op}, which has no converter to ONNX"
-                      + f"; nor have {', '.join(missing[1:])}" * (len(missing) > 1),
+    lacking = sorted((node for node in live if node.op not in CONVERTERS), key=lambda node: (kind(node), node.name))
+    if lacking:
+        first, *others = dict.fromkeys(map(kind, lacking))
+        raise OpError("export.onnx", f"the node {lacking[0].name!r} is the operator {first}, which has no converter to "
+                      "ONNX" + f"; nor have {', '.join(others)}" * bool(others),
                       "Replace it in the net, or export symbol JSON")
 
 
 def _convert(model, node, tensors, sizes):
-    call = Call(node, [tensors.get(entry, "") for entry in node.inputs], sizes)
+    shape_only = SHAPE_READERS.get(node.op, ())
+    call = Call(node, ["" if i in shape_only else _made(tensors, entry) for i, entry in enumerate(node.inputs)], sizes)
+    model.source = node.name
     results = CONVERTERS[node.op](model, call)
     for index, result in enumerate(results if isinstance(results, list) else [results]):
         tensors[node, index] = result
+
+
+def _made(tensors, entry):
+    """The tensor of an output that somebody reads."""
+    if entry not in tensors:
+        raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")
+    return tensors[entry]

@@ -1,4 +1,6 @@
 """Converters of arithmetic: element by element, with scalars, comparisons, reductions, products of matrices."""
+import functools
+
 import numpy as np
 
 from .registry import converts
@@ -21,11 +23,23 @@ SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "
 REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
 
 
+def _widened(m, n, value):
+    """int8 and uint8 as int32: ONNX has no powers and sums of them."""
+    return m.cast(value, np.int32) if n.dtype.itemsize == 1 else value
+
+
+def _narrowed(m, n, value):
+    return m.cast(value, n.dtype) if n.dtype.itemsize == 1 else value
+
+
 def _enter_unary(name, op):
     @converts(name)
     def convert(m, n):
-        if op in ("Floor", "Ceil") and n.dtype.kind in "iu":   # which ONNX has for fractions only
-            return n.inputs[0]
+        if n.dtype.kind in "iu":   # for which ONNX, or onnxruntime, lacks these
+            if op in ("Floor", "Ceil") or (op, n.dtype.kind) == ("Relu", "u"):
+                return n.inputs[0]
+            if op == "Relu":
+                return m.add("Max", n.inputs[0], m.scalar(0, n.dtype))
         return m.add(op, n.inputs[0])
 
 
@@ -34,18 +48,23 @@ def _scalar(m, n):
 
 
 def _enter_binary(name, op):
+    def combine(m, n, left, right):
+        if op == "Pow":
+            return _narrowed(m, n, m.add(op, _widened(m, n, left), _widened(m, n, right)))
+        return m.add(op, left, right)
+
     @converts(*SAME[name], f"broadcast_{name}")
     def convert(m, n):
-        return m.add(op, *n.inputs)
+        return combine(m, n, *n.inputs)
 
     @converts(SCALAR[name])
     def convert_scalar(m, n):
-        return m.add(op, n.inputs[0], _scalar(m, n))
+        return combine(m, n, n.inputs[0], _scalar(m, n))
 
     if name in REVERSED:
         @converts(REVERSED[name])
         def convert_reversed(m, n):
-            return m.add(op, _scalar(m, n), n.inputs[0])
+            return combine(m, n, _scalar(m, n), n.inputs[0])
 
 
 def _as_numbers(m, n, truth):
@@ -123,16 +142,25 @@ def fix(m, n):
 
 @converts("round")
 def away_from_zero(m, n):
-    """MXNet rounds a half away from zero, ONNX to the even neighbour."""
-    magnitude = m.add("Floor", m.add("Add", m.add("Abs", n.inputs[0]), m.scalar(0.5, n.dtype)))
-    return m.add("Mul", m.add("Sign", n.inputs[0]), magnitude)
+    """MXNet rounds a half away from zero, ONNX to the even neighbour. A half is not added, which could round itself."""
+    magnitude = m.add("Abs", n.inputs[0])
+    below = m.add("Floor", magnitude)
+    up = m.cast(m.add("GreaterOrEqual", m.add("Sub", magnitude, below), m.scalar(0.5, n.dtype)), n.dtype)
+    return m.add("Mul", m.add("Sign", n.inputs[0]), m.add("Add", below, up))
 
 
 def _modulo(m, n, left, right):
-    """The rest has the divisor's sign, as in Python; ONNX's own operator does so for integers only."""
+    """The rest has the divisor's sign, as in Python; ONNX's own operator does so for integers only.
+
+    By 0 it is 0, which ONNX has as NaN or as an error.
+    """
+    zero = m.scalar(0, n.dtype)
+    by_zero = m.add("Equal", right, zero)
+    divisor = m.add("Where", by_zero, m.scalar(1, n.dtype), right)
     if n.dtype.kind in "iu":
-        return m.add("Mod", left, right)
-    return m.add("Sub", left, m.add("Mul", m.add("Floor", m.add("Div", left, right)), right))
+        return m.add("Mod", left, divisor)
+    rest = m.add("Sub", left, m.add("Mul", m.add("Floor", m.add("Div", left, divisor)), divisor))
+    return m.add("Where", by_zero, zero, rest)
 
 
 @converts("_mod", "broadcast_mod")
@@ -160,8 +188,15 @@ def hard_sigmoid(m, n):
     return m.add("HardSigmoid", n.inputs[0], alpha=float(n.value("alpha", 0.2)), beta=float(n.value("beta", 0.5)))
 
 
+def _only_fractions(n):
+    """Refuse what MXNet rounds, or lets run over, in its own way."""
+    if n.dtype.kind in "iu":
+        raise n.refuse(f"computes in {n.dtype}, where MXNet's numbers are not ONNX's; expected float32")
+
+
 @converts("smooth_l1")
 def smooth_l1(m, n):
+    _only_fractions(n)
     scale = float(n.value("scalar", 1.0)) ** 2
     size = m.add("Abs", n.inputs[0])
     near = m.add("Mul", m.add("Mul", size, size), m.scalar(scale / 2, n.dtype))
@@ -171,7 +206,10 @@ def smooth_l1(m, n):
 
 @converts("add_n", "ElementWiseSum")
 def add_n(m, n):
-    return m.add("Sum", *n.inputs)
+    """ONNX's Sum takes fractions only."""
+    if n.dtype.kind == "f":
+        return m.add("Sum", *n.inputs)
+    return functools.reduce(lambda left, right: m.add("Add", left, right), n.inputs)
 
 
 @converts("where")
@@ -200,14 +238,18 @@ def _kept(m, n, result, axes):
 @converts("sum", "sum_axis")
 def reduce_sum(m, n):
     axes = reduced_axes(n)
-    return _kept(m, n, m.add("ReduceSum", n.inputs[0], m.ints(*axes), keepdims=int(n.flag("keepdims"))), axes)
+    total = m.add("ReduceSum", _widened(m, n, n.inputs[0]), m.ints(*axes), keepdims=int(n.flag("keepdims")))
+    return _kept(m, n, _narrowed(m, n, total), axes)
 
 
 def _enter_reduction(names, op):
     @converts(*names)
     def convert(m, n):
         axes = reduced_axes(n)
-        return _kept(m, n, m.add(op, n.inputs[0], axes=axes, keepdims=int(n.flag("keepdims"))), axes)
+        if op == "ReduceMean" and n.dtype.itemsize == 1:   # MXNet's sum runs over
+            _only_fractions(n)
+        result = m.add(op, _widened(m, n, n.inputs[0]), axes=axes, keepdims=int(n.flag("keepdims")))
+        return _kept(m, n, _narrowed(m, n, result), axes)
 
 
 for _names, _op in ((("mean",), "ReduceMean"), (("max", "max_axis"), "ReduceMax"), (("min", "min_axis"), "ReduceMin"),
@@ -217,6 +259,7 @@ for _names, _op in ((("mean",), "ReduceMean"), (("max", "max_axis"), "ReduceMax"
 
 @converts("norm")
 def norm(m, n):
+    _only_fractions(n)
     order, axes = n.value("ord", 2), reduced_axes(n)
     if order not in (1, 2):
         raise n.refuse(f"has ord={order}; ONNX knows 1 and 2")

@@ -200,8 +200,11 @@ def gather_nd(m, n):
 
 @converts("one_hot")
 def one_hot(m, n):
+    """ONNX counts negative indices from the end; MXNet has no place for them, as for those beyond."""
     values = m.constant(np.array([n.value("off_value", 0.0), n.value("on_value", 1.0)], n.dtype))
-    return m.add("OneHot", whole(m, n.inputs[0]), m.scalar(n.value("depth"), np.int64), values, axis=-1)
+    indices, depth = whole(m, n.inputs[0]), m.scalar(n.value("depth"), np.int64)
+    indices = m.add("Where", m.add("Less", indices, m.scalar(0, np.int64)), depth, indices)
+    return m.add("OneHot", indices, depth, values, axis=-1)
 
 
 @converts("topk", "sort", "argsort")
@@ -224,14 +227,19 @@ def top(m, n):
     return indices if kind == "indices" else [values, indices]
 
 
+# As reshapes and a transpose, which onnxruntime has for every type.
 @converts("depth_to_space")
 def depth_to_space(m, n):
-    return m.add("DepthToSpace", n.inputs[0], blocksize=n.value("block_size"), mode="DCR")
+    size, (batch, _, height, width) = n.value("block_size"), n.shapes[0]
+    blocks = m.reshape(n.inputs[0], (batch, size, size, n.shape[1], height, width))
+    return m.reshape(m.add("Transpose", blocks, perm=(0, 3, 4, 1, 5, 2)), n.shape)
 
 
 @converts("space_to_depth")
 def space_to_depth(m, n):
-    return m.add("SpaceToDepth", n.inputs[0], blocksize=n.value("block_size"))
+    size, (batch, channels, *_), (height, width) = n.value("block_size"), n.shapes[0], n.shape[2:]
+    blocks = m.reshape(n.inputs[0], (batch, channels, height, size, width, size))
+    return m.reshape(m.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), n.shape)
 
 
 @converts("Pad", "pad")

@@ -1,6 +1,7 @@
 """Converters of layers: convolutions, dense layers, normalization, pooling, activations, resizing."""
 import numpy as np
 
+from .arrays import cut
 from .registry import converts
 
 
@@ -127,11 +128,13 @@ def pooling(m, n):
         return _global_pooling(m, n, kind)
     kernel = n.ints("kernel", ())
     strides, pads = n.ints("stride", (1,) * len(kernel)), n.ints("pad", (0,) * len(kernel))
+    if any(not isinstance(size, int) for size in n.shape[2:]):
+        raise n.refuse("pools along the batch")
     # What the last window reaches beyond the end: more than the padding where MXNet rounds the size up.
     ends = [max(pad, (out - 1) * step + k - size - pad) for pad, out, step, k, size in
             zip(pads, n.shape[2:], strides, kernel, n.shapes[0][2:])]
-    if any(not isinstance(size, int) for size in n.shape[2:]):
-        raise n.refuse("pools along the batch")
+    if any(end >= k for end, k in zip(ends, kernel)):   # MXNet: 0 or the lowest float; onnxruntime: an error
+        raise n.refuse("has a window wholly beyond the data, as ceil_mode or pooling_convention='full' can make one")
     options = {"kernel_shape": kernel, "strides": strides}
     if kind == "max":
         return m.add("MaxPool", n.inputs[0], pads=[*pads, *ends], **options)
@@ -243,6 +246,9 @@ def up_sampling(m, n):
 
 @converts("_contrib_BilinearResize2D")
 def bilinear_resize(m, n):
+    """Along an axis of which one pixel is left, MXNet takes the first, whatever the mode."""
     mode = "align_corners" if n.flag("align_corners", True) else "half_pixel"
-    return m.add("Resize", n.inputs[0], "", "", m.shape(n.shape), mode="linear",
+    single = [axis for axis in (2, 3) if n.shape[axis] == 1]
+    data = cut(m, n.inputs[0], single, [0] * len(single), [1] * len(single)) if single else n.inputs[0]
+    return m.add("Resize", data, "", "", m.shape(n.shape), mode="linear",
                  coordinate_transformation_mode=mode)

@@ -18,6 +18,8 @@ class Model:
         self._constants, self._names = {}, set()
         self._batch_of = batch_of   # the input whose first size is the batch; None where the batch is fixed
         self._batch = None
+        self.source = ""    # the node of MXNet's that is being converted
+        self._renamed = {}   # tensor -> the output whose name it bears
 
     def take(self, name):
         """``name``, or one like it that is not taken."""
@@ -29,10 +31,13 @@ class Model:
         return free
 
     def add(self, op, *inputs, outputs=1, name=None, **attrs):
-        """Add a node; returns the name of its output, or a list of them. An empty string is an input left out."""
+        """Add a node; returns the name of its output, or a list of them. An empty string is an input left out.
+
+        Its name begins with that of MXNet's node, so that others can tell what they complain of.
+        """
         from onnx import helper
         made = [self.take(name or op.lower()) for _ in range(outputs)]
-        node = helper.make_node(op, list(inputs), made, name=made[0], **attrs)
+        node = helper.make_node(op, list(inputs), made, name=f"{self.source}/{made[0]}", **attrs)
         self._nodes.append(node)
         self._producer.update(dict.fromkeys(made, node))
         return made[0] if outputs == 1 else made
@@ -99,6 +104,7 @@ class Model:
         from onnx import helper, numpy_helper
 
         from ...version import __version__
+        self.source = "outputs"
         results = [self._named(tensor, name) for tensor, name, *_ in outputs]
         nodes, needed = [], set(results)
         for node in reversed(self._nodes):
@@ -116,12 +122,13 @@ class Model:
 
     def _named(self, tensor, name):
         """The tensor under an output's name: its node's output is renamed, and copied where that cannot be."""
-        name = self.take(name)
+        name, tensor = self.take(name), self._renamed.get(tensor, tensor)
         if tensor not in self._producer:   # an input, a constant, or another output already
             self.add("Identity", tensor)
             self._nodes[-1].output[0] = name
             return name
         del self._producer[tensor]
+        self._renamed[tensor] = name
         for node in self._nodes:
             for tensors in (node.input, node.output):
                 tensors[:] = [name if each == tensor else each for each in tensors]
@@ -137,6 +144,12 @@ def _info(name, shape, dtype):
     from onnx import helper
     return helper.make_tensor_value_info(name, onnx_type(dtype),
                                          [size if isinstance(size, int) else str(size) for size in shape])
+
+
+def refusal(node, what):
+    """The error for a node that ONNX, or its converter, does not have in this form."""
+    return OpError("export.onnx", f"the node {node.name!r} ({node.op}) {what}",
+                   "Replace it in the net, or export symbol JSON")
 
 
 class Call:
@@ -186,5 +199,4 @@ class Call:
 
     def refuse(self, what):
         """The error for what ONNX, or this converter, lacks."""
-        return OpError("export.onnx", f"the node {self.node.name!r} ({self.node.op}) {what}",
-                       "Replace it in the net, or export symbol JSON")
+        return refusal(self.node, what)

@@ -1,5 +1,6 @@
 """Shapes and types of everything in a graph, with the batch left open: inferred at several batch sizes and compared."""
 import dataclasses
+import re
 
 import mxnet as mx
 import numpy as np
@@ -35,18 +36,26 @@ class Sizes:
     dtype : str
         Of the inputs.
     dynamic_batch : bool
+    where : str, optional
+        Who asks, for errors.
     """
 
-    def __init__(self, graph, shapes, values, dtype, dynamic_batch):
+    def __init__(self, graph, shapes, values, dtype, dynamic_batch, where="export.onnx"):
         symbol, keys = _labelled(graph)
         known = {name: value.shape for name, value in values.items()}
+        try:
+            given = _infer(graph, symbol, keys, {**known, **shapes})
+        except _Refused as error:
+            text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise OpError(where, f"the net refuses the shape of {text or 'its parameters'}: {error}",
+                          "Pass a shape that it takes in data_shape, or --data-shape") from error
         if dynamic_batch:
-            tries = [_infer(symbol, {**known, **{name: (batch, *shape[1:]) for name, shape in shapes.items()}})
-                     for batch in TRIED]
+            tries = [_tried(graph, symbol, keys, {**known, **{name: (batch, *shape[1:])
+                                                              for name, shape in shapes.items()}}) for batch in TRIED]
             self.shape = {key: tuple(_size(key, sizes) for sizes in zip(*found)) if _same_rank(found) else _varies(key)
                           for key, found in zip(keys, zip(*tries))}
         else:
-            self.shape = dict(zip(keys, _infer(symbol, {**known, **shapes})))
+            self.shape = dict(zip(keys, given))
         types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, np.dtype(dtype))}
         _, found, _ = symbol.infer_type(**types)
         self.dtype = {key: np.dtype(kind) for key, kind in zip(keys, found)}
@@ -68,14 +77,28 @@ def _labelled(graph):
     return symbol, keys
 
 
-def _infer(symbol, shapes):
+class _Refused(Exception):
+    """What MXNet has against shapes."""
+
+
+def _infer(graph, symbol, keys, shapes):
+    """The shape of every output; the partial kind of inference prints nothing where it fails."""
     try:
-        _, found, _ = symbol.infer_shape(**shapes)
+        _, found, _ = symbol.infer_shape_partial(**shapes)
     except mx.MXNetError as error:
-        raise _fixed(str(error).strip().splitlines()[-1]) from error
-    if found is None:
-        raise OpError("export.onnx", "MXNet cannot tell the shapes in the graph", "Name every input in data_shape")
+        nodes, reason = graph.nodes(), str(error).strip().splitlines()[-1]
+        raise _Refused(re.sub(r"#(\d+)", lambda match: nodes[int(match.group(1))].name, reason)) from error
+    unknown = [node.name for (node, _), shape in zip(keys, found) if not shape or 0 in shape]
+    if unknown:
+        raise _Refused(f"MXNet cannot tell that of {unknown[0]!r}")
     return found
+
+
+def _tried(graph, symbol, keys, shapes):
+    try:
+        return _infer(graph, symbol, keys, shapes)
+    except _Refused as error:
+        raise _fixed(error) from error
 
 
 def _same_rank(found):

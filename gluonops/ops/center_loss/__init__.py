@@ -18,6 +18,9 @@ A label that is no class (not a whole number from 0 to K-1) makes its sample's l
 centre; nothing is read or written elsewhere. With ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an
 OpError with its position instead.
 
+Work: forward reads the features and as many rows of centres; backward reads both again and writes both gradients. On
+a GPU backward looks through all labels for every centre.
+
 float16 is computed in float32. Samples are added up in their order, so the same batch gives the same bits.
 
 Source: Wen, Zhang, Li, Qiao, "A Discriminative Feature Learning Approach for Deep Face Recognition" (2016), equations

@@ -13,6 +13,13 @@ is its centre and size, in fractions of the image; a class's probability is yet 
 layout of ``data``: x, y, objectness and classes activated, w and h raw. Both have a gradient. float16 is computed in
 float32. The builtin graph consists of operators that export to ONNX, and takes any H and W.
 
+Work: forward and backward each read the map and write a tensor of its size; backward reads the output's gradient, too.
+On a GPU one thread walks the classes of an anchor in a cell, and for a softmax it does so again and again: forward
+reads the class logits three times, backward four times and their head gradients twice. What of that comes out of the
+cache depends on the sizes. In ``layout="boxes"`` each thread has an output row of its own, 5+K long, so that
+neighbouring threads' accesses lie as far apart: the transactions move more than these bytes. ``layout="map"`` has
+neighbours next to each other on both sides.
+
 Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "direct location prediction"; pjreddie/darknet
 ``src/region_layer.c``, commit f6afaabc, recorded in ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of
 other than 4 coordinates are other operators.

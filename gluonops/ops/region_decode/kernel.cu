@@ -1,7 +1,10 @@
-// region_decode, one thread per anchor and cell: neighbours read neighbours in every plane of the map. Bytes moved: the
-// map in and out, and for a softmax its classes three times, twice from the cache.
+// region_decode, one thread per anchor and cell: neighbours read neighbours in every plane of the map, but in the layout
+// of boxes they write, or read the head gradients of, rows of 5 + classes each. Read more than once: for a softmax the
+// class logits, three times in forward and four times in backward, and there their head gradients twice.
 
 template <typename A> __device__ A sigmoid(A x) { return A(1) / (A(1) + exponential(-x)); }
+
+template <typename A> struct Total { A max, sum; };
 
 // The largest class logit and the sum of exp(logit - largest).
 template <typename T, typename A>

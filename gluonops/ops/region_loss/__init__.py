@@ -25,6 +25,9 @@ Darknet's list). A row that is neither zeros nor a box (NaN, a centre outside 0 
 or more, no whole class from 0 to K-1) makes its image's loss, parts and gradient NaN, or, with
 ``GLUONOPS_CHECK_LABELS=1``, an OpError that names image and box. float16 is computed in float32, but in builtin graphs.
 
+Work: forward reads the map, its classes only where truths are, and writes the gradient of its size; backward reads and
+writes that once.
+
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
 ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of other than 4 coordinates are other operators.
 """

@@ -7,7 +7,9 @@ MXNet's softmax adds up in float16 and is off by a factor of two at 4,096 equal 
 
 Work: forward reads and writes every element once; a row of more than 8,192 classes (2,048 in float64) it reads twice,
 with the maximum and the sum in one pass. Backward reads both its tensors and writes one. So 2 and 3 times the tensor's
-bytes, and 3 and 5 for longer rows.
+bytes, and 3 and 5 for longer rows. Along an axis that is not the last, and from 16,384 rows up, four threads at most
+share a row, and "longer" begins at 65 classes (33 in float64). On a GPU several blocks share a row where rows are few
+and longer than 32,767: a second launch then reads the row anew, what fits into the GPU's cache from there.
 
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).

@@ -3,7 +3,10 @@ import math
 
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Dim, Float, Int, Op, Out, check_axis
 
-MANY_ROWS = 16384   # enough threads for a GPU
+MANY_ROWS = 16384     # enough threads for a GPU
+MANY_BLOCKS = 256     # enough blocks for it
+BESIDE = 32           # classes of a row that gets 4 threads
+LEAST_SHARE = 16384   # classes of a block that shares a row: twice what its threads hold
 AXIS = Attr("axis", Int(), -1, "the classes")
 
 
@@ -19,10 +22,29 @@ def rows(attrs, shape):
 
 
 def row_work(attrs, known):
-    """One row of classes per (outer, inner). Where rows are many and neighbours in memory, one thread walks each, as it
-    does rows of two: so the threads of a warp read neighbours."""
+    """One row of classes per (outer, inner). Where rows are many and neighbours in memory, each has only the threads of
+    a row of BESIDE classes: then a warp takes eight rows, and reads 32 bytes of float32 of each class."""
     outer, classes, inner = rows(attrs, known["data"])
-    return outer * inner, 2 if inner > 1 and outer * inner >= MANY_ROWS else max(2, classes)
+    most = BESIDE if inner > 1 and outer * inner >= MANY_ROWS else classes
+    return outer * inner, max(2, min(classes, most))
+
+
+def shares(attrs, known):
+    """How many blocks share a row: more than one where rows are few and long."""
+    outer, classes, inner = rows(attrs, known["data"])
+    return max(1, min(MANY_BLOCKS // max(1, outer * inner), classes // LEAST_SHARE))
+
+
+def left_by_shares(attrs, known, each):
+    """The numbers that the blocks of all rows leave, ``each`` a block; none where every row has one block."""
+    outer, _, inner = rows(attrs, known["data"])
+    blocks = shares(attrs, known)
+    return outer * inner * blocks * each if blocks > 1 else 0
+
+
+def steps(direction, attrs, known):
+    """A row's largest number and sum are from all its blocks, and so is the gradient's sum."""
+    return shares(attrs, known), left_by_shares(attrs, known, 2 if direction == "forward" else 1)
 
 
 def row_sizes(attrs, known):
@@ -45,6 +67,6 @@ OP = Op(
     shapes=shapes,
     backward=("output_grad", "output"),
     cuda=Cuda(scalars=lambda attrs, known: {**row_sizes(attrs, known), "temperature": attrs.temperature},
-              forward=row_work, backward=row_work),
+              forward=row_work, backward=row_work, steps=steps),
     wide=True,
 )

@@ -13,7 +13,8 @@ Finite for logits up to 1e4 and beyond. float16 is computed in float32. Forward 
 (the maximum and the logarithm of the sum), as hidden outputs of the node.
 
 Work: forward reads the logits once, however many classes, and writes three numbers per row; backward reads and writes
-them once. Dense labels are read with them in forward and twice in backward, and their gradient is written.
+them once. Dense labels are read with them in forward and twice in backward, and their gradient is written. On a GPU
+several blocks share a row where rows are few and longer than 32,767; it is still read once.
 
 Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
 """

@@ -1,6 +1,6 @@
 """What ``softmax_cross_entropy`` declares."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out
-from ..softmax.contract import AXIS, row_sizes, row_work
+from ..softmax.contract import AXIS, left_by_shares, row_sizes, row_work, shares
 from ..softmax_output.contract import IGNORE, ignore_scalars, label_dims
 
 
@@ -31,6 +31,13 @@ def scalars(attrs, known):
             "smoothing": attrs.smoothing}
 
 
+def steps(direction, attrs, known):
+    """The sums that make a row's loss are from all its blocks, and so is the sum of its probabilities in ``label``."""
+    if direction == "backward" and attrs.sparse_label:
+        return shares(attrs, known), 0
+    return shares(attrs, known), left_by_shares(attrs, known, 4 if direction == "forward" else 1)
+
+
 OP = Op(
     name="softmax_cross_entropy",
     summary="cross-entropy of every row, fused with its softmax",
@@ -47,7 +54,7 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=shapes,
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work),
+    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
     check=check,
     wide=True,
 )

@@ -19,8 +19,9 @@ positions with ``multi_output=True`` even when normalization is ``null``; and in
 
 with ``positions = label.size / batch``.
 
-Work: forward 2 times the tensor's bytes, 3 beyond 8,192 classes (2,048 in float64); backward 2 times, and the labels.
-With ``valid`` and an ``ignore_label`` the labels are counted first, in a launch of their own.
+Work: forward 2 times the tensor's bytes, 3 beyond 8,192 classes (2,048 in float64), or beyond 64 (32) along an axis
+that is not the last where there are 16,384 rows or more; backward 2 times, and the labels. With ``valid`` and an
+``ignore_label`` the labels are counted first, in a launch of their own.
 
 Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """

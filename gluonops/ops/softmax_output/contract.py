@@ -1,10 +1,12 @@
 """What ``softmax_output`` declares."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Choice, Cuda, Float, Int, Op, Optional, Out, check_axis
 from ...core.errors import OpError
+from ..softmax import contract as softmax
 from ..softmax.contract import AXIS, class_dims, row_sizes, row_work
 
 IGNORE = Attr("ignore_label", Optional(Int()), None, "label of the rows that do not count")
 NORMALIZATIONS = ("null", "batch", "valid")
+COUNTS = 256   # of labels that are not ignored, each over a part of them
 
 
 def label_dims(name, attrs, ndim):
@@ -33,9 +35,12 @@ def scalars(attrs, known):
             "normalization": NORMALIZATIONS.index(attrs.normalization), "grad_scale": attrs.grad_scale}
 
 
-def counts(attrs):
-    """Whether the gradient depends on how many labels are not ignored."""
-    return attrs.normalization == "valid" and attrs.ignore_label is not None
+def steps(direction, attrs, known):
+    """Forward as softmax's; the gradient may depend on how many labels are not ignored."""
+    if direction == "forward":
+        return softmax.steps(direction, attrs, known)
+    counted = attrs.normalization == "valid" and attrs.ignore_label is not None
+    return softmax.shares(attrs, known), COUNTS if counted else 0
 
 
 OP = Op(
@@ -50,6 +55,6 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=shapes,
     backward=("output", "label"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, parts=counts),
+    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
     wide=True,
 )

@@ -1,7 +1,8 @@
-// softmax_output: 1 to 32 threads or a block per row. With normalization "valid" and labels to ignore backward is
-// launched twice: the blocks of the first launch count the labels, each a part of them.
+// softmax_output: 1 to 32 threads per row, a block, or several blocks, with which forward needs two steps. Backward has
+// two with normalization "valid" and labels to ignore: in step 0 the blocks count the labels, each a part of them.
 
 enum { BY_ONE, BY_BATCH, BY_VALID };   // normalization
+enum { COUNTS = 256 };                  // numbers that step 0 of backward leaves
 
 // The labels that count, of those that this block walks through.
 template <typename L>
@@ -16,13 +17,15 @@ __device__ double count_valid(const L *label, int64_t rows, int64_t ignore_label
 template <typename T, typename L>
 __global__ void __launch_bounds__(512, 1)
 softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
-                       int output_request, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
-                       int64_t ignore_label, int64_t batch, int64_t normalization, double grad_scale)
+                       double *__restrict__ partial, int output_request, int64_t step, int64_t outer,
+                       int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
+                       int64_t normalization, double grad_scale)
 {
     typedef typename Accumulator<T>::type A;
     const bool packed = packed_rows(classes, inner, data, output, output);
+    const Shares<2> shares = {partial, step};
     for (int64_t r = first_row(); r < outer * inner; r += row_step())
-        probabilities(data, output, WideRow<T>(r, classes, inner, packed), A(1), output_request);
+        probabilities(data, output, WideRow<T>(r, classes, inner, packed), A(1), output_request, r, shares);
 }
 
 template <typename T, typename L>
@@ -34,11 +37,12 @@ softmax_output_backward(const T *__restrict__ output, const L *__restrict__ labe
 {
     typedef typename Accumulator<T>::type A;
     const int64_t rows = outer * inner;
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     if (step == 0) {
-        for (int64_t part = blockIdx.x; part < PARTIALS; part += gridDim.x) {
-            const double count = count_valid(label, rows, ignore_label, part * blockDim.x + threadIdx.x,
-                                             int64_t(PARTIALS) * blockDim.x);
-            if (threadIdx.x == 0)
+        for (int part = blockIdx.y * gridDim.x + blockIdx.x; part < COUNTS; part += gridDim.x * gridDim.y) {
+            const double count = count_valid(label, rows, ignore_label, int64_t(part) * threads + thread,
+                                             int64_t(COUNTS) * threads);
+            if (thread == 0)
                 partial[part] = count;
         }
         return;
@@ -46,7 +50,7 @@ softmax_output_backward(const T *__restrict__ output, const L *__restrict__ labe
     double count = normalization == BY_ONE ? 1 : normalization == BY_BATCH ? double(batch) : double(rows);
     if (normalization == BY_VALID && ignores) {
         count = 0;
-        for (int part = threadIdx.y * blockDim.x + threadIdx.x; part < PARTIALS; part += blockDim.x * blockDim.y)
+        for (int part = thread; part < COUNTS; part += threads)
             count += partial[part];
         count = across_block(count, Sum());
     }

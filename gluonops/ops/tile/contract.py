@@ -1,9 +1,11 @@
 """What ``tile`` declares."""
 import math
 
-from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Cuda, Dim, Int, IntOrTuple, Op, Out, Size, check_axis
+from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Cuda, Dim, Int, IntOrTuple, Op, Out, Size, check_axis
 
-LOOPS = 8   # dimensions the CUDA kernel walks
+COUNTS = 8        # of a tuple of repeat counts
+LOOPS = COUNTS + 1   # what a kernel walks: a loop for every count, and one for what lies in front of them
+BUSY = 1 << 17    # threads that keep a large GPU's memory busy
 
 
 def counts(attrs, ndim):
@@ -34,18 +36,33 @@ def loops(attrs, shape):
     return merged
 
 
+def copies(attrs, shape):
+    """How many there are of each element."""
+    return math.prod(count for _, count in loops(attrs, shape))
+
+
+def slices(attrs, shape):
+    """How many threads share the copies of an element in the gradient: more than one where elements are few."""
+    size, count, found = math.prod(shape), copies(attrs, shape), 1
+    while found < 64 and found * size < 4 * BUSY and 8 * found <= count:
+        found *= 2
+    return found
+
+
 def scalars(attrs, known):
-    """The loops as size0, repeats0, ..., filled up in front with loops of one step."""
-    found = loops(attrs, known["data"])
+    """What the kernel walks, and the loops as size0, repeats0, ..., filled up in front with loops of one step."""
+    shape = known["data"]
+    found = loops(attrs, shape)
     padded = [(1, 1)] * (LOOPS - len(found)) + found
-    return {f"{word}{i}": value for i, pair in enumerate(padded) for word, value in zip(("size", "repeats"), pair)}
+    return {"small": int(math.prod(shape) * copies(attrs, shape) < 2 ** 31), "slices": slices(attrs, shape),
+            **{f"{word}{i}": value for i, pair in enumerate(padded) for word, value in zip(("size", "repeats"), pair)}}
 
 
 def check(attrs):
     if isinstance(attrs.tiles, tuple) and attrs.axis != -1:
         return f"axis is {attrs.axis} and tiles is the tuple {attrs.tiles}", "Leave axis out, or pass an integer"
-    if isinstance(attrs.tiles, tuple) and len(attrs.tiles) > LOOPS:
-        return f"tiles has {len(attrs.tiles)} counts; expected at most {LOOPS}", "Reshape the input first"
+    if isinstance(attrs.tiles, tuple) and len(attrs.tiles) > COUNTS:
+        return f"tiles has {len(attrs.tiles)} counts; expected at most {COUNTS}", "Reshape the input first"
     return None
 
 
@@ -60,9 +77,9 @@ OP = Op(
     shapes=shapes,
     backward=("output_grad",),
     cuda=Cuda(scalars=scalars,
-              forward=lambda attrs, known: (math.prod(known["data"]) * math.prod(
-                  count for _, count in loops(attrs, known["data"])), 1),
-              backward=lambda attrs, known: (math.prod(known["data"]), 1)),
+              forward=lambda attrs, known: (math.prod(known["data"]) * copies(attrs, known["data"]), 1),
+              backward=lambda attrs, known: (
+                  -(-math.prod(known["data"]) * slices(attrs, known["data"]) // 1024), BLOCK)),
     check=check,
     wide=True,
 )

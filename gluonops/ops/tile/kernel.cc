@@ -4,7 +4,7 @@
 
 namespace gluonops {
 
-enum { TILE_LOOPS = 8 };
+enum { TILE_COUNTS = 8, TILE_LOOPS = TILE_COUNTS + 1 };   // a loop for every count, and one in front of them
 
 struct TileCall {
     int type, loops;   // the last loop is the innermost; at least one
@@ -241,9 +241,9 @@ struct Tile : Contract {
         if (attrs.tiles.is_tuple && attrs.axis != -1)
             refuse(NAME, "axis is " + std::to_string(attrs.axis) + " and tiles is the tuple " +
                    shape_text(attrs.tiles.values), "Leave axis out, or pass an integer");
-        if (attrs.tiles.is_tuple && attrs.tiles.values.size() > TILE_LOOPS)
+        if (attrs.tiles.is_tuple && attrs.tiles.values.size() > TILE_COUNTS)
             refuse(NAME, "tiles has " + std::to_string(attrs.tiles.values.size()) + " counts; expected at most " +
-                   std::to_string(int(TILE_LOOPS)), "Reshape the input first");
+                   std::to_string(int(TILE_COUNTS)), "Reshape the input first");
         return attrs;
     }
     static Tensors tensors(const Attrs &)

@@ -1,0 +1,78 @@
+"""What MXNet's own operators have in place of ours."""
+import mxnet as mx
+
+__all__ = ["peers", "reorg_blocks"]
+
+
+def peers(op, shape, **attrs):
+    """The peers of an operator.
+
+    Parameters
+    ----------
+    op : str
+        Its name.
+    shape : tuple of int
+        Of its data; only reorg and tile read it.
+    **attrs
+        Its attributes.
+
+    Returns
+    -------
+    dict of str to callable
+        Name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes what the operator does; empty
+        where MXNet has nothing of the kind.
+    """
+    return _PEERS[op](shape, **attrs) if op in _PEERS else {}
+
+
+def _cross_entropy(shape):
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    return {"gluon loss": lambda F, data, label: loss(data, label)}
+
+
+def _tile(shape, tiles=2, axis=-1):
+    reps = [1] * len(shape)
+    reps[axis] = tiles
+    return {"mxnet": lambda F, data: F.tile(data, reps=reps)}
+
+
+def _reorg(shape, stride=2, mode="darknet"):
+    """MXNet knows one of the three layouts; the others cost it a permutation more."""
+    batch, channels, height, width = shape
+    s = stride
+    larger = batch, channels * s**2, height // s, width // s
+    smaller, blocks, order = reorg_blocks(shape, stride, mode)
+    b, c = (smaller if mode == "darknet" else shape)[:2]
+
+    def space_to_depth(F, data):
+        if mode == "darknet":
+            data = F.reshape(data, shape=smaller)
+        data = F.space_to_depth(data, block_size=s)
+        if mode == "CRD":
+            data = F.swapaxes(F.reshape(data, shape=(b, s * s, c, -1)), dim1=1, dim2=2)
+        return data if mode == "DCR" else F.reshape(data, shape=larger)
+
+    def transpose(F, data):
+        return F.reshape(F.transpose(F.reshape(data, shape=blocks), axes=order), shape=larger)
+
+    return {"space_to_depth": space_to_depth, "transpose": transpose}
+
+
+def reorg_blocks(shape, stride, mode):
+    """(the shape that Darknet's layout is space_to_depth of, the shape of the blocks, the order of their axes)."""
+    batch, channels, height, width = shape
+    s = stride
+    smaller = batch, channels // s**2, height * s, width * s
+    b, c, h, w = smaller if mode == "darknet" else shape
+    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+    return smaller, (b, c, h // s, s, w // s, s), order
+
+
+_PEERS = {
+    "abs": lambda shape: {"mxnet": lambda F, data: F.abs(data)},
+    "reorg": _reorg,
+    "softmax": lambda shape: {"mxnet": lambda F, data: F.softmax(data)},
+    "softmax_cross_entropy": _cross_entropy,
+    "softmax_output": lambda shape: {"mxnet": lambda F, data, label: F.SoftmaxOutput(data, label)},
+    "tile": _tile,
+}

@@ -1,0 +1,195 @@
+"""``gluonops bench``: the operators of this installation, timed on this machine beside MXNet's own."""
+import contextlib
+import dataclasses
+import json
+
+import mxnet as mx
+import numpy as np
+
+from .. import ops
+from ..bench import timing
+from ..bench.peers import peers
+from ..core import files, registry
+from ..core.backend import backend, current_backend, resolve
+from ..core.errors import OpError
+from .progress import over
+
+__all__ = ["CASES", "Case", "measure", "run"]
+
+OURS = "gluonops"
+PASSES = {"forward": "forward", "both": "forward and backward"}
+TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # of an element's value
+SAMPLES = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What an operator is measured on: the shape of its data, its attributes, and the shapes of inputs that do not
+    follow from the data's; these are functions of it."""
+    shape: tuple
+    attrs: dict = dataclasses.field(default_factory=dict)
+    others: dict = dataclasses.field(default_factory=dict)
+
+
+_IMAGES, _ROWS, _MAP = (16, 64, 52, 52), (2048, 1000), (16, 125, 13, 13)
+_DETECTOR = {attr.name: attr.default for attr in registry.get("region_decode").op.attrs
+             if attr.name in ("anchors", "classes")}
+CASES = {
+    "abs": Case(_IMAGES),
+    "center_loss": Case((4096, 256), others={"centers": lambda shape: (100, *shape[1:])}),
+    "region_decode": Case(_MAP, _DETECTOR),
+    "region_loss": Case(_MAP, _DETECTOR, {"truth": lambda shape: (*shape[:1], 30, 5), "seen": lambda shape: (1,)}),
+    "reorg": Case(_IMAGES, {"stride": 2}),
+    "softmax": Case(_ROWS),
+    "softmax_cross_entropy": Case(_ROWS),
+    "softmax_output": Case(_ROWS),
+    "tile": Case((8, 64, 52, 52), {"tiles": 2, "axis": 1}),
+}
+
+
+def run(args):
+    """Measure, print, and write; 1 where a result is wrong."""
+    if args.output:
+        files.check_target("bench", args.output)
+    names = [registry.get(name).op.name for name in args.op or CASES]
+    context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
+    found = []
+    for name in over(names, "measuring", "operator"):
+        case = CASES.get(name, Case(_IMAGES))
+        found.append(measure(name, args.shape or case.shape, case, args.dtype, context, args.seconds))
+    report = {"context": str(context), "dtype": args.dtype, "operators": found}
+    if args.output:
+        files.replace("bench", {args.output: lambda path: _write(path, json.dumps(report, indent=2) + "\n")})
+    if args.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print("\n\n".join(text(record) for record in found))
+    wrong = [record for record in found if record["wrong"]]
+    if wrong:
+        raise OpError("bench", "; ".join(f"{record['op']} is wrong here: {record['wrong']}" for record in wrong),
+                      "Report it with what `gluonops doctor` prints")
+    return 0
+
+
+def measure(name, shape, case, dtype, context, seconds):
+    """Time an operator and its peers, after comparing their results.
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+        Of its data.
+    case : Case
+    dtype : str
+    context : mx.Context
+    seconds : float
+        For each peer and pass.
+
+    Returns
+    -------
+    dict
+        JSON: ``op``, ``shape``, ``backend``, ``wrong`` (None, or what is), ``differ`` (the same by peer; or why one
+        cannot run) and ``times``: a row for each peer and pass with the median in milliseconds, its quartiles, and the
+        median over ours.
+    """
+    op = registry.get(name).op
+    inputs = _inputs(op, shape, case, dtype, context)
+    function = getattr(ops, name)
+    runs = {OURS: (_first(function, case.attrs), _scope(current_backend())),
+            "builtin": (_first(function, case.attrs), _scope("builtin")),
+            **{peer: (_alone(peer_run), contextlib.nullcontext) for peer, peer_run in peers(
+                name, shape, **case.attrs).items()},
+            "identity": (_alone(lambda F, data, *_: F.identity(data)), contextlib.nullcontext)}
+    runners, wrong = {}, {}
+    for peer, (peer_run, scope) in runs.items():
+        try:
+            runners[peer] = timing.MXNet(peer_run, inputs, scope)
+        except mx.MXNetError as error:   # SoftmaxOutput takes labels of the data's type only
+            if peer in (OURS, "builtin"):
+                raise
+            wrong[peer] = str(error).strip().splitlines()[-1]
+    wrong.update(_differences(runners, inputs, TOLERANCES[dtype]))
+    target = mx.nd.empty(shape, context, dtype)
+    runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
+    steps = [((peer, part), getattr(runner, method)) for peer, runner in runners.items()
+             for part, method in (("forward", "forward"), ("both", "train")) if (peer, part) != ("copyto", "both")]
+    times = {key: timing.summary(values) for (key, part), values in timing.interleaved(steps, SAMPLES, seconds).items()
+             if part == key[1]}
+    timing.give_back()
+    return {"op": name, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
+            "differ": wrong, "times": [
+                {"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
+                 "over_ours": ms / times[OURS, part][0]} for (peer, part), (ms, low, high, count) in times.items()]}
+
+
+def _inputs(op, shape, case, dtype, context):
+    rng = np.random.RandomState(0)
+    attrs = op.parse(case.attrs)
+    shapes = op.infer_shape(attrs, {"data": shape, **{key: of(shape) for key, of in case.others.items()}})
+    kinds, arrays = op.kinds(attrs), []
+    for arg in op.inputs:
+        values = rng.standard_normal(shapes[arg.name])
+        if arg.name == "label":
+            values = rng.randint(shapes["centers"][0] if "centers" in shapes else shape[-1], size=shapes["label"])
+        elif arg.name == "truth":   # boxes of a tenth to two fifths of the image, and a class
+            values = np.concatenate([rng.uniform(0.2, 0.8, (*values.shape[:2], 2)), rng.uniform(
+                0.1, 0.4, (*values.shape[:2], 2)), rng.randint(attrs.classes, size=(*values.shape[:2], 1))], axis=2)
+        elif arg.name == "seen":
+            values = np.full(values.shape, 20000)
+        arrays.append(mx.nd.array(values, context, dtype if kinds[arg.name] == "T" else "float32"))
+    arrays[0].attach_grad()
+    return arrays
+
+
+def _first(function, attrs):
+    """The first output of our operator, of NDArrays."""
+    def called(*inputs):
+        result = function(*inputs, **attrs)
+        return result[0] if isinstance(result, (tuple, list)) else result
+    return called
+
+
+def _alone(peer_run):
+    return lambda *inputs: peer_run(mx.nd, *inputs)
+
+
+def _scope(name):
+    return lambda: backend(name)
+
+
+def _differences(runners, inputs, tolerance):
+    """Peer -> what is wrong with it, against the builtin backend in float32 or wider."""
+    wide = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
+    wide[0].attach_grad()
+    reference = timing.MXNet(runners["builtin"].function, wide, runners["builtin"].scope).results(True)
+    found = {}
+    for peer, runner in runners.items():
+        if peer != "identity":
+            wrong = [timing.differs(got.astype(expected.dtype), expected, tolerance, what) for got, expected, what in
+                     zip(runner.results(True), reference, ("output", "gradient"))]
+            found.update({peer: next(filter(None, wrong))} if any(wrong) else {})
+    return found
+
+
+def text(record):
+    """A table of one operator, and how many times as long as ours each peer takes."""
+    lines = [f"{record['op']} ({', '.join(map(str, record['shape']))}), gluonops by its {record['backend']} backend",
+             f"  {'':16}" + "".join(f"{title:>26}" for title in PASSES.values())]
+    rows = {(row["peer"], row["pass"]): row for row in record["times"]}
+    for peer in dict.fromkeys([*(peer for peer, _ in rows), *record["differ"]]):
+        cells = [_cell(rows.get((peer, part)), peer) for part in PASSES]
+        note = f"   differs: {record['differ'][peer]}" if peer in record["differ"] else ""
+        lines.append(f"  {peer:16}" + "".join(f"{cell:>26}" for cell in cells) + note)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(row, peer):
+    if row is None:
+        return ""
+    time = f"{row['ms']:.3f} ms"
+    return f"{time}         " if peer == OURS else f"{time} {row['over_ours']:6.2f} x"
+
+
+def _write(path, content):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)

@@ -1,0 +1,37 @@
+"""How an operator leaves gluonops, for the support table."""
+import mxnet as mx
+
+from ..core import backend as _backend
+from .constants import parameter_only
+from .graph import Graph
+from .inference import loss_names
+from .to_onnx.registry import CONVERTERS
+from .trace import HEADS
+
+
+def ways_out(op):
+    """``JSON: builtin, custom, native; ONNX``: what exported files can hold of an operator.
+
+    Parameters
+    ----------
+    op : Op
+
+    Returns
+    -------
+    str
+    """
+    json = "JSON: " + ", ".join(["builtin", "custom", *["native"] * ("kernel.cc" not in op.waived)])
+    if op.name in loss_names():
+        return f"loss: training only; {json}"
+    if op.name in HEADS:   # at inference it is another operator, which has a row of its own
+        return f"{json}; ONNX, without its label"
+    missing = _without_converter(op)
+    return f"{json}; no ONNX: no converter for {', '.join(missing)}" if missing else f"{json}; ONNX"
+
+
+def _without_converter(op):
+    """The operators of MXNet in its builtin form that ONNX lacks; what no input reaches is computed beforehand."""
+    with _backend.backend("builtin"):
+        graph = Graph.of(_backend.emit(op, {arg.name: mx.sym.var(arg.name) for arg in op.inputs}, {}, op.name))
+    fixed = parameter_only(graph, {})
+    return sorted({node.op for node in graph.nodes() if not node.is_variable and node not in fixed} - set(CONVERTERS))

@@ -1,0 +1,190 @@
+"""A node of NumpyOp or NDArrayOp: an instance behind ``mx.operator.CustomOp``."""
+import numbers
+
+import mxnet as mx
+import numpy as np
+
+from ..core import backend, custom
+from ..core.errors import OpError
+from . import instances
+
+OP_TYPE = "legacy_gluonops"   # not gluonops_...: those have a contract, and exports know other forms of them
+
+LARGEST = 2 ** 31 - 1   # size
+
+
+def emit(instance, space, inputs, name):
+    """``space.Custom`` of an instance, kept from oneDNN's layouts like every CustomOp of gluonops.
+
+    Parameters
+    ----------
+    instance : PythonOp
+    space : mx.nd or mx.sym
+    inputs : list of NDArray or Symbol
+    name : str or None
+        Of the node; None for NDArrays.
+    """
+    plain = backend.needs_plain_layout(space, inputs)
+    heads = plain and instance.need_top_grad()
+    if plain:
+        inputs = [backend.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
+    named = {} if name is None else {"name": f"{name}_custom" if heads else name}
+    result = space.Custom(*inputs, op_type=OP_TYPE, **instances.strings(instance), **named)
+    if not heads:
+        return result
+    outputs = names(instance, "list_outputs")
+    if len(outputs) == 1:
+        return backend.plain_layout(space, result, **({} if name is None else {"name": name}))
+    values = [backend.plain_layout(space, result[i], **({} if name is None else {"name": f"{name}_{output}"}))
+              for i, output in enumerate(outputs)]
+    return mx.sym.Group(values) if space is mx.sym else values
+
+
+def _may_be_blocked(space, value):
+    """Whether a value may be in a layout of oneDNN's.
+
+    Not what a graph is bound with, nor a parameter: and their shapes may have to follow from the operator's, which a
+    copy in between would keep from them. What a block is called with may be.
+    """
+    if space is mx.nd or value.get_children() is not None:
+        return True
+    in_block = getattr(mx.gluon.block._BlockScope._current, "value", None) is not None
+    return in_block and value.attr("__lr_mult__") is None   # which every Parameter's variable has
+
+
+def names(instance, method):
+    """What ``list_arguments`` or ``list_outputs`` of an instance returns, looked over.
+
+    Raises
+    ------
+    OpError
+        It is not a list of names, or one comes twice: MXNet takes one for the other.
+    """
+    found = getattr(instance, method)()
+    listed = isinstance(found, (list, tuple)) and all(isinstance(name, str) for name in found)
+    if not listed or not found or len(set(found)) < len(found):
+        raise OpError(f"legacy.{type(instance).__name__}", f"{method} returned {found!r}; expected a list of different "
+                      "names", "Return for instance ['data', 'label']")
+    return list(found)
+
+
+class Operator(mx.operator.CustomOp):
+    """Runs ``forward`` and ``backward`` of an instance, and does with the results what is requested."""
+
+    def __init__(self, instance, where):
+        super().__init__()
+        self.instance, self.where = instance, where
+        outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
+        ids = list(range(2 * outputs + inputs))
+        self._wanted = set(instance.declare_backward_dependency(
+            ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
+
+    @custom.guarded(body=True)
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self._run("forward", "out_data", out_data, req, in_data=in_data)
+
+    @custom.guarded(body=True)
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
+
+        def there(arrays):   # what was not asked for is not in memory
+            return [array if next(ids) in self._wanted else None for array in arrays]
+
+        self._run("backward", "in_grad", in_grad, req, out_grad=there(out_grad), in_data=there(in_data),
+                  out_data=there(out_data))
+
+    def _run(self, method, written, targets, requests, **read):
+        instance = self.instance
+        blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
+        lists = {name: [None if array is None else instance._opened(array) for array in arrays]
+                 for name, arrays in read.items()}
+        lists[written] = list(blank)
+        try:
+            getattr(instance, method)(**lists)
+        except OpError:
+            raise
+        except Exception as error:
+            raise OpError(self.where, f"{method} raised {type(error).__name__}: {error}",
+                          "The traceback above says where") from error
+        for i, (request, target, value) in enumerate(zip(requests, targets, blank)):
+            if lists[written][i] is not value:
+                raise OpError(self.where, f"{method} put another array into {written}[{i}], which goes nowhere",
+                              f"Write into the one that is there: {written}[{i}][:] = ...")
+            if request == "add":
+                target += value if isinstance(value, mx.nd.NDArray) else mx.nd.array(value, target.context, value.dtype)
+            elif request != "null" and value is not target:
+                target[:] = value
+
+
+class Properties(mx.operator.CustomOpProp):
+    """What MXNet asks about a node before it runs; the instance answers, and what it says is looked over."""
+
+    def __init__(self, **kwargs):
+        super().__init__()
+        self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
+        try:
+            self.instance = instances.find(kwargs.get("operator", "?"), kwargs.get("instance"), kwargs.get("given"))
+        except Exception as error:   # MXNet 1.9.1 dies of an exception here: raise from the next question instead
+            self._error = error
+
+    @custom.guarded(body=False)
+    def list_arguments(self):
+        if self._error:
+            raise self._error
+        return names(self.instance, "list_arguments")
+
+    @custom.guarded(body=False)
+    def list_outputs(self):
+        return names(self.instance, "list_outputs")
+
+    @custom.guarded(body=False)
+    def infer_shape(self, in_shape):
+        given = [list(shape) for shape in in_shape]
+        outputs = len(names(self.instance, "list_outputs"))
+        lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is a size that is not known yet
+        try:
+            answer = self.instance.infer_shape([list(shape) for shape in given])
+        except Exception:
+            if lowest >= 0:
+                raise
+            return given, [[]] * outputs, []   # an old infer_shape expects to know every size
+        try:
+            found, made = ([self._sizes(shape, lowest) for shape in shapes] for shapes in answer)
+        except OpError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise self._complaint(answer, "") from error
+        if (len(found), len(made)) != (len(given), outputs):
+            raise self._complaint(answer, f" of {len(given)} and {outputs} shapes")
+        return found, made, []
+
+    def _complaint(self, answer, sizes):
+        return OpError(self.where, f"infer_shape returned {answer!r}; expected two lists{sizes}: the inputs' shapes "
+                       "and the outputs'", "Return them in the order of list_arguments and list_outputs")
+
+    def _sizes(self, shape, lowest):
+        for size in shape:
+            if not isinstance(size, numbers.Integral):
+                raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected whole numbers",
+                              "Divide with //: in Python 3, / makes a float")
+        if any(not lowest <= size <= LARGEST for size in shape) or (lowest >= 0 and not len(shape)):
+            raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected sizes from {lowest} to "
+                          f"{LARGEST}", "Return a size for every dimension where the inputs have theirs")
+        return [int(size) for size in shape]
+
+    @custom.guarded(body=False)
+    def infer_type(self, in_type):
+        """One type for all, the first that is known."""
+        known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
+        return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
+
+    @custom.guarded(body=False)
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        return custom.unlisted(self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data)))
+
+    @custom.guarded(body=False)
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Operator(self.instance, self.where)
+
+
+custom.add(OP_TYPE, Properties)

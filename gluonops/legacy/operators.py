@@ -1,0 +1,190 @@
+"""NumpyOp and NDArrayOp: the methods that a user's class overrides, and the call that makes a node of an instance."""
+import mxnet as mx
+import numpy as np
+
+from ..core import backend
+from ..core.errors import OpError
+from . import instances, node
+from .notice import once
+
+__all__ = ["NDArrayOp", "NumpyOp"]
+
+INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.CustomOp, or an operator's folder of your "
+           "own (docs/new_op.md)")
+
+
+class PythonOp:
+    """What NumpyOp and NDArrayOp share. A class of yours overrides what it needs.
+
+    ``infer_shape``, ``list_arguments`` and ``list_outputs`` default to one input, ``data``, and one output of its
+    shape. What ``forward`` leaves of an output unwritten is 0, and so is what ``backward`` leaves of a gradient;
+    requests (write, add, null) are honoured without its help.
+
+    Parameters
+    ----------
+    need_top_grad : bool
+        Whether ``backward`` reads ``out_grad``; False for a loss.
+    """
+
+    need_top_grad_ = True   # for classes whose __init__ does not call this one's
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        instances.know(cls)
+
+    def __new__(cls, *args, **kwargs):
+        base = next(parent.__name__ for parent in cls.__mro__ if parent.__module__ == __name__)
+        once(base, INSTEAD, stacklevel=2)
+        self = super().__new__(cls)
+        instances.enter(self, args, kwargs)
+        return self
+
+    def __init__(self, need_top_grad=True):
+        self.need_top_grad_ = need_top_grad
+
+    def __call__(self, *args, **kwargs):
+        """Put the operator into a graph, or run it.
+
+        Parameters
+        ----------
+        *args, **kwargs : Symbol or NDArray
+            The inputs, in the order of ``list_arguments()`` or by name. A Symbol that is left out becomes the variable
+            ``<name>_<argument>``.
+        name : str, optional
+            Of the node.
+        attr : dict of str to str, optional
+            Its attributes, such as ``{"ctx_group": "stage1"}``.
+
+        Returns
+        -------
+        Symbol or NDArray
+            What the inputs are; with several outputs a Symbol of them all, or a list of NDArrays.
+
+        Raises
+        ------
+        OpError
+            An input is unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
+        """
+        name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
+        inputs = self._inputs(args, kwargs)
+        if not backend.is_symbolic(self._error, inputs):
+            return node.emit(self, mx.nd, list(inputs.values()), None)
+        name = backend.full_name(name, type(self).__name__.lower())
+        symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
+        with mx.name.NameManager(), mx.AttrScope(**attr):   # the name is complete: no block may put its prefix in front
+            return node.emit(self, mx.sym, symbols, name)
+
+    def get_symbol(self, *args, **kwargs):
+        """The same as calling the instance, as it always was."""
+        return self(*args, **kwargs)
+
+    def _inputs(self, args, kwargs):
+        names = node.names(self, "list_arguments")
+        if len(args) > len(names):
+            raise self._error(f"got {len(args)} inputs; expected {', '.join(names)}", "Leave the others out")
+        inputs = dict(zip(names, args))
+        for name, value in kwargs.items():
+            if name not in names:
+                raise self._error(f"there is no input {name!r}; expected {', '.join(names)}",
+                                  "Choose one of them, or name it in list_arguments")
+            if name in inputs:
+                raise self._error(f"the input {name!r} is given twice", "Give it by position or by name")
+            inputs[name] = value
+        return {name: inputs.get(name) for name in names}
+
+    def _error(self, what, remedy):
+        return OpError(f"legacy.{type(self).__name__}", what, remedy)
+
+    def list_arguments(self):
+        """Names of the inputs, a list of str."""
+        return ["data"]
+
+    def list_outputs(self):
+        """Names of the outputs, a list of str."""
+        return ["output"]
+
+    def infer_shape(self, in_shape):
+        """Shapes of every input and output.
+
+        Parameters
+        ----------
+        in_shape : list of list of int
+            One for each input, empty where it is not known yet.
+
+        Returns
+        -------
+        list of list of int, list of list of int
+            The inputs' shapes, completed, and the outputs'.
+        """
+        return in_shape, [in_shape[0]]
+
+    def need_top_grad(self):
+        """Whether ``backward`` reads ``out_grad``."""
+        return self.need_top_grad_
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        """What ``backward`` reads, from lists of one int for each tensor; the fewer, the less memory is kept."""
+        return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
+
+    def forward(self, in_data, out_data):
+        """Compute ``out_data`` from ``in_data``, both lists, in place: ``out_data[0][:] = ...``."""
+        out_data[0][:] = in_data[0]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        """Compute ``in_grad``, in place. All four are lists, with None for what is not in the declared dependencies."""
+        raise self._error("it has no backward", "Write one; for an operator whose gradient nobody needs, pass the data "
+                                                "through mx.sym.BlockGrad")
+
+
+class NumpyOp(PythonOp):
+    """An operator written in NumPy, with the interface of ``mx.operator.NumpyOp``.
+
+    ``forward`` and ``backward`` get lists of numpy.ndarray: copies, so MXNet waits for every one of them. MXNet 1.9.1's
+    own class of the name is broken: it tells ``forward`` wrong shapes, and goes on with zeros when that raises.
+
+    Parameters
+    ----------
+    need_top_grad : bool
+        Whether ``backward`` reads ``out_grad``; False for a loss.
+
+    Examples
+    --------
+    >>> class Square(gops.legacy.NumpyOp):
+    ...     def forward(self, in_data, out_data):
+    ...         out_data[0][:] = in_data[0] ** 2
+    ...     def backward(self, out_grad, in_data, out_data, in_grad):
+    ...         in_grad[0][:] = 2 * in_data[0] * out_grad[0]
+    >>> Square()(mx.nd.array([3]))
+    """
+
+    @staticmethod
+    def _opened(array):
+        return array.asnumpy()
+
+    @staticmethod
+    def _blank(request, array):
+        return np.zeros(array.shape, array.dtype)
+
+
+class NDArrayOp(PythonOp):
+    """An operator written with NDArrays, with the interface of ``mx.operator.NDArrayOp``.
+
+    ``forward`` and ``backward`` get lists of NDArray, on whatever device the node runs; ``declare_backward_dependency``
+    may be overridden to keep less memory. Kernels of :class:`Rtc` may be pushed in them.
+
+    Parameters
+    ----------
+    need_top_grad : bool
+        Whether ``backward`` reads ``out_grad``; False for a loss.
+    """
+
+    @staticmethod
+    def _opened(array):
+        return array
+
+    @staticmethod
+    def _blank(request, array):
+        if request != "write":
+            return mx.nd.zeros(array.shape, array.context, array.dtype)
+        array[:] = 0
+        return array

@@ -1,0 +1,121 @@
+"""``Rtc``: a CUDA kernel from the text of its body, as ``mx.rtc`` took it before MXNet 1.0."""
+import functools
+import re
+
+import mxnet as mx
+
+from ..core import rtc
+from ..core.errors import OpError
+from .notice import once
+
+__all__ = ["Rtc"]
+
+MOST_THREADS = 1024   # of a block, on every GPU
+INSTEAD = "mx.rtc.CudaModule, or an operator's folder of your own (docs/new_op.md)"
+
+
+class Rtc:
+    """A CUDA kernel, compiled when it is made, with the interface of ``mx.rtc(name, inputs, outputs, body)``.
+
+    The body sees a pointer for every array, ``const`` for inputs, and for an array ``x`` the constants ``x_ndim`` and
+    ``x_dims[]``, its shape. Arrays of other shapes or dtypes may be pushed: the kernel is compiled for these, once.
+    (The old class went on with the constants of the first.) float16 is ``__half``, which converts to and from float. No
+    header is included.
+
+    Parameters
+    ----------
+    name : str
+        Of the kernel.
+    inputs, outputs : list of (str, NDArray)
+        What the kernel reads, and what it writes; on one GPU.
+    kernel : str
+        The body, without its braces.
+
+    Raises
+    ------
+    OpError
+        An array is not on a GPU, a name is no identifier of C, the body does not compile (with the compiler's messages
+        and the lines it names), or this MXNet is built without CUDA.
+    """
+
+    def __init__(self, name, inputs, outputs, kernel):
+        once("Rtc", INSTEAD, stacklevel=2)
+        self.where = "legacy.Rtc"
+        self.name, self.body = name, kernel
+        self.inputs, self.outputs = [name for name, _ in inputs], [name for name, _ in outputs]
+        arrays = self.inputs + self.outputs
+        for text in [name, *arrays]:
+            if not re.fullmatch(r"[A-Za-z_]\w*", str(text)) or arrays.count(text) > 1:
+                raise OpError(self.where, f"{text!r} is no name in C, or two arrays have it; the kernel is {name!r}, "
+                              f"its arrays {', '.join(map(repr, arrays))}", "Rename it")
+        if not outputs:
+            raise OpError(self.where, f"the kernel {name} has no output", "Pass at least one")
+        self._compiled([array for _, array in inputs], [array for _, array in outputs])
+
+    def push(self, ins, outs, grid_dims, block_dims):
+        """Launch the kernel.
+
+        Parameters
+        ----------
+        ins, outs : list of NDArray
+            In the order of ``inputs`` and ``outputs``.
+        grid_dims, block_dims : tuple of int
+            Three sizes each: of the grid in blocks, and of a block in threads, at most 1,024 of them.
+
+        Raises
+        ------
+        OpError
+            The numbers of arrays or sizes do not fit, or as for the constructor.
+        """
+        ins, outs, grid_dims, block_dims = list(ins), list(outs), tuple(grid_dims), tuple(block_dims)
+        if (len(ins), len(outs)) != (len(self.inputs), len(self.outputs)):
+            raise OpError(self.where, f"{self.name} got {len(ins)} inputs and {len(outs)} outputs; expected "
+                          f"{len(self.inputs)} and {len(self.outputs)}", "Push them as the constructor names them")
+        for what, sizes in (("grid_dims", grid_dims), ("block_dims", block_dims)):
+            if len(sizes) != 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
+                raise OpError(self.where, f"{what} is {sizes}; expected three whole numbers of at least 1",
+                              "Pass for instance (1, 1, 1); divide with //")
+        threads = block_dims[0] * block_dims[1] * block_dims[2]
+        if threads > MOST_THREADS:
+            raise OpError(self.where, f"block_dims is {block_dims}: {threads} threads; expected at most {MOST_THREADS}",
+                          "Launch more blocks, and let the body count with blockIdx.x * blockDim.x + threadIdx.x")
+        kernel = self._compiled(ins, outs)
+        with rtc.lock:
+            kernel.launch(ins + outs, outs[0].context, grid_dims, block_dims)
+
+    def _compiled(self, ins, outs):
+        """The kernel for arrays of these shapes and types."""
+        arguments = []
+        for name, array in zip(self.inputs + self.outputs, ins + outs):
+            if not isinstance(array, mx.nd.NDArray) or not rtc.usable(array.context):
+                place = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
+                raise OpError(self.where, f"{name} is {place}; a CUDA kernel runs on NVIDIA GPUs only",
+                              "Make it on one, with ctx=mx.gpu(), or use gluonops.ops, whose operators run anywhere")
+            kind = rtc.C_TYPES.get(array.dtype.__name__)
+            if kind is None:
+                raise OpError(self.where, f"{name} is {array.dtype.__name__}; expected {', '.join(rtc.C_TYPES)}",
+                              "Convert it with astype")
+            arguments.append((f"{'const ' * (len(arguments) < len(ins))}{kind} *{name}", name, array.shape))
+        return _kernel(self.name, tuple(arguments), self.body, outs[0].context.device_id)
+
+
+def sources(name, arguments, body):
+    """File -> text of what a kernel is made of, in order; ``arguments`` is of (declaration, array's name, shape)."""
+    signature = ", ".join(declaration for declaration, _, _ in arguments)
+    constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
+                 for _, array, shape in arguments]
+    return {rtc.PRELUDE.name: rtc.PRELUDE.read_text(), "arguments": "\n".join([
+        f"__global__ void {name}({signature})", "{", *constants]), f"{name}.cu": f"{body}\n}}"}
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(name, arguments, body, device):
+    files = sources(name, arguments, body)
+    source = "\n".join(f'#line 1 "{file}"\n{text}' for file, text in files.items())
+    try:
+        with rtc.lock, rtc.same_locale():
+            module = mx.rtc.CudaModule(source, options=rtc.OPTIONS, exports=(name,))
+            return module.get_kernel(name, ", ".join(declaration for declaration, _, _ in arguments))
+    except mx.MXNetError as error:
+        raise OpError("legacy.Rtc", f"the kernel {name} does not compile:\n{error}\n{rtc.excerpts(files, str(error))}",
+                      "Correct its body") from error

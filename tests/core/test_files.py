@@ -1,0 +1,95 @@
+"""Files written together: all of them, or what was there before."""
+import os
+import pathlib
+import resource
+
+import gluonops as gops
+import mxnet as mx
+import pytest
+from gluonops.core import files
+
+
+def saver(text):
+    def save(path):
+        with open(path, "w") as file:
+            file.write(text)
+    return save
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return ["a.json", "b.params", "c.txt"]
+
+
+def found():
+    return {path.name: path.read_text() for path in pathlib.Path().iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("before", [{}, {"a.json": "old"}, {"a.json": "old", "b.params": "older", "c.txt": "oldest"}],
+                         ids=["none", "one", "all"])
+@pytest.mark.parametrize("failing", ["a.json", "b.params", "c.txt"])
+def test_a_rename_that_fails(failing, before, names, monkeypatch):
+    """The files renamed before it are taken back, and nothing else is left."""
+    for name, text in before.items():
+        saver(text)(name)
+    rename = os.replace
+
+    def fail(source, target):
+        if target == failing:
+            raise OSError("planted")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(gops.OpError, match="gluonops.export: cannot write a.json and b.params and c.txt: planted"):
+        files.replace("export", {name: saver("new") for name in names})
+    assert found() == before
+    monkeypatch.undo()
+
+
+def test_a_folder_in_the_place_of_the_last(names):
+    saver("old")("a.json")
+    os.mkdir("c.txt")
+    with pytest.raises(gops.OpError, match="Is a directory"):
+        files.replace("export", {name: saver("new") for name in names})
+    assert found() == {"a.json": "old"}
+
+
+def test_all_at_once(names):
+    saver("old")("a.json")
+    files.replace("export", {name: saver("new") for name in names})
+    assert found() == dict.fromkeys(names, "new")
+
+
+def test_targets(names):
+    os.mkdir("folder")
+    files.check_target("test", "a.json", "folder/a.json")
+    with pytest.raises(gops.OpError, match="gluonops.test: folder is a folder; expected the name of a file"):
+        files.check_target("test", "a.json", "folder")
+    with pytest.raises(gops.OpError, match="gluonops.test: the folder nowhere does not exist. Create it first"):
+        files.check_target("test", "nowhere/a.json")
+
+
+def test_folders(names):
+    saver("")("a.json")
+    files.make_folder("test", "new/er/a.json")
+    files.make_folder("test", "new/er/a.json")
+    assert os.path.isdir("new/er")
+    with pytest.raises(gops.OpError, match="gluonops.test: cannot make the folder a.json/b: .*Pass another path"):
+        files.make_folder("test", "a.json/b/net")
+
+
+@pytest.mark.parametrize("lacks", [1, 100, 100_000])
+def test_a_full_disk(lacks, tmp_path):
+    """Files end at so many bytes: where the last block of arrays does not fit, MXNet says nothing."""
+    path, arrays = tmp_path / "a.params", {"weight": mx.nd.ones((300, 300)), "bias": mx.nd.ones(30)}
+    files.replace("export", {str(path): lambda name: files.save_arrays(name, arrays)})
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) - lacks, hard))
+    try:
+        with pytest.raises(gops.OpError, match="gluonops.export: cannot write .*a.params: .*; what was there bef"):
+            files.replace("export", {str(path): lambda name: files.save_arrays(name, arrays)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.params"]

@@ -1,0 +1,159 @@
+"""Files read before they are rewritten, drawn or turned into ONNX: every parameter is there, and fits."""
+import json
+import pathlib
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet.gluon import nn
+
+SHAPE = (2, 3, 6, 6)
+
+
+@pytest.fixture
+def exported(tmp_path, monkeypatch):
+    """A net whose files are net-symbol.json and net-0000.params in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(3))
+    net.initialize()
+    gops.export.symbol(net, "net", SHAPE)
+    return net
+
+
+def change_parameters(change, path="net-0000.params"):
+    values = mx.nd.load(path)
+    change(values)
+    mx.nd.save(path, values)
+
+
+def without_stamp():
+    edit(lambda content: content["attrs"].pop("gluonops"))
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize("run", [
+    lambda: gops.export.rewrite("net", "net"), lambda: gops.export.rewrite("net", "net", fold_batch_norm=True),
+    lambda: gops.export.onnx("net", "net.onnx", SHAPE), lambda: gops.export.picture("net", "net.svg", SHAPE),
+], ids=["rewrite", "fold", "onnx", "picture"])
+def test_parameters_under_other_names(run, stamped, exported):
+    """As save_parameters writes them: refused, and neither file is touched."""
+    exported.save_parameters("net-0000.params")
+    if not stamped:
+        without_stamp()
+    before = {path.name: path.read_bytes() for path in pathlib.Path().iterdir()}
+    with pytest.raises(gops.OpError, match=r"net-0000.params has no value for net_conv0_weight \(and 7 more\); it has "
+                       r"0\.bias, 0\.weight"):
+        run()
+    assert {path.name: path.read_bytes() for path in pathlib.Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize("name", ["arg:net_conv0_weight", "arg:net_batchnorm0_gamma", "aux:net_batchnorm0_running_var",
+                                  "arg:net_dense0_bias"])
+def test_one_is_missing(name, stamped, exported):
+    change_parameters(lambda values: values.pop(name))
+    if not stamped:
+        without_stamp()
+    with pytest.raises(gops.OpError, match=f"net-0000.params has no value for {name[4:]}; it has "):
+        gops.export.rewrite("net", "out", fold_batch_norm=True)
+    assert not list(pathlib.Path().glob("out*"))
+
+
+@pytest.mark.parametrize("name, text", [
+    ("arg:net_conv0_weight", "Shape inconsistent"),
+    ("arg:net_batchnorm0_gamma", r"net_batchnorm0_gamma is \(5, 2\); expected \(4,\)")])
+def test_one_has_another_shape(name, text, exported):
+    change_parameters(lambda values: values.update({name: mx.nd.ones((5, 2))}))
+    with pytest.raises(gops.OpError, match=f"net-0000.params does not fit net-symbol.json: .*{text}"):
+        gops.export.rewrite("net", "out", fold_batch_norm=True)
+    assert not list(pathlib.Path().glob("out*"))
+
+
+def test_a_second_input_without_a_stamp_is_no_parameter(exported):
+    """Someone else's file: what stands where no layer has a parameter may be an input."""
+    dense = mx.sym.FullyConnected(mx.sym.var("left"), num_hidden=2, name="fc")
+    mx.sym.broadcast_add(dense, mx.sym.var("right")).save("two-symbol.json")
+    mx.nd.save("two-0000.params", {"arg:fc_weight": mx.nd.ones((2, 3)), "arg:fc_bias": mx.nd.ones(2)})
+    gops.export.rewrite("two", "out")
+    assert mx.sym.load("out-symbol.json").list_arguments() == ["left", "fc_weight", "fc_bias", "right"]
+
+
+@pytest.mark.parametrize("layer", [gops.nn.Softmax(), gops.nn.Reorg(2), nn.Flatten()], ids=repr)
+def test_a_net_without_parameters(layer, tmp_path):
+    """MXNet reads back an empty file of parameters as a list."""
+    gops.export.symbol(layer, tmp_path / "net", (1, 4, 2, 2), backend="custom")
+    symbol, parameters = gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx")
+    gops.export.picture(tmp_path / "net", tmp_path / "net.svg")
+    data = mx.nd.random.normal(shape=(3, 4, 2, 2))
+    block = mx.gluon.SymbolBlock.imports(symbol, ["data"], parameters)
+    np.testing.assert_allclose(block(data).asnumpy(), layer(data).asnumpy(), rtol=1e-6)
+
+
+def edit(change):
+    path = pathlib.Path("net-symbol.json")
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def note(**facts):
+    """A note that says something else."""
+    def change(content):
+        stamp = json.loads(content["attrs"]["gluonops"][1])
+        content["attrs"]["gluonops"] = ["str", json.dumps({**stamp, **facts})]
+    return change
+
+
+DAMAGED = {
+    "attrs_of_a_node_a_list": (lambda content: content["nodes"][2].update(attrs=["kernel"]), "is not a symbol in JSON"),
+    "attrs_a_list": (lambda content: content.update(attrs=["x"]), "is not a symbol in JSON"),
+    "note_a_string": (lambda content: content["attrs"].update(gluonops="x"), "the note of gluonops .* is damaged: 'x'"),
+    "note_a_number": (lambda content: content["attrs"].update(gluonops=["str", "5"]), "the note of .* is damaged"),
+    "inputs_a_number": (note(inputs=5), "the note of gluonops in the file is damaged"),
+    "sizes_a_number": (note(inputs={"data": 5}), "the note of gluonops in the file is damaged"),
+    "no_such_type": (note(dtype="float33"), "the note of gluonops in the file is damaged"),
+    "node_below_zero": (lambda content: content.update(heads=[[-1, 0, 0]]), "is not a symbol .*output 0 of node -1"),
+    "output_below_zero": (lambda content: content["heads"][0].__setitem__(1, -1), "is not a .*output -1 of node"),
+    "no_such_output": (lambda content: content["heads"][0].__setitem__(1, 5), "reads output 5 of .*'net_dense0_fwd'"),
+    "output_of_a_variable": (lambda content: content["nodes"][3]["inputs"][0].__setitem__(1, 1), "output 1 of .*data"),
+    "no_output": (lambda content: content.update(heads=[]), "is not a symbol in JSON .*it has no output"),
+    "a_lost_input": (lambda content: content["nodes"][8]["inputs"].pop(), "net_batchnorm0_fwd"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_graphs(damage, exported):
+    change, text = DAMAGED[damage]
+    edit(change)
+    with pytest.raises(gops.OpError, match=text):
+        gops.export.rewrite("net", "out", fold_batch_norm=True)
+    assert not list(pathlib.Path().glob("out*"))
+
+
+def test_no_attributes_is_null(exported):
+    """As some writers of JSON leave it."""
+    edit(lambda content: (content["nodes"][0].update(attrs=None), content.update(attrs=None)))
+    gops.export.rewrite("net", "out")
+    edit(lambda content: content["nodes"][0].pop("attrs"))
+    gops.export.onnx("net", "out.onnx", SHAPE)
+
+
+def test_names_beyond_ascii(tmp_path):
+    """MXNet's reader of JSON does not know escapes such as \\u00e9."""
+    net = nn.HybridSequential(prefix="caf\u00e9_")
+    with net.name_scope():
+        net.add(nn.Dense(3, in_units=4), gops.nn.Softmax())
+    net.initialize()
+    net.classes = ["\u732b", "\u72ac", "\u725b"]
+    gops.export.symbol(net, tmp_path / "net", (2, 4), backend="custom")
+    symbol, parameters = gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+    assert "caf\u00e9_dense0_weight" in mx.sym.load(symbol).list_arguments()
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx")
+    gops.export.picture(tmp_path / "net", tmp_path / "net.svg")
+    data = mx.nd.random.normal(shape=(2, 4))
+    block = mx.gluon.SymbolBlock.imports(symbol, ["data"], parameters)
+    np.testing.assert_allclose(block(data).asnumpy(), net(data).asnumpy(), rtol=1e-6)
