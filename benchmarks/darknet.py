@@ -15,10 +15,13 @@ import statistics
 import tempfile
 import time
 
-import gluonops as gops
-import mxnet as mx
-import numpy as np
-from gluonops.darknet import layers
+os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # by itself MXNet takes half of them
+
+import deploy_peers  # noqa: E402
+import gluonops as gops  # noqa: E402  (MXNet reads the environment when it is imported)
+import mxnet as mx  # noqa: E402
+import numpy as np  # noqa: E402
+from gluonops.darknet import layers  # noqa: E402
 
 try:
     import onnxruntime
@@ -90,23 +93,13 @@ def hybridized(block, image):
 def module(net, image, folder):
     """The exported graph in Module, where MXNet fuses convolution, batch norm and activation."""
     gops.export.symbol(net, f"{folder}/net", image.shape)
-    found = mx.mod.Module.load(f"{folder}/net", 0, label_names=None)
-    found.bind([("data", image.shape)], for_training=False)
-    batch = mx.io.DataBatch([mx.nd.array(image)])
-
-    def run():
-        found.forward(batch, is_train=False)
-        return found.get_outputs()[0].asnumpy()
-    return run
+    return deploy_peers.module(pathlib.Path(folder), image, "net")
 
 
 def exported(net, image, folder):
     """The net as an ONNX file, in onnxruntime with a thread per processor."""
-    path = gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, {"data": image})[0]
+    gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
+    return deploy_peers.in_onnxruntime(pathlib.Path(folder), image)
 
 
 def eager_torch(net, image):

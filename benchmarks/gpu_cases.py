@@ -1,112 +1,134 @@
-"""What benchmarks/gpu.py launches: cases, the bytes that they have to move, and a plan that needs no MXNet to be run.
-
-A plan is plain data (it goes into JSON): the PTX that ``mx.rtc`` would hand to the driver, and for every case and pass
-the kernel, its arguments in order, grid and block, all as ``gluonops/core/rtc.py`` has them.
-"""
+"""The cases of benchmarks/gpu.py: large ones to be timed, and small ones for every path of every kernel."""
 import dataclasses
-import math
 
-import gluonops as gops
-import numpy as np
-from gluonops.core import nvrtc, registry, rtc
-from gluonops.core.contract import accumulator
-
-PASSES = ("forward", "backward")
+FLOATS = ("float32", "float16", "float64")
+INTEGERS = ("uint8", "int8", "int32", "int64")
+LABELLED = ("softmax_cross_entropy", "softmax_output")
+TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}   # a region layer of two anchors
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """An operator at one shape and dtype of its data."""
+    """An operator at one shape and dtype of its data.
+
+    ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
+    ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
+    aligned address every tensor starts.
+    """
     op: str
     shape: tuple
     dtype: str = "float32"
     attrs: dict = dataclasses.field(default_factory=dict)
+    more: dict = dataclasses.field(default_factory=dict)
+    label: str = "float32"
+    request: str = "write"
+    offset: int = 0
 
     @property
     def name(self):
-        return " ".join([self.op, *(str(value) for value in self.attrs.values())])
+        words = [self.op, *("x".join(map(str, v)) if isinstance(v, tuple) else v if isinstance(v, str) else f"{k}={v}"
+                            for k, v in self.attrs.items())]
+        words += [f"{name} {'x'.join(map(str, shape))}" for name, shape in self.more.items()]
+        words += [f"label {self.label}"] * (self.label != "float32") + ["add"] * (self.request == "add")
+        return " ".join(words + [f"offset {self.offset}"] * (self.offset > 0))
 
 
 def cases(quick=False):
     """Every case; the quick ones are small, with odd sizes, for looking at memory errors rather than speed."""
+    return list(_quick() if quick else _large())
+
+
+def _quick():
+    for dtype in FLOATS:
+        for op, shape, attrs, more in _typical():
+            yield Case(op, shape, dtype, attrs, more)
+    for dtype in INTEGERS:
+        for op, shape, attrs in (("reorg", (2, 4, 6, 10), {"mode": "CRD"}), ("abs", (7, 149), {}),
+                                 ("tile", (7, 13), {"tiles": 3})):
+            yield Case(op, shape, dtype, attrs)
+    yield from _variants()
+    for op, shape, attrs, more in _one_of_each():
+        yield Case(op, shape, "float32", attrs, more, request="add")
+        yield Case(op, shape, "float32", attrs, more, offset=1)
+        yield Case(op, shape, "float16", attrs, more, request="add", offset=3)
+    for label in ("int32", "uint8"):
+        for op, shape, attrs, more in _one_of_each():
+            if op in (*LABELLED, "center_loss", "region_loss"):
+                yield Case(op, shape, "float32", attrs, more, label)
+
+
+def _typical():
+    """(operator, shape, attributes, shapes of other inputs) that every float type goes through."""
+    for mode in ("darknet", "DCR", "CRD"):
+        yield "reorg", (3, 4, 6, 10), {"mode": mode}, {}
+    yield "reorg", (1, 8, 4, 514), {"mode": "CRD"}, {}
+    yield "reorg", (2, 9, 9, 6), {"stride": 3, "mode": "DCR"}, {}
+    yield "abs", (7, 149), {}, {}
+    yield "tile", (7, 13), {"tiles": 3}, {}
+    yield "tile", (5, 3, 7), {"tiles": 2, "axis": 1}, {}
+    yield "tile", (1, 48), {"tiles": 300, "axis": 0}, {}   # whose copies are shared
+    for op in ("softmax", *LABELLED):
+        for shape in ((37, 7), (5, 1031), (2, 40011)):     # the last with two blocks a row
+            yield op, shape, {}, {}
+    yield "center_loss", (37, 19), {}, {"centers": (5, 19)}
+    yield "center_loss", (3, 1031), {}, {"centers": (7, 1031)}
+    yield "region_decode", (2, 16, 5, 9), TWO, {}
+    yield "region_loss", (2, 16, 5, 9), TWO, {"truth": (2, 7, 5)}
+
+
+def _one_of_each():
+    """An odd little case of every operator, and rows that blocks share."""
+    yield "reorg", (2, 4, 6, 10), {"mode": "darknet"}, {}
+    yield "abs", (7, 149), {}, {}
+    yield "tile", (7, 13), {"tiles": 3}, {}
+    for op in ("softmax", *LABELLED):
+        yield op, (9, 33), {}, {}
+    yield "softmax", (2, 33001), {}, {}
+    yield "center_loss", (7, 5), {}, {"centers": (4, 5)}
+    yield "region_decode", (1, 16, 3, 5), TWO, {}
+    yield "region_loss", (1, 16, 3, 5), TWO, {"truth": (1, 4, 5)}
+
+
+def _variants():
+    """What the attributes bring: other axes, rows of one thread each, labels of other kinds, both layouts."""
+    for mode, shape in (("darknet", (2, 8, 3, 5)), ("DCR", (1, 8, 3, 32)), ("CRD", (2, 18, 3, 5))):
+        yield Case("reorg", shape, attrs={"mode": mode, "reverse": True, "stride": 3 if shape[1] == 18 else 2})
+    yield Case("reorg", (1, 1, 70, 140), attrs={"stride": 70, "mode": "DCR"})   # a cell larger than a block's share
+    yield Case("tile", (2, 3, 2, 5), attrs={"tiles": (2, 1, 3, 1)})
+    yield Case("softmax", (3, 5), attrs={"temperature": 0.5, "axis": 0})
+    for op in ("softmax", *LABELLED):
+        yield Case(op, (2, 1031, 5), attrs={"axis": 1})
+    yield Case("softmax", (4, 5, 4096), attrs={"axis": 1})   # so many rows that each has one thread
+    yield from (Case("softmax_cross_entropy", shape, attrs=attrs, more=more) for shape, attrs, more in (
+        ((2, 5, 3), {"axis": 1}, {"label": (2, 1, 3)}), ((9, 33), {"smoothing": 0.1}, {}),
+        ((2, 5, 7), {"axis": 1, "ignore_label": 255, "smoothing": 0.25}, {}), ((9, 33), {"ignore_label": -1}, {}),
+        ((9, 33), {"sparse_label": False}, {}), ((2, 5, 3), {"sparse_label": False, "axis": 1, "smoothing": 0.1}, {}),
+        ((2, 33001), {"sparse_label": False, "smoothing": 0.2}, {}), ((2, 33001), {"smoothing": 0.1}, {})))
+    yield from (Case("softmax_output", shape, attrs=attrs) for shape, attrs in (
+        ((9, 33), {"ignore_label": 2, "normalization": "valid"}), ((9, 33), {"normalization": "batch"}),
+        ((2, 5, 7), {"axis": 1, "ignore_label": 255, "normalization": "valid", "grad_scale": -0.5}),
+        ((2, 33001), {"ignore_label": -1, "normalization": "valid"})))
+    yield Case("region_decode", (1, 16, 3, 5), attrs={**TWO, "layout": "map"})
+    yield Case("region_decode", (1, 16, 3, 5), attrs={**TWO, "softmax": False})
+    yield Case("region_loss", (1, 16, 3, 5), attrs={**TWO, "softmax": False, "rescore": False, "bias_match": False},
+               more={"truth": (1, 9, 5)})
+    yield Case("region_loss", (1, 125, 6, 7), attrs={"warmup_images": 0}, more={"truth": (1, 30, 5)})
+
+
+def _large():
     modes = ("darknet", "DCR", "CRD")
-    if quick:
-        return [Case(op, shape, dtype, attrs) for dtype in ("float32", "float16", "float64") for op, shape, attrs in (
-            *(("reorg", (3, 4, 6, 10), {"mode": mode}) for mode in modes),
-            ("reorg", (1, 8, 4, 514), {"mode": "CRD"}), ("reorg", (2, 9, 9, 6), {"stride": 3, "mode": "DCR"}),
-            ("abs", (7, 149), {}), ("tile", (7, 13), {"tiles": 3}), ("tile", (5, 3, 7), {"tiles": 2, "axis": 1}),
-            *((op, shape, {}) for op in ("softmax", "softmax_cross_entropy", "softmax_output")
-              for shape in ((37, 7), (5, 1031), (2, 20011))))]
-    rows = ((8192, 1000), (65536, 1000), (1048576, 64), (8192, 32000), (256, 131072))
-    return [
-        *(Case("reorg", (size, 64, 64, 64), attrs={"mode": mode}) for size in (64, 256, 1024) for mode in modes),
-        *(Case("abs", (size, 64, 64, 64)) for size in (64, 256, 1024)),
-        *(Case("tile", (size, 64, 64, 64), attrs={"tiles": 2, "axis": axis}) for size in (64, 256) for axis in (1, -1)),
-        *(Case(op, (512, 64, 64, 64), "float16", attrs) for op, attrs in (
-            ("reorg", {"mode": "CRD"}), ("abs", {}), ("tile", {"tiles": 2, "axis": 1}))),
-        *(Case(op, shape) for op in ("softmax", "softmax_cross_entropy") for shape in rows),
-        *(Case(op, (8192, 32000), "float16") for op in ("softmax", "softmax_cross_entropy")),
-        Case("softmax_output", (65536, 1000)),
-    ]
-
-
-def plan(chosen):
-    """The plan of these cases; compiles their kernels.
-
-    Raises
-    ------
-    OpError
-        NVRTC is not installed, or a kernel does not compile.
-    """
-    compiler, programs, entries = nvrtc.Compiler(), {}, []
-    for case in chosen:
-        op = registry.get(case.op).op
-        types = {variable: "float32" if variable == "L" else case.dtype for variable in op.types}
-        key = f"{case.op} {' '.join(types.values())}"
-        if key not in programs:
-            programs[key] = _compile(compiler, op, types)
-        entries.append({"op": case.op, "name": case.name, "attrs": case.attrs, "shape": list(case.shape),
-                        "dtype": case.dtype, **_launches(op, case, types, programs[key]["names"])})
-    return {"gluonops": gops.__version__, "cases": entries, "programs": {
-        key: {"ptx": program["ptx"], "kernels": list(program["names"].values())} for key, program in programs.items()}}
-
-
-def _compile(compiler, op, types):
-    names = [rtc.export_name(op, direction, types) for direction in PASSES]
-    program = compiler.compile(rtc.source(op), names, rtc.OPTIONS)
-    if not program.compiled or program.messages:
-        raise op.error(f"the kernels {', '.join(names)} do not compile: {program.messages}", "See `make cuda-check`")
-    return {"ptx": program.ptx.decode(), "names": {name: lowered for lowered, name in program.names.items()}}
-
-
-def _launches(op, case, types, lowered):
-    """``arrays`` (name -> shape and dtype) and ``passes`` (what to launch, and the bytes that it has to move)."""
-    attrs = op.parse(case.attrs)
-    shapes = op.infer_shape(attrs, {"data": case.shape})
-    kinds, whole = op.kinds(attrs), {**types, "A": accumulator(case.dtype)}
-    arrays = {t.name: (shapes[t.name], whole[kinds[t.name]]) for t in op.tensors}
-    if op.reads_head_gradient:
-        arrays["output_grad"] = arrays["output"]
-    scalars = op.cuda.scalars(attrs, shapes)
-    passes = {}
-    for direction in PASSES:
-        reads, writes, requests = rtc.read(op, direction), [], []
-        for tensor in rtc.written(op, direction):
-            name = tensor.name if direction == "forward" else f"{tensor.name}_grad"
-            wanted = direction == "forward" or tensor.has_gradient(attrs)
-            arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
-            writes.append(name)
-            requests.append(rtc.REQUESTS["write" if wanted else "null"])
-        steps = rtc.in_parts(op, direction)   # of two, no case needs the first
-        scratch = ["partial"] * steps
-        if steps:
-            arrays["partial"] = ((rtc.PARTIALS,), "float64")
-        grid, block = rtc.geometry(*getattr(op.cuda, direction)(attrs, shapes))
-        written = [name for name, request in zip(writes, requests) if request]
-        passes[direction] = {
-            "kernel": lowered[rtc.export_name(op, direction, types)], "grid": grid, "block": block, "written": written,
-            "bytes": sum(math.prod(arrays[name][0]) * np.dtype(arrays[name][1]).itemsize for name in reads + written),
-            "arguments": [*(("array", name) for name in reads + writes + scratch),
-                          *(("int32", value) for value in requests), *[("int64", 1)] * steps,
-                          *(("float64" if isinstance(v, float) else "int64", v) for v in scalars.values())]}
-    return {"arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "passes": passes}
+    rows = ((8192, 1000), (65536, 1000), (1048576, 64), (8192, 32000), (256, 131072), (16, 1048576))
+    yield from (Case("reorg", (size, 64, 64, 64), attrs={"mode": mode}) for size in (64, 256, 1024) for mode in modes)
+    yield from (Case("abs", (size, 64, 64, 64)) for size in (64, 256, 1024))
+    yield from (Case("tile", (size, 64, 64, 64), attrs={"tiles": 2, "axis": axis}) for size in (64, 256)
+                for axis in (1, -1))
+    yield Case("tile", (1, 1000), attrs={"tiles": 65536, "axis": 0})
+    yield Case("tile", (1 << 22, 7), attrs={"tiles": 3})
+    yield from (Case(op, (512, 64, 64, 64), "float16", attrs) for op, attrs in (
+        ("reorg", {"mode": "CRD"}), ("abs", {}), ("tile", {"tiles": 2, "axis": 1})))
+    yield from (Case(op, shape) for op in ("softmax", "softmax_cross_entropy") for shape in rows)
+    yield from (Case(op, (8192, 32000), "float16") for op in ("softmax", "softmax_cross_entropy"))
+    yield Case("softmax_output", (65536, 1000))
+    yield Case("center_loss", (65536, 512), more={"centers": (1000, 512)})
+    yield Case("region_decode", (512, 125, 19, 19))
+    yield Case("region_loss", (512, 125, 19, 19), more={"truth": (512, 30, 5)})

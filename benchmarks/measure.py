@@ -1,24 +1,20 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
 import contextlib
-import ctypes
 import gc
 import os
 import pathlib
-import statistics
-import time
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+from gluonops.bench.timing import MXNet, differs, give_back, head, interleaved, now, summary
 from gluonops.core import native
-from mxnet import autograd, gluon
+from mxnet import gluon
 
 try:
     import torch
 except ImportError:
     torch = None
-
-now = time.perf_counter
 
 
 def threads():
@@ -55,49 +51,6 @@ def _sum(F, data):
     return data.sum().reshape(1) if F is torch else F.sum(data)   # MXNet's sum has one dimension
 
 
-class MXNet:
-    """Times ``function`` on MXNet's arrays, as ``scope`` has it: a step ends when the engine has nothing left to do."""
-
-    def __init__(self, function, inputs, scope=contextlib.nullcontext):
-        self.function, self.inputs, self.scope = function, inputs, scope
-        with scope():
-            self.head = _head(function(*inputs).shape, mx.nd.array)
-
-    def forward(self):
-        """Seconds of a call that is not recorded; its output is freed within them, as in a user's loop."""
-        with self.scope():
-            start = now()
-            output = self.function(*self.inputs)
-            output.wait_to_read()
-            del output
-            mx.nd.waitall()
-            return {"forward": now() - start}
-
-    def train(self):
-        """Seconds of backward, and of a recorded forward and backward."""
-        with self.scope():
-            start = now()
-            with autograd.record():
-                output = self.function(*self.inputs)
-            output.wait_to_read()
-            middle = now()
-            output.backward(self.head)
-            del output
-            mx.nd.waitall()
-            end = now()
-            return {"backward": end - middle, "both": end - start}
-
-    def results(self, gradient):
-        """(output, gradient of the data) in NumPy; a gradient of None if it is not wanted."""
-        with self.scope():
-            if not gradient:
-                return self.function(*self.inputs).asnumpy(), None
-            with autograd.record():
-                output = self.function(*self.inputs)
-            output.backward(self.head)
-            return output.asnumpy(), self.inputs[0].grad.asnumpy()
-
-
 class Torch:
     """The same for torch, which runs in the calling thread and is done when it returns."""
 
@@ -105,7 +58,7 @@ class Torch:
         self.function, self.inputs = function, inputs
         self.leaves = [inputs[0].detach().requires_grad_(), *inputs[1:]]
         with torch.no_grad():
-            self.head = _head(tuple(function(*inputs).shape), torch.from_numpy)
+            self.head = head(tuple(function(*inputs).shape), torch.from_numpy)
 
     def forward(self):
         with torch.no_grad():
@@ -144,14 +97,6 @@ class Copy:
         start = now()
         np.copyto(self.target, self.source)
         return {"forward": now() - start}
-
-
-def _head(shape, convert):
-    """The head gradient: for images and rows small whole numbers, so that sums of them are exact, and without a period
-    that a wrong order could hide behind; for losses 1, which is what SoftmaxOutput takes it to be."""
-    if len(shape) < 2:
-        return convert(np.ones(shape or (), np.float32))
-    return convert(np.random.RandomState(1).randint(-9, 10, shape).astype(np.float32))
 
 
 class Bench:
@@ -262,31 +207,11 @@ class Bench:
         """
         steps = []
         for (name, way), runner in self.runners.items():
-            steps.append((name, way, runner.forward))
+            steps.append(((name, way), runner.forward))
             if "backward" in self.case.passes and hasattr(runner, "train"):
-                steps.append((name, way, runner.train))
-        times, spent, open_steps = {}, [0.0] * len(steps), set(range(len(steps)))
-        for step in steps:   # the heap of a tuned malloc takes about ten calls to settle
-            start, calls = now(), 0
-            while calls < 2 or (calls < 10 and now() - start < seconds / 4):
-                step[2]()
-                calls += 1
-        gc.collect()
-        gc.disable()
-        try:
-            for turn in range(samples):
-                for index in [(i + turn) % len(steps) for i in range(len(steps))]:
-                    if index in open_steps:
-                        name, way, step = steps[index]
-                        start = now()
-                        for part, taken in step().items():
-                            times.setdefault((name, way, part), []).append(taken * 1e3)
-                        spent[index] += now() - start
-                        if turn >= 4 and spent[index] > seconds:
-                            open_steps.discard(index)
-        finally:
-            gc.enable()
-        return self._operator_alone({key: _summary(values) for key, values in times.items()})
+                steps.append(((name, way), runner.train))
+        times = interleaved(steps, samples, seconds)
+        return self._operator_alone({(*key, part): summary(values) for (key, part), values in times.items()})
 
     def _operator_alone(self, times):
         rows = []
@@ -304,26 +229,6 @@ class Bench:
 
 def _scope(peer):
     return (lambda: gops.backend(peer.backend)) if peer.backend else contextlib.nullcontext
-
-
-def _summary(values):
-    low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
-    return median, low, high, len(values)
-
-
-def differs(got, expected, tolerance, what):
-    """What is wrong with ``got``, or None."""
-    if got.shape != expected.shape:
-        return f"{what} has shape {got.shape}; expected {expected.shape}"
-    largest = max(abs(float(expected.max())), abs(float(expected.min())))
-    left, right, part = got.ravel(), expected.ravel(), 2**24
-    for start in range(0, left.size, part):   # in parts, because isclose takes several times the memory
-        close = np.isclose(left[start:start + part], right[start:start + part], tolerance, tolerance * 1e-2 * largest)
-        if not close.all():
-            first = start + int(np.argmin(close))
-            where = tuple(map(int, np.unravel_index(first, got.shape)))
-            return f"{what} is {left[first]:.6g} at {where}; expected {right[first]:.6g}"
-    return None
 
 
 def fits(case):
@@ -358,9 +263,3 @@ def run(case, quick, spoil=None):
     mx.nd.waitall()
     give_back()
     return record
-
-
-def give_back():
-    """Return to the system what a tuned malloc keeps: the next case may need it in other pieces."""
-    with contextlib.suppress(AttributeError):   # glibc's alone
-        ctypes.CDLL(None).malloc_trim(0)

@@ -8,8 +8,8 @@ import math
 import typing
 
 import gluonops as gops
-import mxnet as mx
 import numpy as np
+from gluonops.bench import peers
 
 NODES = 20            # operators in the chain that the cost of a node is taken from
 WAYS = ("net", "alone")
@@ -121,33 +121,23 @@ def _chain(run, times):
     return chained
 
 
+def _mxnet(op, shape, **attrs):
+    return tuple(Peer(name, run) for name, run in peers.peers(op, shape, **attrs).items())
+
+
 def _reorg_peers(shape, mode, stride=2):
     """MXNet and torch each know one of the three layouts; the others cost them a permutation more."""
     batch, channels, height, width = shape
-    s = stride
-    smaller = batch, channels // s**2, height * s, width * s
-    larger = batch, channels * s**2, height // s, width // s
-    b, c, h, w = smaller if mode == "darknet" else shape
-    blocks, order = (b, c, h // s, s, w // s, s), (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
-
-    def space_to_depth(F, data):
-        if mode == "darknet":
-            data = F.reshape(data, shape=smaller)
-        data = F.space_to_depth(data, block_size=s)
-        if mode == "CRD":
-            data = F.swapaxes(F.reshape(data, shape=(b, s * s, c, -1)), dim1=1, dim2=2)
-        return data if mode == "DCR" else F.reshape(data, shape=larger)
-
-    def transpose(F, data):
-        return F.reshape(F.transpose(F.reshape(data, shape=blocks), axes=order), shape=larger)
+    larger = batch, channels * stride**2, height // stride, width // stride
+    _, blocks, order = peers.reorg_blocks(shape, stride, mode)
 
     def torch_reorg(F, data):
         if mode == "CRD":
-            return F.nn.functional.pixel_unshuffle(data, s)
+            return F.nn.functional.pixel_unshuffle(data, stride)
         return data.reshape(blocks).permute(order).reshape(larger)   # what pixel_unshuffle itself does
 
-    return (*_ours(lambda data: gops.ops.reorg(data, s, mode)), Peer("space_to_depth", space_to_depth),
-            Peer("transpose", transpose), _numpy("reorg", stride=s, mode=mode, reverse=False), _torch(torch_reorg))
+    return (*_ours(lambda data: gops.ops.reorg(data, stride, mode)), *_mxnet("reorg", shape, stride=stride, mode=mode),
+            _numpy("reorg", stride=stride, mode=mode, reverse=False), _torch(torch_reorg))
 
 
 def _reorg_case(shape, mode):
@@ -158,29 +148,28 @@ def _cross_entropy_peers():
     def probability_to_loss(output, label):
         return -np.log(output[np.arange(len(label)), label.astype(int)])
 
-    gluon_loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     return (*_ours(gops.ops.softmax_cross_entropy),
             Peer("SoftmaxOutput", lambda F, data, label: F.SoftmaxOutput(data, label), as_output=probability_to_loss),
-            Peer("gluon loss", lambda F, data, label: gluon_loss(data, label)), _numpy("softmax_cross_entropy"),
+            *_mxnet("softmax_cross_entropy", None), _numpy("softmax_cross_entropy"),
             _torch(lambda F, data, label: F.nn.functional.cross_entropy(data, label, reduction="none")))
 
 
 def _softmax_peers():
-    return (*_ours(gops.ops.softmax), Peer("mxnet", lambda F, data: F.softmax(data)), _numpy("softmax"),
+    return (*_ours(gops.ops.softmax), *_mxnet("softmax", None), _numpy("softmax"),
             _torch(lambda F, data: F.softmax(data, -1)))
 
 
 def _abs_peers():
-    return (*_ours(gops.ops.abs), Peer("mxnet", lambda F, data: F.abs(data)), _numpy("abs"),
+    return (*_ours(gops.ops.abs), *_mxnet("abs", None), _numpy("abs"),
             _torch(lambda F, data: F.abs(data)))
 
 
 def _tile_case(shape, axis):
     reps = [1] * len(shape)
     reps[axis] = 2
-    peers = (*_ours(lambda data: gops.ops.tile(data, 2, axis)), Peer("mxnet", lambda F, data: F.tile(data, reps=reps)),
-             _numpy("tile", tiles=2, axis=axis), _torch(lambda F, data: F.tile(data, reps)))
-    return Case("tile", f"tile axis {axis}", shape, peers, tuple(n * r for n, r in zip(shape, reps)), tolerance=ROUNDED)
+    ways = (*_ours(lambda data: gops.ops.tile(data, 2, axis)), *_mxnet("tile", shape, tiles=2, axis=axis),
+            _numpy("tile", tiles=2, axis=axis), _torch(lambda F, data: F.tile(data, reps)))
+    return Case("tile", f"tile axis {axis}", shape, ways, tuple(n * r for n, r in zip(shape, reps)), tolerance=ROUNDED)
 
 
 def _node_cases():
@@ -200,8 +189,8 @@ def _node_cases():
 
     pairs = (*_ours(lambda data: there_and_back(None, data)), Peer("space_to_depth", s2d), Peer("numpy", in_numpy))
     reorg_peers = tuple(dataclasses.replace(peer, run=_chain(peer.run, NODES // 2)) for peer in pairs)
-    for op, peers in (("abs", abs_peers), ("reorg", reorg_peers)):
-        yield Case(op, f"{op} per node", shape, peers, shape, kind="node", nodes=NODES, ways=("net",))
+    for op, ways in (("abs", abs_peers), ("reorg", reorg_peers)):
+        yield Case(op, f"{op} per node", shape, ways, shape, kind="node", nodes=NODES, ways=("net",))
 
 
 def _sweep_cases(quick):
@@ -209,14 +198,14 @@ def _sweep_cases(quick):
     for power in range(2 if quick else 6):
         size = 4**power
         image, rows = (size, 64, 64, 64), (size * 256, 1024)
-        for op, shape, peers, reference, more in (
+        for op, shape, every, reference, more in (
                 ("reorg", image, _reorg_peers(image, "CRD"), "transpose", {}),
                 ("abs", image, _abs_peers(), "mxnet", {}),
                 ("softmax", rows, _softmax_peers(), "mxnet", {"tolerance": ROUNDED}),
                 ("softmax_cross_entropy", rows, _cross_entropy_peers(), "gluon loss",
                  {"tolerance": ROUNDED, "label": True})):
-            peers = tuple(peer for peer in peers if peer.name in ("native", "torch", reference))
-            yield Case(op, f"{op} {size} MB", shape, peers, shape, kind="sweep", ways=("alone",), passes=("forward",),
+            few = tuple(peer for peer in every if peer.name in ("native", "torch", reference))
+            yield Case(op, f"{op} {size} MB", shape, few, shape, kind="sweep", ways=("alone",), passes=("forward",),
                        reference=reference, **more)
 
 
@@ -240,8 +229,8 @@ def cases(quick=False):
         *(Case("softmax_cross_entropy", "softmax_cross_entropy", shape, _cross_entropy_peers(), shape, label=True,
                tolerance=ROUNDED) for shape in rows),
         *(Case("softmax_output", "softmax_output", shape, (
-            *_ours(gops.ops.softmax_output), Peer("mxnet", lambda F, data, label: F.SoftmaxOutput(data, label)),
-            _numpy("softmax_output")), shape, label=True, tolerance=ROUNDED) for shape in rows[:1]),
+            *_ours(gops.ops.softmax_output), *_mxnet("softmax_output", shape), _numpy("softmax_output")), shape,
+            label=True, tolerance=ROUNDED) for shape in rows[:1]),
         *(Case("softmax", "softmax", shape, _softmax_peers(), shape, tolerance=ROUNDED) for shape in rows),
         *(_tile_case(shape, 1 if len(shape) == 4 else -1) for shape in halves),
         *(Case("abs", "abs", shape, _abs_peers(), shape) for shape in (images[-1], rows[0])),

@@ -233,7 +233,6 @@ def _lines(axis, op, by_setting, colours):
 
 
 OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's operators
-MARKERS = re.compile(r"(<!-- bench:begin -->\n).*?(<!-- bench:end -->)", re.S)
 
 
 def write_readme(results, path, figure=None, short=False):
@@ -244,33 +243,55 @@ def write_readme(results, path, figure=None, short=False):
     ValueError
         There are no markers, the run was quick, or a result was wrong.
     """
-    path = pathlib.Path(path)
-    page = path.read_text(encoding="utf-8")
-    if not MARKERS.search(page):
-        raise ValueError(f"{path} has no lines <!-- bench:begin --> and <!-- bench:end -->")
+    marked(path, "bench")
     if results["quick"]:
         raise ValueError("these results are of a --quick run, whose sizes say nothing; run without it")
     if any(case["mismatches"] for cases in results["runs"].values() for case in cases):
         raise ValueError("a result did not match: there are no figures to show")
-    body = (summary if short else markdown)(results, figure)
-    path.write_text(MARKERS.sub(lambda found: f"{found[1]}{body}\n{found[2]}", page), encoding="utf-8")
+    put(path, "bench", (summary if short else markdown)(results, figure))
+
+
+def put(path, name, body):
+    """Put text between the markers of :func:`marked`."""
+    page, markers = marked(path, name)
+    pathlib.Path(path).write_text(markers.sub(lambda found: f"{found[1]}{body}\n{found[2]}", page), encoding="utf-8")
+
+
+def marked(path, name):
+    """A file's text, and the pattern of what its markers ``<!-- name:begin -->`` and ``<!-- name:end -->`` hold.
+
+    Raises
+    ------
+    ValueError
+        There are no markers.
+    """
+    page = pathlib.Path(path).read_text(encoding="utf-8")
+    markers = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.S)
+    if not markers.search(page):
+        raise ValueError(f"{path} has no lines <!-- {name}:begin --> and <!-- {name}:end -->")
+    return page, markers
+
+
+def setting(results):
+    """What the figures were measured on and with, and how, in a line."""
+    machine = results["machine"]
+    return (f"{machine['cpu']}, {machine['threads']} of {machine['cores']} cores, {machine['memory_gb']} GB, "
+            f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, "
+            f"torch {machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} "
+            f"({machine['target'] or 'no library'}); {results['date']}; `{results['command']}`")
 
 
 def _setting(results, figure):
     """The machine, and the plot."""
-    machine = results["machine"]
-    yield (f"{machine['cpu']}, {machine['threads']} of {machine['cores']} cores, {machine['memory_gb']} GB, "
-           f"{machine['system']}; Python {machine['python']}, MXNet {machine['mxnet']}, NumPy {machine['numpy']}, "
-           f"torch {machine['torch'] or 'not installed'}, gluonops {machine['gluonops']} "
-           f"({machine['target'] or 'no library'}); {results['date']}; `{results['command']}`")
+    yield setting(results)
     if figure:
         yield f"![Time of every peer over copyto; time against size]({figure})"
 
 
 def summary(results, figure=None):
     """One line per case: our time in a net, over copyto's, and how many times as long the peers take."""
-    setting = next(iter(results["runs"]))
-    cases = [case for case in results["runs"][setting] if case["kind"] == "case" and case["times"]]
+    allocator = next(iter(results["runs"]))
+    cases = [case for case in results["runs"][allocator] if case["kind"] == "case" and case["times"]]
     lines = []
     for case in cases:
         ours = of(case, OURS, "net", "both")
@@ -279,9 +300,9 @@ def summary(results, figure=None):
         lines.append([title(case), _time(ours), f"{ours / limit(case):.2f}",
                       *["" if time is None else f"{time / ours:.1f}x" for time in (*times, min(own))]])
     return "\n\n".join([
-        f"Forward and backward in a hybridized net, {SETTINGS[setting]}; `copyto` is one NumPy copy of the data, and a "
-        "peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
-        _table(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines), *_setting(results, figure)])
+        f"Forward and backward in a hybridized net, {SETTINGS[allocator]}; `copyto` is one NumPy copy of the data, and "
+        "a peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
+        table(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines), *_setting(results, figure)])
 
 
 def markdown(results, figure=None):
@@ -291,7 +312,7 @@ def markdown(results, figure=None):
         passed = sum(v["passed"] is True for v in results["targets"])
         judged = sum(v["passed"] is not None for v in results["targets"])
         parts.append(f"**Targets**, allocator tuned: {passed} of {judged} passed.")
-        parts.append(_table(["case", "target", "measured", ""], [
+        parts.append(table(["case", "target", "measured", ""], [
             [v["case"], v["target"], v["measured"], word(v)] for v in results["targets"]]))
     for setting, cases in results["runs"].items():
         parts.append(f"**Cases**, {SETTINGS[setting]}. In brackets: times copyto for `{OURS}`, and how many times "
@@ -299,7 +320,7 @@ def markdown(results, figure=None):
         for case in (case for case in cases if case["kind"] != "sweep" and case["times"]):
             heads = [f"{way} {part}" for way, part in columns(case)]
             lines = [[name, *cells, *[""] * (len(heads) - len(cells))] for name, cells in rows(case)]
-            parts.append(_table([title(case), *heads], lines))
+            parts.append(table([title(case), *heads], lines))
         sweep = [case for case in cases if case["kind"] == "sweep" and case["times"]]
         if sweep:
             parts.append(f"Time against size, alone, forward, {SETTINGS[setting]}:")
@@ -316,8 +337,9 @@ def _sweep(cases):
     for size in sizes:
         ours = [of(by[op, size], OURS, "alone", "forward") if (op, size) in by else None for op in ops]
         lines.append([amount(size), _time(copies[size]), *["" if time is None else _time(time) for time in ours]])
-    return _table(["data", "copyto", *[f"{OURS} {op}" for op in ops]], lines)
+    return table(["data", "copyto", *[f"{OURS} {op}" for op in ops]], lines)
 
 
-def _table(head, lines):
+def table(head, lines):
+    """A table in Markdown."""
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])

@@ -90,9 +90,9 @@ def _cpu():
         return platform.processor() or platform.machine()
 
 
-def command(arguments):
+def command(arguments, script="run.py"):
     """The command as another machine would run it: without this one's folders."""
-    return shlex.join(["python", "benchmarks/run.py", *(
+    return shlex.join(["python", f"benchmarks/{script}", *(
         pathlib.Path(text).name if os.path.isabs(text) else text for text in arguments)])
 
 

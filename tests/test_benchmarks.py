@@ -18,12 +18,8 @@ def bench(*arguments, **variables):
 
 
 @pytest.fixture(scope="module")
-def report():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield importlib.import_module("report")
-    finally:
-        sys.path.remove(str(FOLDER))
+def report(benchmarks):
+    return importlib.import_module("report")
 
 
 @pytest.fixture(scope="module")

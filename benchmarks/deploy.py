@@ -1,0 +1,238 @@
+"""Time exported networks on the CPU: in MXNet's ways to run them, and beside onnxruntime and torch.
+
+Every peer has a process of its own, and they are called in turn. A peer's output is compared with the net's first;
+where it differs there are no figures for it, and the exit status is 1.
+"""
+import argparse
+import datetime
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+SIZES = {"yolov2": 416, "tiny_yolov2": 416, "darknet19": 224}
+QUICK = {"small": 64}
+BATCHES = (1, 8)
+TOLERANCE = 1e-5                          # of the largest value
+TURNS, SECONDS, QUICK_TURNS, QUICK_SECONDS = 15, 0.15, 2, 0.01   # of every peer; the seconds of each of its turns
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", action="append", choices=[*SIZES, *QUICK], help="only this one; may be given several "
+                        "times")
+    parser.add_argument("--batch", action="append", type=int, help="only this many images; may be given several times "
+                        f"(default: {' and '.join(map(str, BATCHES))})")
+    parser.add_argument("--peer", action="append", help="only this one, as in the table, and the net itself; may be "
+                        "given several times")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every peer (default: one "
+                        "for each processor)")
+    parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="a network in miniature: shows that it runs, no more")
+    parser.add_argument("--profile", action="store_true", help="instead: the time of every kind of layer, in MXNet "
+                        "and in onnxruntime")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
+                        "same cases in the file (with --readme: read)")
+    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=HERE / "README.md",
+                        help="measure nothing; write the results of --json into this file, between its markers")
+    parser.add_argument("--short", action="store_true", help="with --readme: the fastest of ours and three peers")
+    parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
+    parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    return parser
+
+
+class Worker:
+    """A peer's process."""
+
+    def __init__(self, peer, net, size, batch, threads, folder, spoil):
+        import deploy_peers
+
+        words = ["--serve", peer, "--net", net, "--batch", batch, "--folder", folder]
+        words += ["--spoil", peer] * (peer == spoil)
+        self.process = subprocess.Popen([sys.executable, __file__, *map(str, words)], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, env=deploy_peers.environment(peer, net, threads))
+
+    def ask(self, order, word):
+        """Its answer; None where it ended without one."""
+        try:
+            print(order, word, file=self.process.stdin, flush=True)
+            return json.loads(self.process.stdout.readline())
+        except (OSError, ValueError):
+            return None
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def measure(net, size, batch, args):
+    """Check and time a network at one batch size.
+
+    Returns
+    -------
+    dict
+        Goes into the JSON as it is; times are milliseconds for each image.
+    """
+    from deploy_report import NET, PEERS
+
+    notes, wrong, workers = {}, {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        export(net, size, folder)
+        for peer in PEERS:
+            if args.peer and peer not in (*args.peer, NET):
+                continue
+            notes[peer] = missing(peer, folder, args.quick)
+            if notes[peer] is None:
+                del notes[peer]
+                workers[peer] = Worker(peer, net, size, batch, args.threads, folder, args.spoil)
+        try:
+            expected = output(workers[NET], NET, folder)
+            for peer, worker in list(workers.items()):
+                found = differs(output(worker, peer, folder), expected)
+                if found:
+                    wrong[peer] = found
+                    workers.pop(peer).close()
+            times = timed(workers, *((QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)))
+        finally:
+            for worker in workers.values():
+                worker.close()
+    rows = []
+    for peer, turns in times.items():
+        turns = [[1e3 * value / batch for value in values] for values in turns]
+        values = sum(turns, [])
+        low, median, high = statistics.quantiles(values, n=4)
+        rows.append({"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
+                     "turns": [statistics.median(values) for values in turns]})
+    return {"net": net, "size": size, "batch": batch, "peers": list(PEERS), "notes": notes, "mismatches": wrong,
+            "times": rows}
+
+
+def export(net, size, folder):
+    """The files, in a process of its own: this one shall have no threads."""
+    subprocess.run([sys.executable, HERE / "deploy_nets.py", net, str(size), folder], check=True)
+
+
+def missing(peer, folder, quick):
+    """Why a peer cannot run, or None."""
+    from deploy_report import COMPILED, NATIVE, ORT
+
+    if peer == ORT and not pathlib.Path(folder, "net.onnx").exists():
+        return "onnx is not installed"
+    if peer == NATIVE and not pathlib.Path(folder, "native-symbol.json").exists():
+        return "the native library is not built"
+    if peer == COMPILED and quick:
+        return "left out of a quick run"
+    needs = "torch" if peer.startswith("torch") else "onnxruntime" if peer == ORT else "mxnet"
+    return None if importlib.util.find_spec(needs) else f"{needs} is not installed"
+
+
+def output(worker, peer, folder):
+    """What a peer puts out, or None where it failed."""
+    import numpy as np
+
+    path = pathlib.Path(folder, f"{peer}.npy")
+    worker.ask("save", path)
+    return np.load(path) if path.exists() else None
+
+
+def differs(got, expected):
+    """What is wrong with ``got``, or None."""
+    if got is None:
+        return "it failed"
+    if got.size != expected.size:
+        return f"output has shape {got.shape}; expected {expected.shape}"
+    difference = abs(got.reshape(expected.shape) - expected).max() / abs(expected).max()
+    return None if difference <= TOLERANCE else f"output is off by {difference:.1e} of the largest value"
+
+
+def timed(workers, turns, seconds):
+    """Seconds of the calls in every turn of every peer."""
+    times = {peer: [] for peer in workers}
+    for turn in range(turns):
+        order = list(workers)
+        for peer in order[turn % len(order):] + order[:turn % len(order)]:
+            times[peer].append(workers[peer].ask("time", seconds))
+    return times
+
+
+def measure_all(args, arguments):
+    """Every case; what goes into the JSON, which is written after each of them."""
+    import deploy_report
+
+    results = {"date": datetime.date.today().isoformat(), "command": command(arguments), "quick": args.quick,
+               "machine": machine(args.threads), "cases": []}
+    if args.json and args.json.exists():
+        results["cases"] = json.loads(args.json.read_text())["cases"]
+    sizes = {**SIZES, **QUICK}
+    for net in args.net or (QUICK if args.quick else SIZES):
+        for batch in args.batch or BATCHES:
+            case = measure(net, sizes[net], batch, args)
+            print(deploy_report.text(case), end="\n\n", flush=True)
+            results["cases"] = [other for other in results["cases"] if (other["net"], other["batch"]) != (net, batch)]
+            results["cases"].append(case)
+            results["cases"].sort(key=lambda case: (list(sizes).index(case["net"]), case["batch"]))
+            if args.json:
+                args.json.parent.mkdir(parents=True, exist_ok=True)
+                args.json.write_text(json.dumps(results, indent=1) + "\n")
+    return results
+
+
+def machine(threads):
+    import run
+
+    def version(package):
+        return importlib.metadata.version(package) if importlib.util.find_spec(package) else None
+
+    return {**run.machine(), "threads": threads, "torch": version("torch"), "onnxruntime": version("onnxruntime")}
+
+
+def command(arguments):
+    import run
+
+    return run.command(arguments, "deploy.py")
+
+
+def main(arguments):
+    parser = options()
+    args = parser.parse_args(arguments)
+    if args.turns < 2:
+        parser.error(f"--turns is {args.turns}; expected at least 2, for quartiles")
+    sizes = {**SIZES, **QUICK}
+    if args.serve:
+        import deploy_peers
+
+        return deploy_peers.serve(args.serve, args.folder, sizes[args.net[0]], args.batch[0], bool(args.spoil))
+    import deploy_report
+
+    if args.readme:
+        if not args.json:
+            parser.error("--readme needs --json FILE, the results to write")
+        try:
+            deploy_report.write_readme(json.loads(args.json.read_text()), args.readme, args.short)
+        except (OSError, ValueError) as error:
+            sys.exit(str(error))
+        return 0
+    if args.profile:
+        import deploy_profile
+
+        return deploy_profile.main(args.net or SIZES, sizes, (args.batch or [1])[0], args.threads)
+    results = measure_all(args, arguments)
+    print(deploy_report.targets_text(results))
+    wrong = [f"{case['net']}, batch {case['batch']}: {peer}: {what}" for case in results["cases"]
+             for peer, what in case["mismatches"].items()]
+    if wrong:
+        print("\nMISMATCH, no figures for:\n" + "\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""The networks that deploy.py times, with random weights, and their exported files."""
+import importlib.util
+import pathlib
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from gluonops.darknet import Convolution, MaxPool
+from mxnet.gluon import HybridBlock
+
+# Prefix of the files: backend, batch norms folded, channels padded.
+FILES = {"unfolded": ("builtin", False, False), "folded": ("builtin", True, False), "padded": ("builtin", True, True),
+         "native": ("native", True, True), "plain": ("custom", False, False), "bare": ("custom", True, False)}
+
+
+class Small(HybridBlock):
+    """YOLOv2 in miniature, for quick runs: every kind of layer that the networks have, with a few channels."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.fine, self.pool, self.coarse = Convolution(4, 3, 3), MaxPool(2, 2), Convolution(8, 3, 4)
+            self.side, self.reorg, self.same = Convolution(4, 1, 4), gops.nn.Reorg(2), MaxPool(2, 1)
+            self.output = Convolution(6, 1, 24, batch_norm=False, activation="linear")
+
+    def hybrid_forward(self, F, data):
+        fine = self.fine(data)
+        merged = F.concat(self.reorg(self.side(fine)), self.same(self.coarse(self.pool(fine))), dim=1)
+        return F.Flatten(F.Pooling(self.output(merged), kernel=(1, 1), global_pool=True, pool_type="avg"))
+
+
+def make(name, size):
+    """A network with random weights, the same in every run, that keep activations near 1."""
+    mx.random.seed(0)
+    rng = np.random.RandomState(0)
+    net = Small() if name == "small" else gops.models.get_model(name)
+    net.initialize(mx.init.MSRAPrelu(factor_type="in", slope=0.1))
+    net(mx.nd.array(image(1, size)))
+    ranges = {"gamma": (0.8, 1.2), "beta": (-0.2, 0.2), "running_mean": (-0.2, 0.2), "running_var": (0.5, 1.5)}
+    for parameter in net.collect_params(".*(gamma|beta|running_mean|running_var)").values():
+        low, high = next(ends for word, ends in ranges.items() if parameter.name.endswith(word))
+        parameter.set_data(mx.nd.array(rng.uniform(low, high, parameter.shape)))
+    return net
+
+
+def image(batch, size):
+    """Random pixels in NumPy, (batch, 3, size, size)."""
+    return np.random.RandomState(1).uniform(size=(batch, 3, size, size)).astype(np.float32)
+
+
+def write(name, size, folder):
+    """Export a network into a folder in every form that the peers read."""
+    net, folder = make(name, size), pathlib.Path(folder)
+    for prefix, (backend, fold, pad) in FILES.items():
+        if backend != "native" or gops.native_library_path() is not None:
+            gops.export.symbol(net, folder / prefix, (1, 3, size, size), backend=backend, fold_batch_norm=fold,
+                               pad_channels=pad)
+    if importlib.util.find_spec("onnx"):
+        gops.export.onnx(folder / "folded", folder / "net.onnx")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,144 @@
+"""Who runs a network in deploy.py. Each peer has a process of its own, so that none meets another one's threads."""
+import json
+import os
+import pathlib
+import sys
+import time
+
+from deploy_report import (
+    AS_IT_STARTS,
+    COMPILED,
+    EAGER,
+    EAGER_TUNED,
+    FUSED,
+    LAST,
+    MODULE,
+    NAIVE,
+    NATIVE,
+    NET,
+    ORT,
+    UNFOLDED,
+    UNPADDED,
+)
+
+
+def module(folder, data, prefix):
+    """Binding fuses by itself: MXNET_SUBGRAPH_BACKEND is MKLDNN unless set."""
+    import gluonops  # noqa: F401  (first: it makes mxnet importable)
+    import mxnet as mx
+
+    found = mx.mod.Module.load(str(folder / prefix), 0, label_names=None)
+    found.bind([("data", data.shape)], for_training=False)
+    batch = mx.io.DataBatch([mx.nd.array(data)])
+
+    def run():
+        found.forward(batch, is_train=False)
+        return found.get_outputs()[0].asnumpy()
+    return run
+
+
+def fused(folder, data, prefix):
+    import gluonops  # noqa: F401
+    import mxnet as mx
+
+    block = mx.gluon.SymbolBlock.imports(f"{folder / prefix}-symbol.json", ["data"], f"{folder / prefix}-0000.params")
+    data = mx.nd.array(data)
+    block.optimize_for(data, backend="MKLDNN", static_alloc=True, static_shape=True)
+    return lambda: block(data).asnumpy()
+
+
+def unexported(folder, data, name):
+    import deploy_nets
+    import mxnet as mx
+
+    net, data = deploy_nets.make(name, data.shape[-1]), mx.nd.array(data)
+    net.hybridize(static_alloc=True, static_shape=True)
+    return lambda: net(data).asnumpy()
+
+
+def in_onnxruntime(folder, data, options=None):
+    import onnxruntime
+
+    options = options or onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
+    session = onnxruntime.InferenceSession(str(folder / "net.onnx"), options, ["CPUExecutionProvider"])
+    return lambda: session.run(None, {"data": data})[0]
+
+
+def in_torch(folder, data, prefix, channels_last=False, compiled=False):
+    import deploy_torch
+    import torch
+
+    net, data = deploy_torch.in_torch(str(folder / prefix)), torch.from_numpy(data)
+    if channels_last:
+        net, data = net.to(memory_format=torch.channels_last), data.to(memory_format=torch.channels_last)
+    if compiled:
+        net = torch.compile(net, dynamic=False)
+
+    def run():
+        with torch.no_grad():
+            return net(data).numpy()
+    return run
+
+
+PEERS = {
+    MODULE: lambda *where: module(*where, "padded"),
+    NAIVE: lambda *where: module(*where, "padded"),
+    FUSED: lambda *where: fused(*where, "padded"),
+    NATIVE: lambda *where: fused(*where, "native"),
+    UNPADDED: lambda *where: module(*where, "folded"),
+    UNFOLDED: lambda *where: module(*where, "unfolded"),
+    NET: lambda *where: unexported(*where, os.environ["GLUONOPS_DEPLOY_NET"]),
+    AS_IT_STARTS: lambda *where: module(*where, "padded"),
+    ORT: in_onnxruntime,
+    EAGER: lambda *where: in_torch(*where, "plain"),
+    EAGER_TUNED: lambda *where: in_torch(*where, "plain"),
+    LAST: lambda *where: in_torch(*where, "bare", channels_last=True),
+    COMPILED: lambda *where: in_torch(*where, "bare", compiled=True),
+}
+
+
+def environment(peer, net, threads):
+    """Of a peer's process: threads, and MXNet's engine and glibc's allocator as the peer's name says.
+
+    By itself MXNet takes half the processors. torch.compile is told that weights do not change, so that it puts them
+    into oneDNN's order once.
+    """
+    found = {key: value for key, value in os.environ.items() if not key.startswith(("MALLOC_", "GLUONOPS_", "OMP_",
+                                                                                    "MXNET_"))}
+    found.update(PYTHONWARNINGS="ignore", MXNET_SUBGRAPH_VERBOSE="0", TORCHINDUCTOR_FREEZING="1",
+                 GLUONOPS_DEPLOY_NET=net)
+    if peer != AS_IT_STARTS:
+        found["OMP_NUM_THREADS"] = str(threads)
+    if peer in (EAGER_TUNED, LAST, COMPILED):   # which allocate every layer's output anew; the others plan their memory
+        found["GLUONOPS_TUNE_MALLOC"] = "1"
+    if peer == NAIVE:
+        found["MXNET_ENGINE_TYPE"] = "NaiveEngine"
+    return found
+
+
+def serve(peer, folder, size, batch, spoil):
+    """Answer orders from standard input, in JSON on standard output, until it ends.
+
+    ``save FILE`` saves the output there; ``time SECONDS`` answers with the seconds of calls, as many as take that long.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)   # what libraries print is no answer
+    import deploy_nets
+    import gluonops  # noqa: F401  (tunes the allocator if the environment asks for it)
+    import numpy as np
+
+    run = PEERS[peer](pathlib.Path(folder), deploy_nets.image(batch, size))
+    for line in sys.stdin:
+        order, word = line.strip().split(" ", 1)
+        answer = None
+        if order == "save":
+            np.save(word, run() + spoil)
+        else:
+            run()   # wakes the threads and fills the caches
+            answer = []
+            while sum(answer) < float(word) or not answer:
+                start = time.perf_counter()
+                run()
+                answer.append(time.perf_counter() - start)
+        print(json.dumps(answer), file=answers, flush=True)

@@ -1,0 +1,132 @@
+"""Where the time of an exported network goes: each kind of layer, in MXNet and in onnxruntime.
+
+MXNet's convolutions, poolings and reorders are oneDNN's, which says what it runs and for how long; onnxruntime has a
+profile of its own. Both run alone, one after the other, and the fastest of some calls counts.
+"""
+import collections
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import report
+
+CALLS = 12
+
+
+def main(nets, sizes, batch, threads):
+    """Print a table for each network; return the exit status."""
+    import deploy_peers
+    from deploy_report import NAIVE
+
+    environment = {**deploy_peers.environment(NAIVE, "", threads), "DNNL_VERBOSE": "1"}
+    for name in nets:
+        with tempfile.TemporaryDirectory() as folder:
+            words = [sys.executable, __file__, name, sizes[name], batch, folder]
+            done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True, env=environment)
+            theirs = of_onnxruntime(next(pathlib.Path(folder).glob("profile*.json"), None))
+            print(f"{name} {sizes[name]}, batch {batch}, {threads} threads: milliseconds\n\n"
+                  f"{table(of_onednn(done.stdout), theirs)}\n")
+    return 0
+
+
+def run(name, size, batch, folder):
+    """Call the network in MXNet, under oneDNN's eyes, and in onnxruntime."""
+    import deploy_nets
+    import deploy_peers
+
+    deploy_nets.write(name, size, folder)
+    data = deploy_nets.image(batch, size)
+    ours = deploy_peers.module(folder, data, "padded")
+    ours()
+    for _ in range(CALLS):
+        print("call", flush=True)
+        ours()
+    print("end", flush=True)
+    if (folder / "net.onnx").exists() and importlib.util.find_spec("onnxruntime"):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.enable_profiling, options.profile_file_prefix = True, str(folder / "profile")
+        theirs = deploy_peers.in_onnxruntime(folder, data, options)
+        for _ in range(CALLS + 1):
+            theirs()
+
+
+def of_onednn(text):
+    """Layer -> (milliseconds, floating-point operations, how oneDNN ran it); of the fastest call of each."""
+    fastest, kinds = {}, {}
+    for call in text.split("end\n")[0].split("call\n")[1:]:
+        rows = [line.split(",") for line in call.splitlines() if line.startswith("dnnl_verbose,exec")]
+        for position, row in enumerate(rows):
+            layer, operations = _problem(row[3], row[-2])
+            kinds[position] = layer, operations, row[4]
+            fastest[position] = min(fastest.get(position, float("inf")), float(row[-1]))
+    return _summed((*kinds[position], time) for position, time in fastest.items())
+
+
+def _problem(kind, text):
+    """A layer in words, and its floating-point operations, from oneDNN's words such as mb1_ic3oc16_ih416oh416kh3..."""
+    sizes = {key: int(value) for key, value in re.findall(r"(mb|ic|oc|ih|oh|ow|kh|kw)(\d+)", text)}
+    if kind != "convolution":
+        return ("pooling" if "pool" in kind else kind), 0
+    operations = 2 * sizes["mb"] * sizes["ic"] * sizes["oc"] * sizes["oh"] * sizes["ow"] * sizes["kh"] * sizes["kw"]
+    return _layer(sizes["kh"], sizes["ic"], sizes["oc"], sizes["ih"]), operations
+
+
+def _layer(kernel, inputs, outputs, height):
+    return f"conv {kernel}x{kernel}, {inputs} to {outputs}, {height} pixels"
+
+
+def of_onnxruntime(path):
+    """Layer -> milliseconds."""
+    if path is None:
+        return {}
+    fastest, kinds = {}, {}
+    for event in json.loads(path.read_text()):
+        if event["cat"] == "Node" and event["name"].endswith("_kernel_time"):
+            shapes = [next(iter(entry.values())) for entry in event["args"]["input_type_shape"]]
+            kind = event["args"]["op_name"]
+            if "Conv" in kind:
+                kind = _layer(shapes[1][2], shapes[0][1], shapes[1][0], shapes[0][2])
+            elif "Pool" in kind:
+                kind = "pooling"
+            elif "Reorder" in kind:
+                kind = "reorder"
+            kinds[event["name"]] = kind
+            fastest[event["name"]] = min(fastest.get(event["name"], float("inf")), event["dur"] / 1e3)
+    return {layer: time for layer, (time, *_) in _summed((kinds[name], 0, "", time) for name, time in
+                                                        fastest.items()).items()}
+
+
+def _summed(rows):
+    found = collections.OrderedDict()
+    for layer, operations, how, time in rows:
+        before = found.get(layer, (0, 0, set(), 0))
+        found[layer] = before[0] + time, before[1] + operations, before[2] | {how}, before[3] + 1
+    return found
+
+
+def table(ours, theirs):
+    """Both beside each other in Markdown, with the speed of the convolutions."""
+    lines = []
+    for layer in [*ours, *(layer for layer in theirs if layer not in ours)]:
+        time, operations, how, count = ours.get(layer, (0, 0, set(), 0))
+        other = theirs.get(layer)
+        lines.append([layer, str(count or ""), f"{time:.2f}" if count else "", _speed(operations, time),
+                      "" if other is None else f"{other:.2f}", _speed(operations, other), ", ".join(sorted(how))])
+    time, operations, other = (sum(row[0] for row in ours.values()), sum(row[1] for row in ours.values()),
+                               sum(theirs.values()))
+    lines.append(["all", "", f"{time:.2f}", _speed(operations, time), f"{other:.2f}", _speed(operations, other), ""])
+    return report.table(["layer", "times", "MXNet", "GFLOP/s", "onnxruntime", "GFLOP/s", "in oneDNN"], lines)
+
+
+def _speed(operations, milliseconds):
+    return f"{operations / milliseconds / 1e6:.0f}" if operations and milliseconds else ""
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], *map(int, sys.argv[2:4]), pathlib.Path(sys.argv[4]))
