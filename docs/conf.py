@@ -40,7 +40,7 @@ OP_PAGE = """\
 
 
 def write_pages(_):
-    """A page per operator, the support table and the pictures, from the code as it is."""
+    """A page per operator, what each supports, and the pictures, from the code as it is."""
     import pictures
     folder = HERE / "ops"
     folder.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def write_pages(_):
             """) if name in drawn else ""
         (folder / f"{name}.rst").write_text(OP_PAGE.format(
             name=name, line="=" * len(name), picture=picture, blocks="\n".join(blocks)))
-    (folder / "table.txt").write_text(table.markdown())
+    (folder / "table.txt").write_text(table.sections("ops"))
 
 
 def setup(app):
