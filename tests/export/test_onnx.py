@@ -162,9 +162,9 @@ def test_a_fixed_batch(tmp_path, rng):
 def test_a_loss_head_becomes_its_prediction(tmp_path, rng):
     data, weight = mx.sym.var("data"), mx.sym.var("w", shape=(3, 5))
     net = gluon.SymbolBlock(gops.ops.softmax_output(mx.sym.FullyConnected(data, weight, num_hidden=3, no_bias=True),
-                                                    mx.sym.var("label")), [data, mx.sym.var("label")])
+                                                    mx.sym.var("label"), name="head"), [data, mx.sym.var("label")])
     net.initialize()
-    with pytest.warns(gops.export.ExportWarning, match="without the loss head 'softmax_output0', the input 'label'"):
+    with pytest.warns(gops.export.ExportWarning, match="without the loss head 'head', the input 'label'"):
         path = gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 5), "label": (2,)})
     assert [value.name for value in onnx.load(path).graph.input] == ["data"]
     assert onnx_oracle.operators(path)[:2] == ["Gemm", "Softmax"]
