@@ -14,7 +14,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
 
 def bench(*arguments, **variables):
     return subprocess.run([sys.executable, FOLDER / "run.py", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, **variables})
+                          env={**os.environ, **variables})
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def stub_driver(compiler, tmp_path_factory):
 
 def run(*arguments, **variables):
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-    return subprocess.run([sys.executable, *map(str, arguments)], env={**environment, **variables}, timeout=120,
+    return subprocess.run([sys.executable, *map(str, arguments)], env={**environment, **variables},
                           capture_output=True, encoding="utf-8")
 
 

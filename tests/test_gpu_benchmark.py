@@ -83,7 +83,7 @@ def cupy(gpu, monkeypatch):
 
 def run(*arguments, **variables):
     return subprocess.run([sys.executable, FOLDER / "gpu.py", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, **variables})
+                          env={**os.environ, **variables})
 
 
 def test_without_a_gpu(gpu, tmp_path):

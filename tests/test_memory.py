@@ -68,7 +68,7 @@ def python(code, **variables):
     environment = {key: value for key, value in os.environ.items()
                    if key != "GLUONOPS_TUNE_MALLOC" and not key.startswith("MALLOC_")}
     done = subprocess.run([sys.executable, "-c", code], env={**environment, **variables}, stdout=subprocess.PIPE,
-                          text=True, timeout=120, check=True)
+                          text=True, check=True)
     return done.stdout.strip()
 
 

@@ -34,7 +34,7 @@ def copy_of_repository(target):
 def run(*command, cwd):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GLUONOPS_"))}
     return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True,
-                          encoding="utf-8", timeout=280)
+                          encoding="utf-8")
 
 
 def succeed(*command, cwd):

@@ -15,7 +15,7 @@ BEHIND = re.compile(r"fill in|not written yet")
 
 def new_op(root, name):
     return subprocess.run([sys.executable, str(root / "tools" / "new_op.py"), name], capture_output=True,
-                          encoding="utf-8", timeout=60)
+                          encoding="utf-8")
 
 
 def load_tool(root):
@@ -36,7 +36,7 @@ def copy(tmp_path):
 def run_tests(root, *arguments):
     """(number passed, number failed, pytest's output) of the copy's own tests."""
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line", *arguments],
-                          cwd=root, capture_output=True, encoding="utf-8", timeout=280)
+                          cwd=root, capture_output=True, encoding="utf-8")
     count = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout[-300:])}
     return count.get("passed", 0), count.get("failed", 0) + count.get("error", 0), done.stdout + done.stderr
 

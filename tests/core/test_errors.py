@@ -159,4 +159,4 @@ def test_a_process_that_fails_ends():
     code = ("import gluonops as gops, mxnet as mx, os\nos.environ['GLUONOPS_CHECK_LABELS'] = '1'\n"
             "mx.nd.Custom(mx.nd.ones((2, 3)), mx.nd.array([0, 5]), op_type='gluonops_softmax_output')\n"
             "raise SystemExit(3)")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 3
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 3

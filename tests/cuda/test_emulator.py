@@ -348,22 +348,21 @@ def test_address_sanitizer_sees_a_read_outside_a_tensor(outside, error):
     """One that leaves no trace in the result."""
     code = OUTSIDE.format(mark=MARK, folder=str(HERE), cache=str(cuda_emulator.cache), outside=outside)
     done = subprocess.run([str(HERE / "sanitize.sh"), sys.executable, "-c", code], text=True, capture_output=True,
-                          timeout=200, check=False)
+                          check=False)
     assert done.returncode != 0 and error in done.stderr and done.stdout == "done\n", done.stderr
 
 
-def sanitized(*arguments, timeout):
+def sanitized(*arguments):
     command = [str(HERE / "sanitize.sh"), sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
-    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], timeout=timeout, check=False)
+    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 def test_every_kernel_under_address_sanitizer():
     """In float32, on some cases."""
-    sanitized(HERE / "sanitized.py", timeout=200)
+    sanitized(HERE / "sanitized.py")
 
 
 @pytest.mark.slow
 def test_every_kernel_type_and_case_under_address_sanitizer():
-    sanitized("-n", "2", "-m", "not slow", "-k", "cuda", HERE / "test_cuda_kernels.py", HERE.parent / "ops",
-              timeout=290)
+    sanitized("-n", "2", "-m", "not slow", "-k", "cuda", HERE / "test_cuda_kernels.py", HERE.parent / "ops")

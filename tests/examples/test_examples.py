@@ -25,7 +25,7 @@ TESTED_ELSEWHERE = {"finetune_classifier.py", "finetune_yolov2.py", "launch_loca
 
 def run(folder, script, *options, fails=0, **environment):
     """(stdout, stderr) of an example that runs in ``folder``."""
-    done = subprocess.run([sys.executable, str(EXAMPLES / script), *options], cwd=folder, timeout=280,
+    done = subprocess.run([sys.executable, str(EXAMPLES / script), *options], cwd=folder,
                           capture_output=True, text=True, env={**os.environ, **environment})
     assert done.returncode == fails, f"{script} returned {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr

@@ -10,7 +10,6 @@ import time
 import pytest
 
 LAUNCH = str(pathlib.Path(__file__).parents[2] / "examples" / "launch_local.py")
-LIMIT = 200  # seconds: nothing here takes long, but the machine may be busy
 
 # A worker of dist_sync; the one of rank 1 kills itself in the second round, as a machine that is lost would.
 WORKER = """
@@ -28,8 +27,7 @@ for i in range(3):
 
 
 def launch(*options, command=(sys.executable, "-c", WORKER)):
-    done = subprocess.run([sys.executable, LAUNCH, *options, "--", *command], capture_output=True, text=True,
-                          timeout=LIMIT)
+    done = subprocess.run([sys.executable, LAUNCH, *options, "--", *command], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -41,10 +39,8 @@ def alive(pid):
         return False
 
 
-def wait_until(true, seconds=LIMIT):
-    deadline = time.monotonic() + seconds
+def wait_until(true):
     while not true():
-        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
@@ -99,7 +95,7 @@ def test_a_signal_ends_all(number, code, tmp_path):
     wait_until(lambda: len(list(tmp_path.glob("pid.*"))) == 2)
     time.sleep(0.2)
     os.kill(job.pid, number)
-    _, err = job.communicate(timeout=LIMIT)
+    _, err = job.communicate()
     assert job.returncode == code, err
     assert len(list(tmp_path.glob("saved.*"))) == (2 if number == signal.SIGINT else 0)
     pids = [int(path.name.split(".")[1]) for path in tmp_path.glob("pid.*")]

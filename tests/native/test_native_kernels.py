@@ -180,7 +180,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
     for threads in ("1", "2", "3", "4"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "GLUONOPS_CHECK_LABELS": "0"}
         env["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
-        done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True, timeout=240,
+        done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True,
                               check=True)
         found.add(done.stdout.split()[-1])
     assert len(found) == 1
@@ -193,13 +193,13 @@ def test_every_instruction_set(target):
     env = {**os.environ, "GLUONOPS_NATIVE_TARGET": target}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k",
                "output_and_gradient or exponential or float16 or no_class"]
-    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=280, check=False)
+    done = subprocess.run(command, env=env, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
 @pytest.mark.slow
 def test_sanitizers():
-    done = subprocess.run([str(HERE / "sanitize.sh"), "100"], text=True, capture_output=True, timeout=280, check=False)
+    done = subprocess.run([str(HERE / "sanitize.sh"), "100"], text=True, capture_output=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
 
 

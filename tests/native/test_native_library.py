@@ -14,7 +14,7 @@ LIBRARY = native.library_path()
 
 def python(code, **env):
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, text=True, capture_output=True,
-                          timeout=120, check=False)
+                          check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -98,7 +98,7 @@ def test_no_mxnet(tmp_path):
 @pytest.mark.slow
 def test_builds_from_the_command_line(tmp_path):
     command = [sys.executable, "-m", "gluonops.native.build", "--output", str(tmp_path / "a.so")]
-    done = subprocess.run(command, text=True, capture_output=True, timeout=280, check=False)
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
     assert native.unfit(str(tmp_path / "a.so")) is None
