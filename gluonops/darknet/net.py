@@ -1,4 +1,6 @@
 """The HybridBlock that a cfg is built into."""
+from __future__ import annotations
+
 from mxnet.gluon import HybridBlock
 
 from ..core.errors import OpError
@@ -42,8 +44,8 @@ class DarknetNet(HybridBlock):
 
     def hybrid_forward(self, F, data):
         outputs = self.layer_outputs(data)
-        kept = tuple(outputs[i] for i in self._outputs)
-        return kept if len(kept) > 1 else kept[0]
+        returned = tuple(outputs[i] for i in self._outputs)
+        return returned if len(returned) > 1 else returned[0]
 
     def layer_outputs(self, data):
         """The output of every layer, in order: to find the first one that differs from Darknet's."""
@@ -52,7 +54,7 @@ class DarknetNet(HybridBlock):
             outputs.append(layer(*[outputs[i] if i >= 0 else data for i in sources]))
         return outputs
 
-    def detector(self, threshold=0.25, nms=0.45, topk=400):
+    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
         """A block that returns detections, to hybridize and export. See :class:`gluonops.darknet.Detector`.
 
         Parameters
