@@ -115,13 +115,11 @@ void set_invoker(Function *function, Invoker *invoker)
 
 typedef std::function<void(dmlc::any *)> Updater;
 
-void update_by_value(const std::_Any_data &data, dmlc::any *attribute)
-{
-    (*data._M_access<const Updater *>())(attribute);
-}
+// What it holds is a pointer, `*data`.
+void update_by_value(void *const *data, dmlc::any *attribute) { (*static_cast<const Updater *>(*data))(attribute); }
 
 // An attribute that nobody has set is empty: its first word is 0, and a reference to its address is not.
-void probe_by_value(const std::_Any_data &, void **attribute) { old_functions = *attribute == nullptr; }
+void probe_by_value(void *const *, void **attribute) { old_functions = *attribute == nullptr; }
 
 void probe()
 {
@@ -130,10 +128,10 @@ void probe()
     update_attributes("gluonops", updater);
 }
 
-bool infer_by_value(const std::_Any_data &data, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
+bool infer_by_value(void *const *data, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
                     mxnet::ShapeVector *outputs)
 {
-    return infer(data._M_access<Inference::Function>(), attrs, inputs, outputs);
+    return infer(reinterpret_cast<Inference::Function>(*data), attrs, inputs, outputs);
 }
 
 mxnet::FInferShape wrapped(Inference::Function function)
@@ -185,8 +183,8 @@ void install_inference()
 // What op.h's set_attr calls.
 void nnvm::Op::UpdateAttrMap(const std::string &key, std::function<void(any *)> updater)
 {
-    const gluonops::Updater *const address = &updater;
-    gluonops::Updater passed = [address](any *attribute) { (*address)(attribute); };
+    void *const address = &updater;
+    gluonops::Updater passed = [address](any *attribute) { (*static_cast<gluonops::Updater *>(address))(attribute); };
     if (gluonops::old_functions)
         gluonops::set_invoker(&passed, gluonops::update_by_value);
     gluonops::update_attributes(key, passed);
