@@ -147,8 +147,6 @@ def _native(op, space, attrs, inputs, named):
     gradient too, of zeros).
     Inside a hybridized graph it works in place; an imperative call that is not recorded needs none.
     """
-    if space is mx.sym:
-        _hint_dimensions(op, inputs)
     if space is mx.sym or mx.autograd.is_recording():
         inputs = [space.identity(value) for value in inputs]
     if space is mx.nd or op.reads_head_gradient:
@@ -160,17 +158,6 @@ def _native(op, space, attrs, inputs, named):
     result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), name=f"{name}_native")
     with mx.AttrScope(__gluonops_head__=name):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
-
-
-def _hint_dimensions(op, inputs):
-    """Tell how many dimensions a variable without a shape has, where the contract knows.
-
-    For a library's operator MXNet 1.9.1 adds up the numbers of dimensions of all inputs, an unknown one as -1, and
-    writes the known sizes into a buffer of that many: with several unknown inputs the process dies.
-    """
-    for arg, value in zip(op.inputs, inputs):
-        if arg.ndim and value.get_children() is None and value.attr("__shape__") is None:
-            value._set_attr(__shape__=str((-1,) * arg.ndim))   # sizes unknown
 
 
 def _custom(op, space, attrs, inputs, named):

@@ -39,14 +39,12 @@ class Arg:
     it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count (without such an
     attribute, along its first dimension). ``values(attrs, array)`` -> (what, remedy) or None says what is wrong with
     the values of the input, a NumPy array; like class indices they are looked at only where labels are checked.
-    ``ndim`` is its number of dimensions, where that is always the same.
     """
     name: str
     dtype: typing.Union[str, typing.Callable]
     doc: str
     gradient: typing.Union[bool, typing.Callable] = True
     classes: typing.Optional[str] = None
-    ndim: typing.Optional[int] = None
     values: typing.Optional[typing.Callable] = None
 
     def has_gradient(self, attrs):

@@ -9,9 +9,17 @@ An operator writes the shape of each tensor once, in named dimensions::
 and :func:`solve` fills in whatever follows from the shapes that are known, forwards or backwards, and explains
 in the user's words what does not fit.
 """
+import math
+
+import mxnet as mx
+
 from .errors import OpError
 
 UNKNOWN = -1
+
+# What MXNet takes as a size: it tells its callers in 32 bits where it is not built for large tensors.
+LARGEST = 2 ** (63 if mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE") else 31) - 1
+MOST_ELEMENTS = 2 ** 60   # a tensor of float64 of so many fills the address space
 
 
 class Size:
@@ -98,8 +106,10 @@ def solve(where, patterns, shapes, require=()):
     Raises
     ------
     OpError
-        A shape has the wrong number of dimensions, a size does not divide, or two shapes contradict.
+        A shape has the wrong number of dimensions, a size does not divide, two shapes contradict, or a tensor is
+        larger than any can be.
     """
+    _check_attributes(where, patterns, require)
     bases = {}   # dimension's name -> (size, tensor it was read from)
     for tensor, shape in shapes.items():
         pattern = patterns[tensor]
@@ -110,6 +120,10 @@ def solve(where, patterns, shapes, require=()):
             if size == UNKNOWN:
                 continue
             base = dim.base(size) if isinstance(dim, Dim) else size
+            if base is not None and base > LARGEST:
+                named = dim.name if isinstance(dim, Dim) else "a size"
+                raise OpError(where, f"{tensor} has shape {shape}; {named} is above {LARGEST}",
+                              "Choose smaller attributes")
             known, source = bases.setdefault(dim.name, (base, tensor)) if isinstance(dim, Dim) else (dim, None)
             if base is None or base != known:
                 raise _mismatch(where, tensor, shape, patterns, shapes, dim, source)
@@ -118,9 +132,32 @@ def solve(where, patterns, shapes, require=()):
             size, source = bases[dim.name]
             raise OpError(where, f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by "
                           f"{dim.div}", _division_remedy(dim))
-    return {tensor: tuple((dim.value(bases[dim.name][0]) if dim.name in bases else UNKNOWN)
-                          if isinstance(dim, Dim) else dim for dim in pattern)
-            for tensor, pattern in patterns.items()}
+    result = {tensor: tuple((dim.value(bases[dim.name][0]) if dim.name in bases else UNKNOWN)
+                            if isinstance(dim, Dim) else dim for dim in pattern)
+              for tensor, pattern in patterns.items()}
+    _check_sizes(where, patterns, result)
+    return result
+
+
+def _check_attributes(where, patterns, require):
+    """An OpError where 64 bits do not hold what the attributes make of a size."""
+    for dim in [dim for pattern in patterns.values() for dim in pattern] + list(require):
+        sizes = (dim.mul, dim.div) if isinstance(dim, Dim) else ()
+        fixed = [(dim.label, dim)] if isinstance(dim, Fixed) else []
+        for label, value in fixed + [(size.label, size.value) for size in sizes if size]:
+            if value >= 2 ** 63:
+                raise OpError(where, f"{label} is more than 2**63 - 1", "Choose smaller attributes")
+
+
+def _check_sizes(where, patterns, shapes):
+    """An OpError for shapes that no tensor has."""
+    for tensor, shape in shapes.items():
+        if any(size > LARGEST for size in shape):
+            raise OpError(where, f"{tensor} {pattern_text(patterns[tensor])} has a size above {LARGEST}",
+                          "Choose smaller attributes")
+        if math.prod(size for size in shape if size != UNKNOWN) > MOST_ELEMENTS:
+            raise OpError(where, f"{tensor} {pattern_text(patterns[tensor])} has more than 2**60 elements",
+                          "Choose smaller attributes")
 
 
 def _division_remedy(dim):

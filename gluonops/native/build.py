@@ -29,7 +29,10 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
 # libmxnet.so exports a copy of lib_api.h's classes, of another compiler. In a program that is linked with it, ours
 # would be resolved to those, and crash while the library loads.
-LINKING = ["-Wl,-Bsymbolic"]
+# MXNet keeps functions of ours until the process has ended, beyond its own dlclose.
+LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+# MXNet's wheels have the std::string of compilers before GCC 5; inference.cc talks to MXNet in C++.
+MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
 
@@ -68,8 +71,8 @@ def build(library=LIBRARY, mxnet=None, jobs=None):
         library.parent.mkdir(parents=True, exist_ok=True)
         partial = library.with_name(f".{library.name}.{os.getpid()}")
         try:
-            _run([*compiler, "-shared", *LINKING, *openmp(compiler), "-o", str(partial),
-                  *(str(output) for _, output in units)])
+            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units),
+                  *LINKING])
             os.replace(partial, library)
         finally:
             partial.unlink(missing_ok=True)
@@ -92,6 +95,7 @@ def compilations(compiler, mxnet, folder):
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
+    yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     for source in kernels():
         yield unit(f"{source.parent.name}_base", source, [*hidden, *register])
     for target, flags in targets.items():

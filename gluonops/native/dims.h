@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "attributes.h"
+#include "sizes.h"
 
 namespace gluonops {
 
-const int64_t UNKNOWN = -1;
-
-// A positive integer from an attribute that remembers what the user calls it. Without a label: no size.
+// A positive integer from an attribute that remembers what the user calls it; it may be TOO_LARGE. Without a label: no
+// size.
 struct Size {
     std::string label;
     int64_t value = 1;
@@ -23,7 +23,7 @@ struct Size {
     Size(std::string label, int64_t value) : label(std::move(label)), value(value) {}
     Size operator*(const Size &other) const
     {
-        return label.empty() ? other : Size(label + " * " + other.label, value * other.value);
+        return label.empty() ? other : Size(label + " * " + other.label, product(value, other.value));
     }
     bool is_product() const { return label.find('*') != std::string::npos; }
     std::string text() const { return label + (is_product() ? " = " : " ") + std::to_string(value); }
@@ -57,15 +57,10 @@ struct Dim {
         return name + (mul.label.empty() ? "" : " * " + mul.label) +
                (div.label.empty() ? "" : div.is_product() ? " / (" + div.label + ")" : " / " + div.label);
     }
-    // The size here for a size `base` of the bare dimension, and the other way round; UNKNOWN where it does not divide.
+    // The size here for a size `base` of the bare dimension, and the other way round; UNKNOWN where it does not divide,
+    // and possibly TOO_LARGE.
     int64_t value(int64_t base) const { return scaled(base, mul.value, div.value); }
     int64_t base(int64_t size) const { return scaled(size, div.value, mul.value); }
-
- private:
-    static int64_t scaled(int64_t size, int64_t up, int64_t down)
-    {
-        return size * up % down ? UNKNOWN : size * up / down;
-    }
 };
 
 typedef std::vector<Dim> Pattern;
@@ -106,6 +101,34 @@ inline std::string plural(const char *what, size_t count)
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+// Refuses what the attributes make of a size where 64 bits do not hold it.
+inline void check_attributes(const char *where, const Shapes &declared)
+{
+    std::vector<Pattern> patterns = declared.patterns;
+    patterns.push_back(declared.required);
+    for (const Pattern &pattern : patterns)
+        for (const Dim &dim : pattern)
+            for (const Size *size : {&dim.mul, &dim.div})
+                if (size->value == TOO_LARGE)
+                    refuse(where, size->label + " is more than 2**63 - 1", "Choose smaller attributes");
+}
+
+inline bool too_large(int64_t size) { return size == TOO_LARGE || size > largest_size; }
+
+// Refuses shapes that no tensor has.
+inline void check_sizes(const char *where, const Shapes &declared, const std::vector<Known> &tensors,
+                        const std::vector<Shape> &shapes)
+{
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        const std::string tensor = tensors[i].name + (" " + pattern_text(declared.patterns[i]));
+        if (std::any_of(shapes[i].begin(), shapes[i].end(), too_large))
+            refuse(where, tensor + " has a size above " + std::to_string(largest_size), "Choose smaller attributes");
+        const int64_t count = elements(shapes[i]);
+        if (count == TOO_LARGE || count > MOST_ELEMENTS)
+            refuse(where, tensor + " has more than 2**60 elements", "Choose smaller attributes");
+    }
+}
+
 // A shape for every tensor, UNKNOWN where a size does not follow; refuses what does not fit.
 inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
 {
@@ -114,6 +137,7 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
         int64_t size;
         const Known *source;
     };
+    check_attributes(where, declared);
     std::vector<Base> bases;
     const auto find = [&](const Dim &dim) -> const Base * {
         for (const Base &base : bases)
@@ -136,6 +160,9 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
                 continue;
             const Dim &dim = pattern[i];
             const int64_t size = dim.fixed() ? shape[i] : dim.base(shape[i]);
+            if (too_large(size))
+                refuse(where, has + "; " + (dim.fixed() ? "a size" : dim.name) + " is above " +
+                       std::to_string(largest_size), "Choose smaller attributes");
             int64_t expected = dim.mul.value;
             const Known *source = nullptr;
             if (!dim.fixed()) {
@@ -185,6 +212,7 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
             result.back().push_back(dim.fixed() ? dim.mul.value : base ? dim.value(base->size) : UNKNOWN);
         }
     }
+    check_sizes(where, declared, tensors, result);
     return result;
 }
 

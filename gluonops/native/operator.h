@@ -7,11 +7,13 @@
 
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "attributes.h"
 #include "dims.h"
+#include "inference.h"
 #include "kernel.h"
 #include "rows.h"
 
@@ -29,6 +31,8 @@ struct Tensor {
     char kind;
 };
 typedef std::vector<Tensor> Tensors;
+
+const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
 
 // What an operator inherits. It adds NAME, INPUTS, OUTPUTS, Attrs, attributes(), parse(), tensors(), types() (those
 // that T may be), shapes(), forward() and backward(): the counterpart of its contract.py.
@@ -163,6 +167,9 @@ struct Registered {
     static MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
     {
         return guarded(Op::NAME, [&] {
+            install_inference();
+            if (strings.count(MX_STR_EXTRA_INPUTS))   // MXNet takes any number there
+                refuse(Op::NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
             parse(strings);
             *inputs = Op::INPUTS;
             *outputs = Op::OUTPUTS;
@@ -173,6 +180,7 @@ struct Registered {
     static MXReturnValue infer_type(const Strings &strings, std::vector<int> *inputs, std::vector<int> *outputs)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs", inputs->size(), Op::INPUTS);
             const Tensors tensors = Op::tensors(parse(strings));
             struct { int type; const char *source; } data = {-1, nullptr}, label = {-1, nullptr};
             bool has_label = false;
@@ -212,41 +220,120 @@ struct Registered {
         });
     }
 
-    // Every tensor's shape from the inputs': MXNet shows a library no output's. A shape that is unknown altogether
-    // comes, and goes back, without dimensions; a size that is unknown comes as the largest number and goes back as 0.
+    // Every tensor's shape from those that are known, forwards and backwards.
+    static void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
+    {
+        try {
+            Strings strings;
+            for (const auto &text : texts)
+                strings.emplace(text.first, text.second);
+            complete(strings, inputs, outputs);
+        } catch (const Refusal &refusal) {
+            throw std::runtime_error(refusal.text);
+        }
+    }
+
+    static void complete(const Strings &strings, PartialShapes *inputs, PartialShapes *outputs)
+    {
+        check_count("inputs", inputs->size(), Op::INPUTS);
+        check_count("outputs", outputs->size(), Op::OUTPUTS);
+        const typename Op::Attrs attrs = parse(strings);
+        const Tensors tensors = Op::tensors(attrs);
+        std::vector<int> ndims;
+        std::vector<Known> known;
+        for (size_t i = 0; i < tensors.size(); ++i) {
+            const PartialShape &shape = i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS];
+            known.push_back({tensors[i].name, shape.has_ndim, shape.sizes});
+            if (i < Op::INPUTS)
+                ndims.push_back(shape.has_ndim ? int(shape.sizes.size()) : -1);
+        }
+        if (!known[0].given)
+            ndims[0] = only_ndim(attrs, ndims, known);
+        if (ndims[0] < 0)
+            return;
+        const std::vector<Shape> shapes = solve(Op::NAME, Op::shapes(attrs, ndims), known);
+        for (size_t i = 0; i < tensors.size(); ++i)
+            (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = PartialShape{true, shapes[i]};
+    }
+
+    // The first input's number of dimensions, where the other tensors leave just one; else -1.
+    static int only_ndim(const typename Op::Attrs &attrs, std::vector<int> ndims, const std::vector<Known> &known)
+    {
+        int found = -1;
+        for (int ndim = 1; ndim <= MAX_NDIM; ++ndim) {
+            ndims[0] = ndim;
+            if (!fits(attrs, ndims, known))
+                continue;
+            if (found >= 0)
+                return -1;
+            found = ndim;
+        }
+        return found;
+    }
+
+    static bool fits(const typename Op::Attrs &attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
+    {
+        std::vector<Pattern> patterns;
+        try {
+            patterns = Op::shapes(attrs, ndims).patterns;
+        } catch (const Refusal &) {
+            return false;
+        }
+        bool any = false, all = patterns[0].size() == size_t(ndims[0]);
+        for (size_t i = 0; i < known.size(); ++i) {
+            any |= known[i].given;
+            all &= !known[i].given || known[i].shape.size() == patterns[i].size();
+        }
+        return any && all;
+    }
+
+    // lib_api.h's inference, which MXNet uses where install_inference() could not do better. It shows no output. A shape
+    // that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the largest
+    // number and goes back as 0.
     static MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
                                      std::vector<std::vector<unsigned>> *outputs)
     {
         return guarded(Op::NAME, [&] {
-            const typename Op::Attrs attrs = parse(strings);
-            const Tensors tensors = Op::tensors(attrs);
-            std::vector<int> ndims;
-            std::vector<Known> known;
-            for (size_t i = 0; i < tensors.size(); ++i) {
-                known.push_back({tensors[i].name, false, {}});
-                if (i >= Op::INPUTS)
-                    continue;
-                for (const unsigned size : (*inputs)[i])
-                    known[i].shape.push_back(size == ~0u ? UNKNOWN : int64_t(size));
-                known[i].given = !known[i].shape.empty();
-                ndims.push_back(known[i].given ? int(known[i].shape.size()) : -1);
+            PartialShapes known_inputs, known_outputs(outputs->size());
+            for (const std::vector<unsigned> &shape : *inputs) {
+                known_inputs.push_back({!shape.empty(), {}});
+                for (const unsigned size : shape)
+                    known_inputs.back().sizes.push_back(size == ~0u ? UNKNOWN : int64_t(size));
             }
-            if (!known[0].given)
-                return;
-            const std::vector<Shape> shapes = solve(Op::NAME, Op::shapes(attrs, ndims), known);
-            for (size_t i = 0; i < tensors.size(); ++i) {
-                auto &to = i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS];
-                to.clear();
-                for (const int64_t size : shapes[i])
-                    to.push_back(size == UNKNOWN ? 0 : unsigned(size));
-            }
+            complete(strings, &known_inputs, &known_outputs);
+            *inputs = as_unsigned(known_inputs);
+            *outputs = as_unsigned(known_outputs);
         });
+    }
+
+    static std::vector<std::vector<unsigned>> as_unsigned(const PartialShapes &shapes)
+    {
+        std::vector<std::vector<unsigned>> result;
+        for (const PartialShape &shape : shapes) {
+            result.emplace_back();
+            for (const int64_t size : shape.sizes) {
+                if (size >= int64_t(~0u))
+                    refuse(Op::NAME, "a shape is " + shape_text(shape.sizes) + "; expected sizes below 2**32 - 1",
+                           "Choose smaller shapes or attributes");
+                result.back().push_back(size == UNKNOWN ? 0 : unsigned(size));
+            }
+        }
+        return result;
+    }
+
+    // A graph from elsewhere may give a node any number of inputs.
+    static void check_count(const char *what, size_t count, size_t expected)
+    {
+        if (count != expected)
+            refuse(Op::NAME, "the node has " + std::to_string(count) + " " + what + "; expected " +
+                   std::to_string(expected), "Correct the graph");
     }
 
     static MXReturnValue forward(const Strings &strings, std::vector<MXTensor> *inputs, std::vector<MXTensor> *outputs,
                                  const mxnet::ext::OpResource &)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs", inputs->size(), Op::INPUTS);
             const typename Op::Attrs attrs = parse(strings);
             verify(attrs, *inputs, 0, *outputs);
             Op::forward(attrs, inputs->data(), outputs->data());
@@ -258,6 +345,7 @@ struct Registered {
                                   const mxnet::ext::OpResource &)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs of the gradient", inputs->size(), Op::INPUTS + 2 * Op::OUTPUTS);
             const typename Op::Attrs attrs = parse(strings);
             const Arrays all = inputs->data();
             verify(attrs, *inputs, Op::OUTPUTS, {});
@@ -291,7 +379,8 @@ struct Registered {
         .setInferType(Registered<Op>::infer_type)               \
         .setInferShape(Registered<Op>::infer_shape)             \
         .setForward(Registered<Op>::forward, "cpu")             \
-        .setBackward(Registered<Op>::backward, "cpu");
+        .setBackward(Registered<Op>::backward, "cpu");          \
+    const Inference inference(#graph_name, Registered<Op>::infer);
 
 }  // namespace gluonops
 

@@ -26,7 +26,7 @@ struct RegionContract : Contract {
     }
     static Pattern map_dims(const MapAttrs &attrs)
     {
-        return {Dim("batch"), Dim(Size("anchors * (5 + classes)", attrs.count() * (5 + attrs.classes))), Dim("height"),
+        return {Dim("batch"), Dim(Size("anchors * (5 + classes)", product(attrs.count(), sum(5, attrs.classes)))), Dim("height"),
                 Dim("width")};
     }
     static MapSizes map_sizes(const MapAttrs &attrs, const Shape &data)

@@ -218,7 +218,7 @@ struct RegionDecode : RegionContract {
     {
         const Pattern data = map_dims(attrs.map);
         const Pattern boxes = {data[0], Dim(attrs.map.count()), data[2], data[3],
-                               Dim(Size("5 + classes", 5 + attrs.map.classes))};
+                               Dim(Size("5 + classes", sum(5, attrs.map.classes)))};
         return {{data, attrs.boxes ? boxes : data}, {}};
     }
     static RegionDecodeCall call(const Attrs &attrs, const MXTensor &data)
