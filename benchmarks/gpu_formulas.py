@@ -89,7 +89,7 @@ def softmax_output(attrs, given):
 
 
 def softmax_cross_entropy(attrs, given):
-    """``max`` and ``log_sum`` are the forward kernel's hidden outputs: an ignored row counts as a row of zeros there."""
+    """For the hidden outputs ``max`` and ``log_sum`` an ignored row counts as a row of zeros."""
     data, label, axis = given["data"], given["label"], attrs.axis % given["data"].ndim
     classes, rows = data.shape[axis], [n for i, n in enumerate(data.shape) if i != axis]
     shape, ignored = label.shape if attrs.sparse_label else rows, np.zeros(rows, bool)
