@@ -298,4 +298,6 @@ def _kind(value):
         return "NDArray"
     if isinstance(value, mx.sym.Symbol):
         return "Symbol"
-    return type(value).__name__
+    if type(value).__module__ == "builtins":
+        return type(value).__name__
+    return f"{type(value).__module__}.{type(value).__qualname__}"
