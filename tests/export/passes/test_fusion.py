@@ -1,7 +1,6 @@
 """What is exported computes the same where MXNet fuses: Module and optimize_for against the net itself."""
 import gluonops as gops
 import mxnet as mx
-import numpy as np
 import pytest
 from gluonops.export.graph import Graph
 from gluonops.export.passes.fusion import prepare_for_fusion
@@ -12,7 +11,8 @@ SHAPE = (1, CHANNELS, 6, 6)
 
 
 def conv(data, name, kernel=3):
-    return mx.sym.Convolution(data, num_filter=CHANNELS, kernel=(kernel, kernel), pad=(kernel // 2, kernel // 2), name=name)
+    pad = kernel // 2
+    return mx.sym.Convolution(data, num_filter=CHANNELS, kernel=(kernel, kernel), pad=(pad, pad), name=name)
 
 
 def norm(data, name):
