@@ -120,6 +120,7 @@ class YOLOv2Base(DarknetModel):
             head.add(Region(self.anchors, len(self.classes)),
                      Boxes(self.anchors * STRIDE, len(self.classes), STRIDE))
         head.initialize(ctx=self.output.conv.weight.list_ctx())
+        head.cast(self.output.conv.weight.dtype)
         return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)
 
     def detect(self, x, threshold=0.25, nms=0.45, topk=400):

@@ -109,7 +109,8 @@ class _Builder:
             raise section.error(f"padding is {padding}; expected 0 to {2 * size - 2} for windows of {size}",
                                 "Correct padding", section.line_of("padding"))
         sides = ((side + padding - size) // stride + 1 for side in shape[1:])
-        return MaxPool(size, stride, padding, prefix=prefix), None, (shape[0], *sides)
+        is_small = min(shape[1:]) + padding // 2 * 2 < size
+        return MaxPool(size, stride, padding, any_size=is_small, prefix=prefix), None, (shape[0], *sides)
 
     def avgpool(self, section, shape, prefix):
         return AvgPool(prefix=prefix), None, (shape[0], 1, 1)

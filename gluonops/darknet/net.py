@@ -77,8 +77,9 @@ class DarknetNet(HybridBlock):
                           "network", "Call the net itself for what its last layer returns")
         heads = [Boxes(anchors, classes, stride, prefix=f"boxes{i}_")
                  for i, (anchors, classes, stride) in enumerate(self._detections)]
-        context = next(iter(self.collect_params().values())).list_ctx()
+        parameter = next(iter(self.collect_params().values()))
         for head in heads:
-            head.initialize(ctx=context)
+            head.initialize(ctx=parameter.list_ctx())
+            head.cast(parameter.dtype)
         multiple = max(stride for *_, stride in self._detections)
         return Detector(self, heads, self._detections[0][1], multiple, threshold, nms, topk)
