@@ -77,8 +77,9 @@ def _launches(op, case, types, lowered):
             "launches": [[*(("array", name) for name in reads + writes + scratch),
                           *(("int32", value) for value in requests), *[("int64", step)] * len(scratch),
                           *(_scalar(name, value) for name, value in scalars.items())] for step in steps]}
-    return {"attrs": attrs._asdict(), "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()},
-            "tables": tables, "passes": passes}
+    return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs],
+            "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "tables": tables,
+            "passes": passes}
 
 
 def _scalar(name, value):
