@@ -179,7 +179,7 @@ def block(text, name):
 
 def suite(text, name):
     return substitute(r"(?m)^( +)Row\(.*\),$",
-                      r'\1Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
+                      r'\1Row("fill in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
                       f"test_{TEMPLATE}.py")
 
 
