@@ -4,27 +4,29 @@ import numpy as np
 from ._softmax import nll, onehot, softmax, valid_rows
 
 
-def target_and_valid(attrs, data, label):
-    """(the weight of every class, which rows count), both with the axis kept."""
+def prepare(attrs, data, label):
+    """(logits, the weight of every class) with the axis kept.
+
+    An ignored row counts as a row of zeros whose classes have no weight, whatever it holds.
+    """
     classes, axis = data.shape[attrs.axis], attrs.axis
     uniform = attrs.smoothing / classes
     if not attrs.sparse_label:
-        return label * (1 - attrs.smoothing) + uniform, np.ones_like(data.max(axis, keepdims=True))
+        return data, label * (1 - attrs.smoothing) + uniform
 
     label = label.reshape(data.max(axis).shape)   # it may have kept the axis, with one class
     valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)
-    return onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform, valid
+    target = onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform
+    return np.where(valid > 0, data, 0), target * valid
 
 
 def forward(attrs, data, label):
-    """``max`` and ``log_sum`` are hidden outputs, in which an ignored row is a row of zeros."""
+    """``max`` and ``log_sum`` are hidden outputs."""
     axis = attrs.axis
-    target, valid = target_and_valid(attrs, data, label)
-    output = (nll(data, axis) * target * valid).sum(axis)
-
-    counted = np.where(valid > 0, data, 0)
-    largest = counted.max(axis, keepdims=True)
-    log_sum = np.log(np.exp(counted - largest).sum(axis))
+    logits, target = prepare(attrs, data, label)
+    output = (nll(logits, axis) * target).sum(axis)
+    largest = logits.max(axis, keepdims=True)
+    log_sum = np.log(np.exp(logits - largest).sum(axis))
 
     shape = label.shape if attrs.sparse_label else output.shape
     return {"output": output.reshape(shape), "max": largest.reshape(shape), "log_sum": log_sum.reshape(shape)}
@@ -32,11 +34,11 @@ def forward(attrs, data, label):
 
 def backward(attrs, head, data, label):
     axis = attrs.axis
-    target, valid = target_and_valid(attrs, data, label)
+    logits, target = prepare(attrs, data, label)
     head = head.reshape(data.max(axis, keepdims=True).shape)
 
     total = target.sum(axis, keepdims=True)
-    gradients = {"data": head * valid * (softmax(data, axis) * total - target)}
+    gradients = {"data": head * (softmax(logits, axis) * total - target)}
     if not attrs.sparse_label:
-        gradients["label"] = head * (1 - attrs.smoothing) * nll(data, axis)
+        gradients["label"] = head * (1 - attrs.smoothing) * nll(logits, axis)
     return gradients

@@ -1,8 +1,8 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
 import contextlib
 import gc
-import os
 import pathlib
+from typing import Optional
 
 import gluonops as gops
 import mxnet as mx
@@ -11,15 +11,13 @@ from gluonops.bench.timing import MXNet, differs, give_back, head, interleaved, 
 from gluonops.core import native
 from mxnet import gluon
 
+from ..common.machine import threads
+from .declare import Case
+
 try:
     import torch
 except ImportError:
     torch = None
-
-
-def threads():
-    """How many threads every peer may use."""
-    return int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
 
 
 if torch is not None:
@@ -33,13 +31,13 @@ class Net(gluon.HybridBlock):
         super().__init__()
         self._run, self._first, self._last = run, first, last
 
-    def hybrid_forward(self, F, data, *label):
-        return _net(F, self._run, self._first, self._last, data, *label)
+    def hybrid_forward(self, F, data, *others):
+        return _net(F, self._run, self._first, self._last, data, *others)
 
 
-def _net(F, run, first, last, data, *label):
+def _net(F, run, first, last, data, *others):
     data = data * 0.5 if first else data
-    data = run(F, data, *label) if run else data
+    data = run(F, data, *others) if run else data
     return last(F, data)
 
 
@@ -89,8 +87,8 @@ class Copy:
     """numpy.copyto of the case's bytes into memory that is already there: the limit."""
 
     def __init__(self, case, data):
-        self.source = data if case.moved == case.shape else np.ones(case.moved, case.dtype)
-        self.target = np.zeros(case.moved, case.dtype)
+        self.source = data if case.copied == case.shape else np.ones(case.copied, case.dtype)
+        self.target = np.zeros(case.copied, case.dtype)
         self.target[...] = 2   # zeros are mapped on first touch
 
     def forward(self):
@@ -108,18 +106,14 @@ class Bench:
 
     def __init__(self, case, spoil=None):
         self.case, self.notes, self.wrong, self.runners, self.less = case, {}, {}, {}, {}
-        rng = np.random.RandomState(0)
-        data = rng.standard_normal(case.shape).astype(case.dtype)
-        label = rng.randint(case.shape[-1], size=case.shape[:-1])
-        self.inputs = {"mxnet": [mx.nd.array(data)], "torch": [] if torch is None else [torch.from_numpy(data)]}
+        data, *others = arrays = _draw(case)
+        self.label = others[0] if case.label else None
+        self.inputs = {"mxnet": [mx.nd.array(array) for array in arrays],
+                       "torch": [] if torch is None else [torch.from_numpy(array) for array in arrays]}
         if "backward" in case.passes:
             self.inputs["mxnet"][0].attach_grad()
-        if case.label:
-            self.inputs["mxnet"].append(mx.nd.array(label))
-            self.inputs["torch"] += [] if torch is None else [torch.from_numpy(label)]
-        self.label = label
         self.runners["copyto", "alone"] = Copy(case, data)
-        if "alone" in case.ways:
+        if "alone" in case.modes:
             self.runners["identity", "alone"] = MXNet(mx.nd.identity, self.inputs["mxnet"][:1])
         for peer in case.peers:
             self._add(peer, spoil)
@@ -131,16 +125,16 @@ class Bench:
         elif peer.backend == "native" and not native.loaded():
             self.notes[peer.name] = f"left out: {native.reason()}"
         else:
-            for way in self.case.ways:
+            for mode in self.case.modes:
                 kind = "torch" if peer.torch else "mxnet"
                 try:
-                    self.runners[peer.name, way] = self._runner(peer, way, kind)
+                    self.runners[peer.name, mode] = self._runner(peer, mode, kind)
                 except (mx.MXNetError, ValueError, RuntimeError) as error:
                     self.wrong[peer.name] = f"failed: {str(error).strip().splitlines()[-1]}"
 
-    def _runner(self, peer, way, kind):
+    def _runner(self, peer, mode, kind):
         inputs = self.inputs[kind]
-        if way == "alone":
+        if mode == "alone":
             F = torch if peer.torch else mx.nd
             function = lambda *arrays: peer.run(F, *arrays)   # noqa: E731
             return Torch(function, inputs) if peer.torch else MXNet(function, inputs, _scope(peer))
@@ -181,57 +175,66 @@ class Bench:
         return name
 
     def _check(self, spoil):
-        """Compare every peer with the reference, in every way it is measured, and stop measuring those that differ."""
-        for way in self.case.ways:
+        """Compare every peer with the reference in every mode, and stop measuring those that differ."""
+        for mode in self.case.modes:
             gradient = "backward" in self.case.passes
-            if (self.case.reference, way) not in self.runners:
+            if (self.case.reference, mode) not in self.runners:
                 raise RuntimeError(f"{self.case.name}: the reference {self.case.reference} does not run: {self.wrong}")
-            expected = self.runners[self.case.reference, way].results(gradient)
+            expected = self.runners[self.case.reference, mode].results(gradient)
             for peer in self.case.peers:
-                if (peer.name, way) in self.runners and peer.name != self.case.reference:
-                    output, grad = self.runners[peer.name, way].results(gradient)
+                if (peer.name, mode) in self.runners and peer.name != self.case.reference:
+                    output, grad = self.runners[peer.name, mode].results(gradient)
                     if peer.as_output:   # in the net only one row of it is put out
-                        output = peer.as_output(output, self.label) if way == "alone" else expected[0]
+                        output = peer.as_output(output, self.label) if mode == "alone" else expected[0]
                     if peer.name == spoil:
                         output = output + 1
-                    found = [differs(output, expected[0], self.case.tolerance, "output"),
-                             gradient and differs(grad, expected[1], self.case.tolerance, "gradient")]
-                    if any(found):
-                        self.wrong[peer.name] = f"{way}: {next(filter(None, found))}"
+                    differences = [differs(output, expected[0], self.case.tolerance, "output"),
+                                   gradient and differs(grad, expected[1], self.case.tolerance, "gradient")]
+                    if any(differences):
+                        self.wrong[peer.name] = f"{mode}: {next(filter(None, differences))}"
         self.runners = {key: runner for key, runner in self.runners.items() if key[0] not in self.wrong}
 
     def measure(self, samples, seconds):
-        """Medians and quartiles in milliseconds by peer, way and pass, the nets without the operator taken off.
+        """Medians and quartiles in milliseconds by peer, mode and pass, the nets without the operator taken off.
 
         Each runner is called ``samples`` times, or fewer (at least 5) once it has used up ``seconds``.
         """
         steps = []
-        for (name, way), runner in self.runners.items():
-            steps.append(((name, way), runner.forward))
+        for (name, mode), runner in self.runners.items():
+            steps.append(((name, mode), runner.forward))
             if "backward" in self.case.passes and hasattr(runner, "train"):
-                steps.append(((name, way), runner.train))
+                steps.append(((name, mode), runner.train))
         times = interleaved(steps, samples, seconds)
         return self._operator_alone({(*key, part): summary(values) for (key, part), values in times.items()})
 
     def _operator_alone(self, times):
         rows = []
-        for (name, way, part), (median, low, high, count) in times.items():
-            if way == "without" or part not in self.case.passes:
+        for (name, mode, part), (median, low, high, count) in times.items():
+            if mode == "without" or part not in self.case.passes:
                 continue
-            if way == "net":
+            if mode == "net":
                 without = sum(sign * times[key, "without", part][0] for sign, key in self.less[name])
                 median, low, high = median - without, low - without, high - without
             nodes = 1 if name == "copyto" else self.case.nodes
-            rows.append({"peer": name, "way": way, "pass": part, "ms": median / nodes, "low": low / nodes,
+            rows.append({"peer": name, "mode": mode, "pass": part, "ms": median / nodes, "low": low / nodes,
                          "high": high / nodes, "samples": count})
         return rows
+
+
+def _draw(case):
+    """Every input in NumPy, the data first."""
+    rng = np.random.RandomState(0)
+    if case.draw:
+        return case.draw(rng)
+    data = rng.standard_normal(case.shape).astype(case.dtype)
+    return [data, rng.randint(case.shape[-1], size=case.shape[:-1])] if case.label else [data]
 
 
 def _scope(peer):
     return (lambda: gops.backend(peer.backend)) if peer.backend else contextlib.nullcontext
 
 
-def fits(case):
+def fits(case: Case) -> bool:
     """Whether the memory that is free holds the case: data, output, their copies for the check, and the nets."""
     try:
         lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
@@ -241,7 +244,7 @@ def fits(case):
     return case.bytes * (8 if case.kind == "sweep" else 60) < free
 
 
-def run(case, quick, spoil=None):
+def run(case: Case, quick: bool, spoil: Optional[str] = None) -> dict:
     """Check and time a case.
 
     Returns

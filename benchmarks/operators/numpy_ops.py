@@ -2,9 +2,17 @@
 
 Every ``.asnumpy()`` waits for the engine and copies, every ``mx.nd.array`` copies back: that is what they are here to
 show. They are written from the formulas, apart from gluonops, and so they are what every other peer is checked against.
+An operator without one here gets a CustomOp that calls its oracle in ``tests/oracles``.
 """
+from collections.abc import Iterable
+
 import mxnet as mx
 import numpy as np
+from gluonops.core import registry
+
+from ..common import suites
+
+_registered = set()
 
 
 def _register(name, forward, backward, attributes, output_shape=lambda shapes, attrs: shapes[0], need_top_grad=True):
@@ -44,6 +52,54 @@ def _register(name, forward, backward, attributes, output_shape=lambda shapes, a
             return Operator(self.attrs)
 
     mx.operator.register(f"numpy_{name}")(Properties)
+    _registered.add(name)
+
+
+def register(ops: Iterable[str]) -> None:
+    """Register ``numpy_<op>`` of those operators that have none here."""
+    for op in sorted(set(ops) - _registered):
+        _register_oracle(op)
+
+
+def _register_oracle(name):
+    """A CustomOp that calls an operator's oracle; its output is the operator's first."""
+    contract, oracle = registry.get(name).op, suites.oracle(name)
+    output_name = contract.outputs[0].name
+
+    class Operator(mx.operator.CustomOp):
+        def __init__(self, attrs):
+            super().__init__()
+            self.attrs = attrs
+
+        def forward(self, is_train, req, in_data, out_data, aux):
+            outputs = oracle.forward(self.attrs, *[array.asnumpy() for array in in_data])
+            self.assign(out_data[0], req[0], mx.nd.array(outputs[output_name]))
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            inputs = [array.asnumpy() for array in in_data]
+            gradients = oracle.backward(self.attrs, out_grad[0].asnumpy(), *inputs)
+            for arg, target, request in zip(contract.inputs, in_grad, req):
+                gradient = gradients.get(arg.name, np.zeros(target.shape))
+                self.assign(target, request, mx.nd.array(gradient))
+
+    class Properties(mx.operator.CustomOpProp):
+        def __init__(self, **texts):
+            super().__init__(need_top_grad=True)
+            self.attrs = contract.parse(texts)
+
+        def list_arguments(self):
+            return [arg.name for arg in contract.inputs]
+
+        def infer_shape(self, in_shape):
+            names = self.list_arguments()
+            shapes = contract.infer_shape(self.attrs, dict(zip(names, map(tuple, in_shape))))
+            return [shapes[arg] for arg in names], [shapes[output_name]], []
+
+        def create_operator(self, ctx, shapes, dtypes):
+            return Operator(self.attrs)
+
+    mx.operator.register(f"numpy_{name}")(Properties)
+    _registered.add(name)
 
 
 def _unshuffle(data, stride, mode):
