@@ -7,6 +7,8 @@ import sys
 import types
 from typing import Any, Optional
 
+import numpy as np
+
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 ELEMENTS = 4_000_000   # of the data of a derived row
 
@@ -20,6 +22,11 @@ def get(op: str) -> type:
 def oracle(op: str) -> types.ModuleType:
     """The oracle of an operator; needs NumPy alone."""
     return _from_tests("oracles").get(op)
+
+
+def draw_labels(*arguments) -> np.ndarray:
+    """See ``tests/oracles/__init__.py``."""
+    return _from_tests("oracles").draw_labels(*arguments)
 
 
 def _from_tests(module: str) -> types.ModuleType:

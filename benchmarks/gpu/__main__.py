@@ -1,8 +1,8 @@
 """Check and time the CUDA kernels on an NVIDIA GPU, against a copy within its memory, torch and Liger-Kernel.
 
-    python benchmarks/gpu.py --check-only --plan plan.json      # anywhere: compile, count bytes, write a plan
-    python benchmarks/gpu.py --plan plan.json --json gpu.json   # on the GPU: CuPy and NumPy are enough, no MXNet
-    python benchmarks/gpu.py --way mxnet --plan plan.json       # on the GPU: our operators, through MXNet's mx.rtc
+    python -m benchmarks.gpu --check-only --plan plan.json      # anywhere: compile, count bytes, write a plan
+    python -m benchmarks.gpu --plan plan.json --json gpu.json   # on the GPU: CuPy and NumPy are enough, no MXNet
+    python -m benchmarks.gpu --runner mxnet --plan plan.json    # on the GPU: our operators, through MXNet's mx.rtc
 
 Every operator's results are compared with NumPy's first; one that differs gets no figures. The exit status is 0, 1
 where a result differs, 2 for a misspelled command, 3 where there is no GPU (the kernels were compiled and nothing was
@@ -10,106 +10,97 @@ run), 4 where a Python package is missing.
 """
 import argparse
 import datetime
-import json
-import os
 import pathlib
-import shlex
 import statistics
 import sys
 
-import gpu_oracle
-import gpu_peers
-import gpu_report
 import numpy as np
-import report
-from gpu_ways import WAYS, NoGPU
 
+from ..common import machine, results, tables
+from . import cases, compare, peers, report
+from .runners import RUNNERS, NoGPU
+
+MODULE = "benchmarks.gpu"
 NO_GPU, MISSING = 3, 4
 CALLS = 10   # queued behind one another for every time that is taken
 PARTS = {"forward": ("forward",), "backward": ("backward",), "both": ("forward", "backward")}
-REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA 12), or choose --way mxnet",
+REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA 12), or choose --runner mxnet",
             "gluonops": "Install gluonops, or bring a plan from where it is installed (--check-only --plan FILE) for "
-                        "--way cupy"}
+                        "--runner cupy"}
 
 
-def measure(way, case, peers, samples):
+def measure(runner, case: dict, torch, samples: int) -> dict:
     """Check a case, then time it; what goes into the JSON."""
     parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
     record = {key: case[key] for key in ("op", "name", "shape", "dtype")}
     record.update(bytes={part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()},
                   data_bytes=int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize,
-                  counterparts=gpu_report.counterparts(case), wrong=None, ms={}, with_launches=[])
-    given = gpu_oracle.inputs(case)
-    way.prepare(case, given, gpu_oracle.before(case))
-    record["wrong"] = check(way, case, given)
+                  counterparts=peers.counterparts(case), wrong=None, ms={}, with_launches=[])
+    given = compare.inputs(case)
+    runner.prepare(case, given, compare.before(case))
+    record["wrong"] = check(runner, case, given)
     if samples and not record["wrong"]:
-        steps = {("gluonops", part): lambda passes=passes: [way.launch(p) for p in passes]
+        steps = {("gluonops", part): lambda passes=passes: [runner.launch(p) for p in passes]
                  for part, passes in parts.items()}
-        steps.update({("copy", part): way.copier(record["bytes"][part]) for part in parts})
-        for peer, functions in (peers.runners(case, given) if peers else {}).items():
+        steps.update({("copy", part): runner.copier(record["bytes"][part]) for part in parts})
+        for peer, functions in (torch.runners(case, given) if torch else {}).items():
             steps.update({(peer, part): function for part, function in functions.items()})
-        for (peer, part), (ms, hidden) in timed(way, steps, samples).items():
+        for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["ms"].setdefault(peer, {})[part] = ms
             record["with_launches"] += [f"{peer} {part}"] * (not hidden)
-    way.release()
+    runner.release()
     return record
 
 
-def check(way, case, given):
+def check(runner, case: dict, given: dict):
     """What is wrong with the results, or None."""
-    rows = gpu_oracle.sample(case)
-    wanted = gpu_oracle.expected(case, given, rows)
+    rows = compare.sample(case)
+    wanted = compare.expected(case, given, rows)
     whole = case["passes"]["forward"]["written"] if rows is None else []
-    results, added = way.run({name: wanted[name].astype(case["arrays"][name][1]) for name in whole})
-    problems = [gpu_oracle.differs(case, name, array, wanted[name], rows, added.get(name))
-                for name, array in results.items()]
-    problems += [f"something was written in front of {name}" for name in way.spilled()]
+    computed, added = runner.run({name: wanted[name].astype(case["arrays"][name][1]) for name in whole})
+    problems = [compare.differs(case, name, array, wanted[name], rows, added.get(name))
+                for name, array in computed.items()]
+    problems += [f"something was written in front of {name}" for name in runner.spilled()]
     return "; ".join(filter(None, problems)) or None
 
 
-def timed(way, steps, samples):
+def timed(runner, steps: dict, samples: int) -> dict:
     """(Median milliseconds, whether they are the GPU's alone) of every step, taken in turns so that a change of the
     GPU's clock hits all alike."""
     for function in steps.values():
-        way.time(function, 3)
+        runner.time(function, 3)
     times = {key: [] for key in steps}
     for _ in range(samples):
         for key, function in steps.items():
-            times[key].append(way.time(function, CALLS))
+            times[key].append(runner.time(function, CALLS))
     return {key: (statistics.median(ms for ms, _ in values), all(hidden for _, hidden in values))
             for key, values in times.items()}
 
 
-def load(args):
+def load(args) -> dict:
     """The plan from --plan where that file is there and is to be run, else a new one."""
     if args.plan and args.plan.exists() and not args.check_only:
-        plan = json.loads(args.plan.read_text())
-    else:
-        import gpu_cases
-        import gpu_plan
-        plan = gpu_plan.make([case for case in gpu_cases.cases(args.quick) if not args.op or case.op in args.op])
-        if args.plan:
-            write(args.plan, plan)
-    plan["cases"] = [case for case in plan["cases"] if not args.op or case["op"] in args.op]
+        plan = results.load(args.plan)
+        plan["cases"] = [case for case in plan["cases"] if not args.op or case["op"] in args.op]
+        return plan
+    from . import plan as plans
+
+    plan = plans.make(cases.cases(args.quick, args.op))
+    if args.plan:
+        results.save(args.plan, plan)
     return plan
 
 
-def write(path, data):
-    """As JSON, under a temporary name first: a run that is broken off leaves no half of a file."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(data, indent=1) + "\n")
-    os.replace(part, path)
-
-
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
     parser.add_argument("--plan", type=pathlib.Path, metavar="FILE", help="run this plan; made if it is not there, and "
                         "made anew with --check-only")
     parser.add_argument("--quick", action="store_true", help="small and odd sizes, checked and not timed: for "
                         "compute-sanitizer (a plan that is there keeps its sizes)")
-    parser.add_argument("--way", choices=WAYS, default="cupy", help="cupy (default): the kernels alone; mxnet: our "
-                        "operators under autograd, with CustomOps through mx.rtc")
+    parser.add_argument("--runner", choices=RUNNERS, default="cupy", help="cupy (default): the kernels alone; mxnet: "
+                        "our operators under autograd, with CustomOps through mx.rtc")
     parser.add_argument("--op", action="append", help="only this operator; may be repeated")
     parser.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is taken "
                         "of (default 10; 0: check only)")
@@ -120,9 +111,9 @@ def main(arguments):
         if not plan["cases"]:
             parser.error(f"there are no cases of {' or '.join(args.op or ['any operator'])}")
         if args.check_only:
-            print("\n".join(gpu_report.describe(plan)))
+            print("\n".join(report.describe(plan)))
             return 0
-        way = WAYS[args.way](args.quick)
+        runner = RUNNERS[args.runner](args.quick)
     except ImportError as error:
         name, reason = (error.name or "").split(".")[0], " ".join(str(error).split()).rstrip(".")
         remedy = f" {REMEDIES.get(name, f'Install {name}')}." if name else ""   # else the reason has the remedy
@@ -132,30 +123,30 @@ def main(arguments):
         print(f"no GPU to run on ({' '.join(str(error).split())}): {len(plan['programs'])} programs for "
               f"{len(plan['cases'])} cases are compiled, and nothing was launched", file=sys.stderr)
         return NO_GPU
-    return run(args, arguments, plan, way)
+    return run(args, arguments, plan, runner)
 
 
-def run(args, arguments, plan, way):
+def run(args, arguments, plan: dict, runner) -> int:
     """Every case of a plan, printed as it is done; the exit status."""
-    way.load(plan["programs"])
+    runner.load(plan["programs"])
     try:
-        peers = None if args.quick or args.way == "mxnet" else gpu_peers.Torch()
+        torch = None if args.quick or args.runner == "mxnet" else peers.Torch()
     except ImportError:
-        peers = None
-    print(f"{way.name}; {way.machine}; peers: {'torch' if peers else 'none'}"
-          f"{', liger' if peers and peers.liger else ''}", flush=True)
+        torch = None
+    print(f"{runner.name}; {runner.machine}; peers: {'torch' if torch else 'none'}"
+          f"{', liger' if torch and torch.liger else ''}", flush=True)
     records = []
     for case in plan["cases"]:
-        records.append(measure(way, case, peers, 0 if args.quick else args.samples))
-        print("\n".join(gpu_report.lines(records[-1])), flush=True)
-    found = [] if args.quick else gpu_report.verdicts(records)
-    if found:
-        print(f"\n{report.targets_text(found)}")
+        records.append(measure(runner, case, torch, 0 if args.quick else args.samples))
+        print("\n".join(report.lines(records[-1])), flush=True)
+    verdicts = [] if args.quick else report.verdicts(records)
+    if verdicts:
+        print(f"\n{tables.targets_text(verdicts)}")
     if args.json:
-        write(args.json, {"date": datetime.date.today().isoformat(), "way": way.name, "machine": {
-            **way.machine, "torch": peers and peers.torch.__version__}, "command": shlex.join(
-                ["python", "benchmarks/gpu.py", *(os.path.basename(a) if os.path.isabs(a) else a for a in arguments)]),
-            "targets": found, "cases": records})
+        results.save(args.json, {
+            "date": datetime.date.today().isoformat(), "runner": runner.name,
+            "machine": {**runner.machine, "torch": torch and torch.torch.__version__},
+            "command": machine.command(MODULE, arguments), "targets": verdicts, "cases": records})
     wrong = [record for record in records if record["wrong"]]
     print(f"{len(records)} cases, {len(wrong)} differ from NumPy")
     return 1 if wrong else 0

@@ -1,10 +1,62 @@
-"""The cases of benchmarks/gpu.py: large ones to be timed, and small ones for every path of every kernel."""
+"""The cases: large ones to be timed, and small ones for every path of every kernel.
+
+An operator's rows are in the module ``rows/<op>.py``, which imports neither gluonops nor MXNet: a machine with a GPU
+may have neither. The module may have
+
+``TYPICAL``
+    rows that every float type goes through;
+``SMALL``
+    odd little rows, which are also added to, offset, and given labels of integers;
+``INTEGERS``
+    rows for the integer types, where the operator takes them; those of ``SMALL`` unless given;
+``VARIANTS``
+    rows for what the attributes bring, in float32;
+``LARGE``
+    rows to be timed;
+``draw(attrs, shapes, rng)``
+    inputs by name in place of those that the oracle, or plain random numbers, would give;
+``ALL_OUTPUTS``
+    attributes with which the function returns every output that it can;
+``EXACT``
+    the names of results that have to be equal to NumPy's, because elements only move;
+``COMPARED``
+    how many elements NumPy computes at most;
+``independent(attrs, ndim)``
+    whether a result depends on its own row of the first axis alone: then some rows can be compared without the others;
+``in_torch(F, attrs, ndim)``
+    torch's function of (data, label) that does the same, or None;
+``LIGER``
+    whether Liger-Kernel has a function that does the same as that of torch;
+``TARGETS``
+    see :class:`Target`.
+"""
 import dataclasses
+import types
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from ..common import suites
 
 FLOATS = ("float32", "float16", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
-LABELLED = ("softmax_cross_entropy", "softmax_output")
-TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}   # a region layer of two anchors
+LABELS = ("int32", "uint8")   # the types of class indices beyond float32
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A shape of the data, attributes, and the shapes of inputs that do not follow from the data's."""
+    shape: tuple
+    attrs: dict = dataclasses.field(default_factory=dict)
+    more: dict = dataclasses.field(default_factory=dict)
+    dtype: str = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """``at_least``: of the speed of the peer, which for copy is that of a copy of as many bytes."""
+    part: str
+    than: str
+    at_least: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,110 +77,98 @@ class Case:
     offset: int = 0
 
     @property
-    def name(self):
-        words = [self.op, *("x".join(map(str, v)) if isinstance(v, tuple) else v if isinstance(v, str) else f"{k}={v}"
-                            for k, v in self.attrs.items())]
-        words += [f"{name} {'x'.join(map(str, shape))}" for name, shape in self.more.items()]
-        words += [f"label {self.label}"] * (self.label != "float32") + ["add"] * (self.request == "add")
-        return " ".join(words + [f"offset {self.offset}"] * (self.offset > 0))
+    def name(self) -> str:
+        words = [self.op, *(_attribute(key, value) for key, value in self.attrs.items())]
+        words += [f"{name} {_dimensions(shape)}" for name, shape in self.more.items()]
+        if self.label != "float32":
+            words.append(f"label {self.label}")
+        if self.request == "add":
+            words.append("add")
+        if self.offset:
+            words.append(f"offset {self.offset}")
+        return " ".join(words)
 
 
-def cases(quick=False):
-    """Every case; the quick ones are small, with odd sizes, for looking at memory errors rather than speed."""
-    return list(_quick() if quick else _large())
+def _attribute(key, value):
+    if isinstance(value, tuple):
+        return _dimensions(value)
+    return value if isinstance(value, str) else f"{key}={value}"
 
 
-def _quick():
+def _dimensions(shape):
+    return "x".join(map(str, shape))
+
+
+def rows(op: str) -> types.ModuleType:
+    """The rows of an operator, from its own module; an empty one where it has none."""
+    return suites.rows_of(__package__, op) or types.ModuleType(op)
+
+
+def cases(quick: bool = False, ops: Optional[Iterable[str]] = None) -> list[Case]:
+    """Every case of every operator that has CUDA kernels.
+
+    Parameters
+    ----------
+    quick : bool, default False
+        Small ones with odd sizes, for looking at memory errors rather than speed.
+    ops : iterable of str, optional
+        Only these operators.
+    """
+    from gluonops.core import registry
+
+    found = []
+    for op, entry in registry.entries().items():
+        if entry.op.cuda is not None and (ops is None or op in ops):
+            declared = suites.rows_of(__package__, op) or derived(op)
+            found += _quick(op, entry.op.types, declared) if quick else _large(op, declared)
+    return found
+
+
+def _large(op: str, declared: types.ModuleType) -> Iterator[Case]:
+    for row in declared.LARGE:
+        yield Case(op, row.shape, row.dtype, row.attrs, row.more)
+
+
+def _quick(op: str, dtypes: dict, declared: types.ModuleType) -> Iterator[Case]:
+    """Every row in every type that it stands for."""
+    def case(row, dtype="float32", **how):
+        return Case(op, row.shape, dtype, row.attrs, row.more, **how)
+
     for dtype in FLOATS:
-        for op, shape, attrs, more in _typical():
-            yield Case(op, shape, dtype, attrs, more)
+        for row in declared.TYPICAL:
+            yield case(row, dtype)
     for dtype in INTEGERS:
-        for op, shape, attrs in (("reorg", (2, 4, 6, 10), {"mode": "CRD"}), ("abs", (7, 149), {}),
-                                 ("tile", (7, 13), {"tiles": 3})):
-            yield Case(op, shape, dtype, attrs)
-    yield from _variants()
-    for op, shape, attrs, more in _one_of_each():
-        yield Case(op, shape, "float32", attrs, more, request="add")
-        yield Case(op, shape, "float32", attrs, more, offset=1)
-        yield Case(op, shape, "float16", attrs, more, request="add", offset=3)
-    for label in ("int32", "uint8"):
-        for op, shape, attrs, more in _one_of_each():
-            if op in (*LABELLED, "center_loss", "region_loss"):
-                yield Case(op, shape, "float32", attrs, more, label)
+        if dtype in dtypes["T"]:
+            for row in getattr(declared, "INTEGERS", declared.SMALL):
+                yield case(row, dtype)
+    for row in getattr(declared, "VARIANTS", ()):
+        yield case(row)
+    for row in declared.SMALL:
+        yield case(row, request="add")
+        yield case(row, offset=1)
+        yield case(row, "float16", request="add", offset=3)
+    if "L" in dtypes:
+        for label in LABELS:
+            for row in declared.SMALL:
+                yield case(row, label=label)
 
 
-def _typical():
-    """(operator, shape, attributes, shapes of other inputs) that every float type goes through."""
-    for mode in ("darknet", "DCR", "CRD"):
-        yield "reorg", (3, 4, 6, 10), {"mode": mode}, {}
-    yield "reorg", (1, 8, 4, 514), {"mode": "CRD"}, {}
-    yield "reorg", (2, 9, 9, 6), {"stride": 3, "mode": "DCR"}, {}
-    yield "abs", (7, 149), {}, {}
-    yield "tile", (7, 13), {"tiles": 3}, {}
-    yield "tile", (5, 3, 7), {"tiles": 2, "axis": 1}, {}
-    yield "tile", (1, 48), {"tiles": 300, "axis": 0}, {}   # whose copies are shared
-    for op in ("softmax", *LABELLED):
-        for shape in ((37, 7), (5, 1031), (2, 40011)):     # the last with two blocks a row
-            yield op, shape, {}, {}
-    yield "center_loss", (37, 19), {}, {"centers": (5, 19)}
-    yield "center_loss", (3, 1031), {}, {"centers": (7, 1031)}
-    yield "region_decode", (2, 16, 5, 9), TWO, {}
-    yield "region_loss", (2, 16, 5, 9), TWO, {"truth": (2, 7, 5)}
+def derived(op: str) -> types.ModuleType:
+    """Rows of an operator that declares none: the cases of its suite, and the first of them with a larger batch."""
+    from gluonops.core import registry
 
+    contract, suite = registry.get(op).op, suites.get(op)
+    first = contract.inputs[0].name
 
-def _one_of_each():
-    """An odd little case of every operator, and rows that blocks share."""
-    yield "reorg", (2, 4, 6, 10), {"mode": "darknet"}, {}
-    yield "abs", (7, 149), {}, {}
-    yield "tile", (7, 13), {"tiles": 3}, {}
-    for op in ("softmax", *LABELLED):
-        yield op, (9, 33), {}, {}
-    yield "softmax", (2, 33001), {}, {}
-    yield "center_loss", (7, 5), {}, {"centers": (4, 5)}
-    yield "region_decode", (1, 16, 3, 5), TWO, {}
-    yield "region_loss", (1, 16, 3, 5), TWO, {"truth": (1, 4, 5)}
+    def row(shapes, attrs):
+        others = {name: tuple(shape) for name, shape in shapes.items() if name != first}
+        return Row(tuple(shapes[first]), dict(attrs), others)
 
-
-def _variants():
-    """What the attributes bring: other axes, rows of one thread each, labels of other kinds, both layouts."""
-    for mode, shape in (("darknet", (2, 8, 3, 5)), ("DCR", (1, 8, 3, 32)), ("CRD", (2, 18, 3, 5))):
-        yield Case("reorg", shape, attrs={"mode": mode, "reverse": True, "stride": 3 if shape[1] == 18 else 2})
-    yield Case("reorg", (1, 1, 70, 140), attrs={"stride": 70, "mode": "DCR"})   # a cell larger than a block's share
-    yield Case("tile", (2, 3, 2, 5), attrs={"tiles": (2, 1, 3, 1)})
-    yield Case("softmax", (3, 5), attrs={"temperature": 0.5, "axis": 0})
-    for op in ("softmax", *LABELLED):
-        yield Case(op, (2, 1031, 5), attrs={"axis": 1})
-    yield Case("softmax", (4, 5, 4096), attrs={"axis": 1})   # so many rows that each has one thread
-    yield from (Case("softmax_cross_entropy", shape, attrs=attrs, more=more) for shape, attrs, more in (
-        ((2, 5, 3), {"axis": 1}, {"label": (2, 1, 3)}), ((9, 33), {"smoothing": 0.1}, {}),
-        ((2, 5, 7), {"axis": 1, "ignore_label": 255, "smoothing": 0.25}, {}), ((9, 33), {"ignore_label": -1}, {}),
-        ((9, 33), {"sparse_label": False}, {}), ((2, 5, 3), {"sparse_label": False, "axis": 1, "smoothing": 0.1}, {}),
-        ((2, 33001), {"sparse_label": False, "smoothing": 0.2}, {}), ((2, 33001), {"smoothing": 0.1}, {})))
-    yield from (Case("softmax_output", shape, attrs=attrs) for shape, attrs in (
-        ((9, 33), {"ignore_label": 2, "normalization": "valid"}), ((9, 33), {"normalization": "batch"}),
-        ((2, 5, 7), {"axis": 1, "ignore_label": 255, "normalization": "valid", "grad_scale": -0.5}),
-        ((2, 33001), {"ignore_label": -1, "normalization": "valid"})))
-    yield Case("region_decode", (1, 16, 3, 5), attrs={**TWO, "layout": "map"})
-    yield Case("region_decode", (1, 16, 3, 5), attrs={**TWO, "softmax": False})
-    yield Case("region_loss", (1, 16, 3, 5), attrs={**TWO, "softmax": False, "rescore": False, "bias_match": False},
-               more={"truth": (1, 9, 5)})
-    yield Case("region_loss", (1, 125, 6, 7), attrs={"warmup_images": 0}, more={"truth": (1, 30, 5)})
-
-
-def _large():
-    modes = ("darknet", "DCR", "CRD")
-    rows = ((8192, 1000), (65536, 1000), (1048576, 64), (8192, 32000), (256, 131072), (16, 1048576))
-    yield from (Case("reorg", (size, 64, 64, 64), attrs={"mode": mode}) for size in (64, 256, 1024) for mode in modes)
-    yield from (Case("abs", (size, 64, 64, 64)) for size in (64, 256, 1024))
-    yield from (Case("tile", (size, 64, 64, 64), attrs={"tiles": 2, "axis": axis}) for size in (64, 256)
-                for axis in (1, -1))
-    yield Case("tile", (1, 1000), attrs={"tiles": 65536, "axis": 0})
-    yield Case("tile", (1 << 22, 7), attrs={"tiles": 3})
-    yield from (Case(op, (512, 64, 64, 64), "float16", attrs) for op, attrs in (
-        ("reorg", {"mode": "CRD"}), ("abs", {}), ("tile", {"tiles": 2, "axis": 1})))
-    yield from (Case(op, shape) for op in ("softmax", "softmax_cross_entropy") for shape in rows)
-    yield from (Case(op, (8192, 32000), "float16") for op in ("softmax", "softmax_cross_entropy"))
-    yield Case("softmax_output", (65536, 1000))
-    yield Case("center_loss", (65536, 512), more={"centers": (1000, 512)})
-    yield Case("region_decode", (512, 125, 19, 19))
-    yield Case("region_loss", (512, 125, 19, 19), more={"truth": (512, 30, 5)})
+    small = []
+    for case in suite.cases:
+        shapes = {arg.name: shape for arg, shape in zip(contract.inputs, case.shapes)}
+        small.append(row(shapes, case.attrs))
+    large = suites.enlarged(op, 4 * suites.ELEMENTS)
+    made = types.ModuleType(op)
+    made.TYPICAL, made.SMALL, made.LARGE = small, small[:1], [row(large.shapes, large.attrs)]
+    return made

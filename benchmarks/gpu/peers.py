@@ -1,18 +1,20 @@
-"""Whom benchmarks/gpu.py compares our kernels with: torch's functions, and Liger-Kernel's cross-entropy."""
+"""Whom our kernels are compared with: torch's functions, and Liger-Kernel's cross-entropy."""
 import importlib
+from collections.abc import Callable
+
+from .cases import rows as rows_of
+
+PEERS = ("torch", "liger")
 
 
-def counterpart(peer, case):
-    """Whether a peer has a function that does what a case does; whether it is installed or not."""
-    op, attrs = case["op"], case["attrs"]
-    if case["request"] == "add" or case["offset"]:
-        return False
-    plain = {"reorg": attrs.get("mode") == "CRD" and not attrs.get("reverse"),
-             "tile": isinstance(attrs.get("tiles"), int), "abs": case["dtype"].startswith("float"),
-             "softmax": attrs.get("temperature") == 1,
-             "softmax_cross_entropy": attrs.get("sparse_label") and not attrs.get("smoothing")
-             and attrs.get("ignore_label") is None and attrs.get("axis") == -1}
-    return bool(plain.get(op)) and (peer == "torch" or peer == "liger" and op == "softmax_cross_entropy")
+def counterparts(case: dict) -> list[str]:
+    """The peers that have a function which does what a case does; whether they are installed or not."""
+    if case["request"] == "add" or case["offset"] or not case["dtype"].startswith("float"):
+        return []
+    declared = rows_of(case["op"])
+    if not hasattr(declared, "in_torch") or declared.in_torch(None, case["attrs"], len(case["shape"])) is None:
+        return []
+    return list(PEERS) if getattr(declared, "LIGER", False) else ["torch"]
 
 
 class Torch:
@@ -25,19 +27,12 @@ class Torch:
         except ImportError:
             self.liger = None
 
-    def function(self, case):
-        """The forward pass as a function of data and label."""
-        F, attrs, axis = self.torch.nn.functional, case["attrs"], case["attrs"].get("axis", -1)
-        counts = [1] * len(case["shape"])
-        counts[axis] = attrs.get("tiles", 1)
-        return {"reorg": lambda x, _: F.pixel_unshuffle(x, attrs["stride"]), "tile": lambda x, _: x.tile(counts),
-                "abs": lambda x, _: x.abs(), "softmax": lambda x, _: x.softmax(axis),
-                "softmax_cross_entropy": lambda x, label: F.cross_entropy(x, label, reduction="none")}[case["op"]]
-
-    def runners(self, case, given):
-        if not counterpart("torch", case) or "output_grad" not in given:
+    def runners(self, case: dict, given: dict) -> dict[str, dict[str, Callable]]:
+        peers = counterparts(case)
+        if not peers or "output_grad" not in given:
             return {}
-        torch, function = self.torch, self.function(case)
+        torch = self.torch
+        function = rows_of(case["op"]).in_torch(torch.nn.functional, case["attrs"], len(case["shape"]))
         data = torch.from_numpy(given["data"]).cuda().requires_grad_()
         label = torch.from_numpy(given["label"].astype("int64")).cuda() if "label" in given else None
         head = torch.from_numpy(given["output_grad"]).cuda()
@@ -48,7 +43,7 @@ class Torch:
 
         found = {"torch": {"forward": forward,
                            "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
-        if self.liger and counterpart("liger", case):
+        if self.liger and "liger" in peers:
             logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
             found["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
         return found

@@ -1,20 +1,23 @@
-"""What benchmarks/gpu.py launches: a plan that needs neither MXNet nor a compiler to be run.
+"""What is launched: a plan that needs neither MXNet nor a compiler to be run.
 
 A plan is plain data (it goes into JSON): the PTX that ``mx.rtc`` would hand to the driver, and for every case and pass
 the kernel, its arguments in order, grid and block, and the bytes that it has to move, all as ``gluonops/core/rtc.py``
 has them.
 """
 import math
+from collections.abc import Iterable
 
 import gluonops as gops
 import numpy as np
 from gluonops.core import nvrtc, registry, rtc
 from gluonops.core.contract import accumulator
 
+from .cases import Case
+
 PASSES = ("forward", "backward")
 
 
-def make(chosen):
+def make(chosen: Iterable[Case]) -> dict:
     """The plan of these cases; compiles their kernels.
 
     Raises
@@ -45,8 +48,12 @@ def _compile(compiler, op, types):
 
 
 def _launches(op, case, types, lowered):
-    """``attrs``, all of them; ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays
-    that are scalars of the contract; ``passes`` (what to launch). Integers have no gradient."""
+    """What a case consists of.
+
+    ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
+    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are scalars of the
+    contract; ``passes`` (what to launch). Integers have no gradient.
+    """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
     kinds, whole = op.kinds(attrs), {**types, "A": accumulator(case.dtype)}
@@ -77,7 +84,9 @@ def _launches(op, case, types, lowered):
             "launches": [[*(("array", name) for name in reads + writes + scratch),
                           *(("int32", value) for value in requests), *[("int64", step)] * len(scratch),
                           *(_scalar(name, value) for name, value in scalars.items())] for step in steps]}
-    return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs],
+    classes = {arg.name: shapes[arg.classes][getattr(attrs, "axis", 0)]
+               for arg in op.inputs if arg.classes and kinds[arg.name] == "L"}
+    return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs], "classes": classes,
             "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "tables": tables,
             "passes": passes}
 

@@ -1,8 +1,8 @@
-"""How benchmarks/gpu.py runs a case: the kernels alone with CuPy, or our operators in MXNet.
+"""How a case is run: the kernels alone with CuPy, or our operators in MXNet.
 
-A way has ``prepare(case, given, before)``, ``run(outputs)``, which computes the case once and gives (results by name,
-what was in those that were added to), ``spilled()``, ``launch(part)``, which queues one pass, ``copier(size)``, a
-function that copies so many bytes within the GPU's memory, half of them read and half written, and ``time(function,
+A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
+name, what was in those that were added to); ``spilled()``; ``launch(part)``, which queues one pass; ``copier(size)``, a
+function that copies so many bytes within the GPU's memory, half of them read and half written; and ``time(function,
 calls)``: (milliseconds of a call, whether they are the GPU's alone).
 """
 import math
@@ -13,6 +13,8 @@ import time
 import warnings
 
 import numpy as np
+
+from .cases import rows as rows_of
 
 BUSY = 1 << 28     # bytes of the copies that the GPU is kept busy with
 MOST_AHEAD = 512   # such copies, in a queue that holds about a thousand
@@ -186,7 +188,7 @@ class MXNet:
         op, mx, case = self.entry.op, self.mx, self.case
         inputs = [self.arrays[arg.name] for arg in op.inputs]
         gradients = case["passes"].get("backward", {"written": []})["written"]
-        attrs = {**case["attrs"], **({"parts": True} if "parts" in case["attrs"] else {})}
+        attrs = {**case["attrs"], **getattr(rows_of(case["op"]), "ALL_OUTPUTS", {})}
         if gradients:
             mx.autograd.mark_variables([self.arrays[name.replace("_grad", "")] for name in gradients],
                                        [self.arrays[name] for name in gradients], case["request"])
@@ -239,4 +241,4 @@ class MXNet:
         self.mx.nd.waitall()
 
 
-WAYS = {"cupy": CuPy, "mxnet": MXNet}
+RUNNERS = {"cupy": CuPy, "mxnet": MXNet}

@@ -1,13 +1,13 @@
-"""As much of CuPy as benchmarks/gpu.py uses, out of NumPy: kernels that do what the oracle says, and a GPU's clock.
+"""As much of CuPy as benchmarks/gpu uses, out of NumPy: kernels that do what the oracle says, and a GPU's clock.
 
 The clock is of a host that queues work and a GPU that does it in order: launching takes the host LAUNCH milliseconds,
 a copy the GPU COPY, a kernel KERNEL, a function that waits for the GPU what it waits.
 """
 import pathlib
-import sys
 import types
 
 import numpy as np
+from benchmarks.gpu import compare
 
 LAUNCH, COPY, KERNEL = 0.1, 0.125, 0.025
 
@@ -46,7 +46,7 @@ class Kernel:
         self.module, self.name = module, name
 
     def __call__(self, grid, block, arguments):
-        case = self.module.way.case
+        case = self.module.runner.case
         self.module.clock.queue(KERNEL, LAUNCH)
         (part, launches), = [(part, p["launches"]) for part, p in case["passes"].items() if p["kernel"] == self.name]
         assert len(grid) == len(block) == 3 and len(arguments) == len(launches[-1])
@@ -62,8 +62,7 @@ class Kernel:
         if f"{part}_partial" in named and numbers[0] == 0:   # the first of two steps
             return
         if self.module.computed[0] is not case:
-            oracle = sys.modules["gpu_oracle"]
-            self.module.computed = case, oracle.expected(case, oracle.inputs(case))
+            self.module.computed = case, compare.expected(case, compare.inputs(case))
         _, computed = self.module.computed
         for name in case["passes"][part]["written"]:
             named[name][...] = computed[name] + (named[name] if case["request"] == "add" else 0)
@@ -72,7 +71,7 @@ class Kernel:
 
 
 def module():
-    """The module; ``way`` has to be set to what runs on it."""
+    """The module; ``runner`` has to be set to what runs on it."""
     made, clock = types.ModuleType("cupy"), Clock()
 
     class Event:
@@ -86,7 +85,7 @@ def module():
         def synchronize(self):
             clock.host = max(clock.host, self.time)
 
-    made.way, made.clock, made.spill, made.computed, made.__version__ = None, clock, False, (None, None), "0"
+    made.runner, made.clock, made.spill, made.computed, made.__version__ = None, clock, False, (None, None), "0"
     made.asnumpy = np.array
     made.empty = lambda shape, dtype: np.empty(shape, dtype).view(Array)
     made.zeros = lambda size, dtype: types.SimpleNamespace(data=types.SimpleNamespace(ptr=0), nbytes=size)

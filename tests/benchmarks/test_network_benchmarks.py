@@ -1,22 +1,17 @@
-"""benchmarks/deploy.py runs, compares before it times, and writes what it says it writes. No times are asserted."""
+"""``benchmarks.networks.deploy`` runs, compares before it times, and writes what it says. No times are asserted."""
 import copy
-import importlib
 import importlib.util
-import json
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from benchmarks.common import results as files
+from benchmarks.networks import deploy_report as report
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NET, MODULE, ORT, EAGER = "the net, hybridized", "Module, NaiveEngine", "onnxruntime", "torch eager"
-
-
-@pytest.fixture(scope="module")
-def report(benchmarks):
-    return importlib.import_module("deploy_report")
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +21,10 @@ def quick(tmp_path_factory):
     words = ["--quick", "--batch", "2", "--threads", "1", "--spoil", "optimize_for", "--json", path]
     for peer in ("optimize_for", MODULE, ORT, EAGER):
         words += ["--peer", peer]
-    done = subprocess.run([sys.executable, FOLDER / "deploy.py", *map(str, words)], capture_output=True, text=True,
-                          env=os.environ)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.networks.deploy", *map(str, words)], cwd=ROOT,
+                          capture_output=True, text=True, env=os.environ)
     assert done.returncode == 1, done.stderr
-    return done.stdout, done.stderr, json.loads(path.read_text())
+    return done.stdout, done.stderr, files.load(path)
 
 
 def test_times_and_notes(quick):
@@ -60,7 +55,7 @@ def test_a_wrong_output_gets_no_figures(quick):
     assert "MISMATCH" in printed and "MISMATCH" in errors
 
 
-def test_the_readme_gets_its_figures_from_the_json(quick, report, tmp_path):
+def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
     page = tmp_path / "README.md"
     page.write_text("before\n<!-- deploy:begin -->\nold\n<!-- deploy:end -->\nafter\n")
     results = copy.deepcopy(quick[2])
@@ -78,7 +73,7 @@ def test_the_readme_gets_its_figures_from_the_json(quick, report, tmp_path):
         assert "old" not in written and "small 64, batch 2" in written
 
 
-def test_targets(report):
+def test_targets():
     def case(**times):
         rows = [{"peer": peer, "ms": ms, "turns": [ms]} for peer, ms in times.items()]
         return {"net": "n", "size": 1, "batch": 1, "times": rows}

@@ -1,9 +1,8 @@
-"""benchmarks/gpu.py as far as a machine without a GPU allows: its cases, its oracle, its plumbing, its verdicts.
+"""benchmarks/gpu as far as a machine without a GPU allows: its cases, its oracle, its plumbing, its verdicts.
 
-The oracle is checked against our CPU kernels, the way through MXNet with the CUDA kernels in the emulator, and the CuPy
-way with a CuPy made of NumPy, whose kernels do what the oracle says.
+The oracles are checked against our CPU kernels, the runner of MXNet with the CUDA kernels in the emulator, and
+that of CuPy with a CuPy made of NumPy, whose kernels do what the oracles say.
 """
-import importlib
 import json
 import os
 import pathlib
@@ -16,17 +15,20 @@ import numpy as np
 import numpy_cupy
 import oracles
 import pytest
+from benchmarks.common import results as files
+from benchmarks.gpu import __main__ as program
+from benchmarks.gpu import cases as gpu_cases
+from benchmarks.gpu import compare, peers, report, runners
+from benchmarks.gpu import plan as plans
 from gluonops.core import backend, registry, rtc
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def gpu(benchmarks):
+def gpu():
     pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")
-    for name in ("gpu_cases", "gpu_plan"):
-        importlib.import_module(name)
-    return importlib.import_module("gpu")
+    return program
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,8 @@ def plan(gpu):
             names = [rtc.export_name(op, direction, types) for direction in ("forward", "backward")]
             return {"ptx": "".join(f".entry {name}(" for name in names), "names": {name: name for name in names}}
 
-        patch.setattr(sys.modules["gpu_plan"], "_compile", named)
-        return json.loads(json.dumps(sys.modules["gpu_plan"].make(sys.modules["gpu_cases"].cases(quick=True))))
+        patch.setattr(plans, "_compile", named)
+        return json.loads(json.dumps(plans.make(gpu_cases.cases(quick=True))))
 
 
 def test_every_operator_and_path_is_among_the_quick_cases(plan):
@@ -60,8 +62,8 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
 
 def test_a_plan_is_compiled(gpu):
     """The names in it are those of the PTX's entries."""
-    case = sys.modules["gpu_cases"].Case("center_loss", (3, 5), "float16", more={"centers": (2, 5)}, label="uint8")
-    made = sys.modules["gpu_plan"].make([case])
+    case = gpu_cases.Case("center_loss", (3, 5), "float16", more={"centers": (2, 5)}, label="uint8")
+    made = plans.make([case])
     program, = made["programs"].values()
     for part in made["cases"][0]["passes"].values():
         assert f".entry {part['kernel']}(" in program["ptx"]
@@ -69,42 +71,42 @@ def test_a_plan_is_compiled(gpu):
 
 @pytest.fixture
 def cupy(gpu, monkeypatch):
-    """A CuPy made of NumPy, which knows the way that runs on it."""
+    """A CuPy made of NumPy, which knows the runner on it."""
     module = numpy_cupy.module()
-    prepare = sys.modules["gpu_ways"].CuPy.prepare
+    prepare = runners.CuPy.prepare
 
-    def remember(way, *arguments):
-        module.way = way
-        prepare(way, *arguments)
+    def remember(runner, *arguments):
+        module.runner = runner
+        prepare(runner, *arguments)
 
-    monkeypatch.setattr(sys.modules["gpu_ways"].CuPy, "prepare", remember)
+    monkeypatch.setattr(runners.CuPy, "prepare", remember)
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
 
 
 def run(*arguments, **variables):
-    return subprocess.run([sys.executable, FOLDER / "gpu.py", *map(str, arguments)], capture_output=True, text=True,
-                          env={**os.environ, **variables})
+    return subprocess.run([sys.executable, "-m", "benchmarks.gpu", *map(str, arguments)], cwd=ROOT,
+                          capture_output=True, text=True, env={**os.environ, **variables})
 
 
 def test_without_a_gpu(gpu, tmp_path):
     """A line that says so, a status of its own, and a plan that is left for a machine that has one."""
     path = tmp_path / "plan.json"
-    done = run("--quick", "--op", "abs", "--way", "mxnet", "--plan", path, CUDA_VISIBLE_DEVICES="")
+    done = run("--quick", "--op", "abs", "--runner", "mxnet", "--plan", path, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 3 and not done.stdout and len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("no GPU to run on (MXNet sees none): ")
     assert "are compiled, and nothing was launched" in done.stderr
-    assert {case["op"] for case in json.loads(path.read_text())["cases"]} == {"abs"}
+    assert {case["op"] for case in files.load(path)["cases"]} == {"abs"}
     done = run("--check-only", "--quick", "--op", "abs")
     assert done.returncode == 0 and "abs (7x149) float32: forward 8344 bytes, grid " in done.stdout
 
 
-@pytest.mark.parametrize("missing, way", [("cupy", "cupy"), ("gluonops", "mxnet")])
-def test_a_missing_package_is_no_missing_gpu(gpu, missing, way, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("missing, runner", [("cupy", "cupy"), ("gluonops", "mxnet")])
+def test_a_missing_package_is_no_missing_gpu(gpu, missing, runner, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, missing, None)
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"cases": [{}], "programs": {}}))
-    assert gpu.main(["--way", way, "--plan", str(path)]) == 4
+    assert gpu.main(["--runner", runner, "--plan", str(path)]) == 4
     error = capsys.readouterr().err
     assert error.startswith(f"{missing} cannot be imported: ") and "nstall" in error and "GPU" not in error
 
@@ -178,8 +180,8 @@ def test_arguments_are_those_of_the_kernels(plan):
 
 @pytest.fixture
 def on_cpu(gpu):
-    """The way through MXNet, on the CPU, where our operators run the C++ kernels."""
-    class OnCPU(sys.modules["gpu_ways"].MXNet):
+    """The runner of MXNet, on the CPU, where our operators run the C++ kernels."""
+    class OnCPU(runners.MXNet):
         def __init__(self):
             self.mx, self.machine, self.device = mx, {}, mx.cpu(0)
 
@@ -192,14 +194,14 @@ def test_every_case_agrees_with_the_oracle(gpu, plan, on_cpu):
         assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
 
 
-def test_the_command_by_way_of_mxnet(gpu, plan, on_cpu, tmp_path, monkeypatch, capsys):
+def test_the_command_with_mxnet(gpu, plan, on_cpu, tmp_path, monkeypatch, capsys):
     """From a plan to the JSON; a wrong result is status 1."""
-    monkeypatch.setitem(sys.modules["gpu_ways"].WAYS, "mxnet", lambda quick: on_cpu)
+    monkeypatch.setitem(runners.RUNNERS, "mxnet", lambda quick: on_cpu)
     path, results = tmp_path / "plan.json", tmp_path / "mxnet.json"
     path.write_text(json.dumps(plan))
-    words = ["--way", "mxnet", "--quick", "--op", "center_loss", "--plan", str(path), "--json", str(results)]
+    words = ["--runner", "mxnet", "--quick", "--op", "center_loss", "--plan", str(path), "--json", str(results)]
     assert gpu.main(words) == 0
-    cases = json.loads(results.read_text())["cases"]
+    cases = files.load(results)["cases"]
     assert {case["op"] for case in cases} == {"center_loss"} and not any(case["wrong"] for case in cases)
     assert "peers: none" in capsys.readouterr().out
     monkeypatch.setattr(oracles.get("center_loss"), "backward", lambda attrs, head, data, label, centers: {
@@ -218,7 +220,7 @@ def emulated(monkeypatch, on_cpu):
 
 
 @pytest.mark.parametrize("op", sorted(registry.entries()))
-def test_the_way_through_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op):
+def test_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op):
     """Small cases of every kind: typical ones, other attributes, views, adding, labels of integers.
 
     All outputs are compared, hidden ones included.
@@ -234,7 +236,7 @@ def test_the_way_through_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op):
     assert launched == {f"{op}_forward", f"{op}_backward"}
 
 
-def test_the_way_through_mxnet_runs_no_operator_of_mxnets(gpu, plan, emulated, tmp_path):
+def test_mxnet_runs_no_operator_of_mxnets(gpu, plan, emulated, tmp_path):
     """Nothing but copies and our nodes: a stripped MXNet has no kernel for anything else."""
     def ran(function):
         mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=str(tmp_path / "profile.json"))
@@ -260,7 +262,7 @@ def test_times_and_rates(gpu, plan, on_cpu):
     assert {peer: set(ms) for peer, ms in record["ms"].items()} == {peer: {"forward", "backward", "both"}
                                                                      for peer in ("gluonops", "copy")}
     assert record["bytes"]["both"] == record["bytes"]["forward"] + record["bytes"]["backward"]
-    text = list(sys.modules["gpu_report"].lines(record))
+    text = list(report.lines(record))
     assert len(text) == 5 and "GB/s" in text[1] and "x copy" in text[1]
     assert text[4] == ("  the cost of launching is in: gluonops forward, gluonops backward, gluonops both, "
                        "copy forward, copy backward, copy both")
@@ -282,31 +284,30 @@ def test_a_wrong_element_gets_no_figures(gpu, plan, on_cpu, op, name, monkeypatc
     monkeypatch.setattr(type(on_cpu), "run", spoiled)
     record = gpu.measure(on_cpu, case, None, 2)
     assert record["wrong"].startswith(f"{name} is ") and "1 of " in record["wrong"] and not record["ms"]
-    assert any("MISMATCH" in line for line in sys.modules["gpu_report"].lines(record))
+    assert any("MISMATCH" in line for line in report.lines(record))
 
 
 def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
     """Some rows, the first and the last among them; a wrong one is named by its place, and a NaN anywhere is seen."""
-    oracle = sys.modules["gpu_oracle"]
     for case in plan["cases"]:
-        assert oracle.sample(case) is None
+        assert compare.sample(case) is None
     case = {**next(case for case in plan["cases"] if case["name"] == "softmax" and case["shape"] == [37, 7])}
     large = {**case, "shape": [1 << 17, 64], "arrays": {**case["arrays"], **{
         name: [[1 << 17, 64], "float32"] for name in ("data", "output", "output_grad", "data_grad")}}}
-    rows, given = oracle.sample(large), oracle.inputs(large)
+    rows, given = compare.sample(large), compare.inputs(large)
     assert rows[0] == 0 and rows[-1] == (1 << 17) - 1 and 40000 < len(rows) < 1 << 16
-    wanted = oracle.expected(large, given, rows)
-    results = oracle.expected(large, given)["output"].astype("float32")
-    assert oracle.differs(large, "output", results, wanted["output"], rows) is None
+    wanted = compare.expected(large, given, rows)
+    results = compare.expected(large, given)["output"].astype("float32")
+    assert compare.differs(large, "output", results, wanted["output"], rows) is None
     results[-1, 5] = 7
-    assert oracle.differs(large, "output", results, wanted["output"], rows).startswith("output is 7 at (131071, 5); ")
+    assert compare.differs(large, "output", results, wanted["output"], rows).startswith("output is 7 at (131071, 5); ")
     unseen = np.setdiff1d(np.arange(1 << 17), rows)[3]
     results[unseen, 1] = np.nan
-    assert "output has 1 NaN of " in oracle.differs(large, "output", results, wanted["output"], rows)
-    assert oracle.sample({**large, "attrs": {**case["attrs"], "axis": 0}}) is None
+    assert "output has 1 NaN of " in compare.differs(large, "output", results, wanted["output"], rows)
+    assert compare.sample({**large, "attrs": {**case["attrs"], "axis": 0}}) is None
 
 
-def test_the_cupy_way(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
+def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
     """From a plan to the JSON, with kernels that are right."""
     monkeypatch.setitem(sys.modules, "torch", None)
     path, results = tmp_path / "plan.json", tmp_path / "gpu.json"
@@ -315,70 +316,68 @@ def test_the_cupy_way(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
     out = capsys.readouterr().out
     assert f"{len(plan['cases'])} cases, 0 differ from NumPy" in out and "5.00 x copy" in out
     assert "launching" not in out
-    written = json.loads(results.read_text())
-    assert written["command"] == "python benchmarks/gpu.py --plan plan.json --json gpu.json --samples 1"
+    written = files.load(results)
+    assert written["command"] == "python -m benchmarks.gpu --plan plan.json --json gpu.json --samples 1"
     assert written["machine"]["gpu"] == "NumPy" and len(written["cases"]) == len(plan["cases"])
     assert not list(tmp_path.glob("*.part"))
 
 
 def test_what_is_written_in_front_of_a_view_is_seen(gpu, plan, cupy):
-    way = sys.modules["gpu_ways"].CuPy()
-    way.load(plan["programs"])
+    runner = runners.CuPy()
+    runner.load(plan["programs"])
     cupy.spill = True
     case = next(case for case in plan["cases"] if case["op"] == "abs" and case["offset"])
-    assert gpu.measure(way, case, None, 0)["wrong"] == (
+    assert gpu.measure(runner, case, None, 0)["wrong"] == (
         "something was written in front of output; something was written in front of data_grad")
 
 
 def test_compute_sanitizer_sees_every_allocation(cupy, monkeypatch):
     allocators = []
     monkeypatch.setattr(cupy.cuda, "set_allocator", allocators.append)
-    sys.modules["gpu_ways"].CuPy()
+    runners.CuPy()
     assert not allocators
-    sys.modules["gpu_ways"].CuPy(quick=True)
+    runners.CuPy(quick=True)
     assert allocators == [None], "no pool"
 
 
 def test_a_time_is_the_gpus_alone(cupy):
     """However long launching takes; but where a function waits for the GPU, no queue hides what that takes."""
-    way, clock = sys.modules["gpu_ways"].CuPy(), cupy.clock
-    assert way.time(lambda: clock.queue(0.025, 0.1), 10) == (pytest.approx(0.025), True)
-    assert way.time(lambda: clock.queue(0.3, 0.001), 10) == (pytest.approx(0.3), True)
+    runner, clock = runners.CuPy(), cupy.clock
+    assert runner.time(lambda: clock.queue(0.025, 0.1), 10) == (pytest.approx(0.025), True)
+    assert runner.time(lambda: clock.queue(0.3, 0.001), 10) == (pytest.approx(0.3), True)
 
     def waits():
         clock.queue(0.025, 0.1)
         clock.wait()
 
-    ms, hidden = way.time(waits, 10)
+    ms, hidden = runner.time(waits, 10)
     assert not hidden and 0.12 < ms < 0.13
 
 
 def test_targets_are_judged(gpu):
-    report = sys.modules["gpu_report"]
     record = {"op": "abs", "name": "abs", "shape": [2**25], "dtype": "float32", "data_bytes": 2**27, "wrong": None,
               "bytes": {}, "counterparts": ["torch"],
               "ms": {"gluonops": {"forward": 1.0, "backward": 1.0, "both": 2.0},
                      "copy": {"forward": 0.95, "backward": 0.85, "both": 1.8}, "torch": {"forward": 1.2}}}
-    found = {(v["case"].rsplit(", ")[-1], v["target"].split()[-1]): v for v in report.verdicts([record])}
-    assert {key: v["passed"] for key, v in found.items()} == {
+    verdicts = {(v["case"].rsplit(", ")[-1], v["target"].split()[-1]): v for v in report.verdicts([record])}
+    assert {key: v["passed"] for key, v in verdicts.items()} == {
         ("forward", "copy"): True, ("backward", "copy"): False, ("forward", "torch"): True, ("both", "torch"): None}
-    assert found["backward", "copy"]["measured"] == "0.85 x"
-    assert found["both", "torch"]["measured"] == "not measured"
+    assert verdicts["backward", "copy"]["measured"] == "0.85 x"
+    assert verdicts["both", "torch"]["measured"] == "not measured"
     assert report.verdicts([{**record, "data_bytes": 63e6}]) == [], "it may lie in the cache"
     assert all(v["passed"] is None for v in report.verdicts([{**record, "ms": {}}]))
-    ops = {target.op for target in report.TARGETS}
+    ops = {op for op in registry.entries() if report.targets(op)}
     assert ops == {"reorg", "tile", "abs", "softmax", "softmax_cross_entropy"}
 
 
 def test_a_peer_that_is_absent_is_not_measured(gpu):
     """Every large case with a counterpart has a verdict on torch, and cross-entropy one on Liger; DCR has none."""
-    cases, report = sys.modules["gpu_cases"], sys.modules["gpu_report"]
     records = []
-    for case in cases.cases():
+    for case in gpu_cases.cases():
         attrs = registry.get(case.op).op.parse(case.attrs)._asdict()
         entry = {"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype, "attrs": attrs,
                  "request": case.request, "offset": case.offset}
-        records.append({**entry, "data_bytes": 1e9, "ms": {}, "counterparts": report.counterparts(entry)})
+        records.append({**entry, "data_bytes": 1e9, "ms": {}, "counterparts": peers.counterparts(entry)})
     found = {}
     for verdict in report.verdicts(records):
         assert verdict["measured"] == "not measured" and verdict["passed"] is None
@@ -395,14 +394,14 @@ def test_torch_computes_the_same(gpu, plan, monkeypatch):
     """The peers' outputs and gradients against the oracle, on the CPU."""
     torch = pytest.importorskip("torch", reason="torch is optional")
     monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
-    oracle, peers, seen = sys.modules["gpu_oracle"], sys.modules["gpu_peers"].Torch(), set()
+    torch_peers, seen = peers.Torch(), set()
     for case in plan["cases"]:
-        given = oracle.inputs(case)
-        runners = peers.runners(case, given) if case["dtype"] == "float32" else {}
-        if runners:
+        given = compare.inputs(case)
+        functions = torch_peers.runners(case, given) if case["dtype"] == "float32" else {}
+        if functions:
             seen.add(case["op"])
-            expected = oracle.expected(case, given)
-            assert oracle.differs(case, "output", runners["torch"]["forward"]().numpy(), expected["output"]) is None
-            gradient, = runners["torch"]["both"]()
-            assert oracle.differs(case, "data_grad", gradient.numpy(), expected["data_grad"]) is None
+            expected = compare.expected(case, given)
+            assert compare.differs(case, "output", functions["torch"]["forward"]().numpy(), expected["output"]) is None
+            gradient, = functions["torch"]["both"]()
+            assert compare.differs(case, "data_grad", gradient.numpy(), expected["data_grad"]) is None
     assert seen == {"abs", "reorg", "softmax", "softmax_cross_entropy", "tile"}
