@@ -1,4 +1,4 @@
-"""Every check of an operator, once. A test file supplies cases, a NumPy oracle and a hand-computed table.
+"""Every check of an operator, once. A test file supplies cases and a hand-computed table, ``oracles`` the oracle.
 
 Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
 """
@@ -8,6 +8,7 @@ import json
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import oracles
 import pytest
 from gluonops.core import registry
 from mxnet import autograd
@@ -61,7 +62,7 @@ class Layer(HybridBlock):
 
 
 class OpSuite:
-    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table``, ``errors`` and ``oracle``."""
+    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table`` and ``errors``; write ``oracles/<op>.py``."""
 
     name = None        # the operator
     cases = ()         # Case; the first one is small and typical
@@ -72,17 +73,20 @@ class OpSuite:
     given = ()         # inputs whose shapes do not follow from the data's
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
-    # -- what a test file writes -----------------------------------------------------------------------------
+    # -- the oracle ------------------------------------------------------------------------------------------
     def oracle(self, attrs, *inputs):
         """Output in float64 from float64 inputs (integers for integer types)."""
-        raise AssertionError("write the oracle")
+        return oracles.get(self.name).forward(attrs, *inputs)[self.op.outputs[0].name]
 
     def oracle_gradient(self, attrs, head, *inputs):
         """Gradient of every input that has one, by name."""
-        raise AssertionError("write the gradient's oracle")
+        return oracles.get(self.name).backward(attrs, head, *inputs)
 
     def scalar(self, attrs, head, *inputs):
         """What the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
+        oracle = oracles.get(self.name)
+        if hasattr(oracle, "objective"):
+            return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
     # -- helpers ---------------------------------------------------------------------------------------------
@@ -105,18 +109,22 @@ class OpSuite:
 
     def draw(self, case, dtype, rng, label_dtype="float32"):
         """Random inputs for a case, as NumPy arrays of their dtypes."""
-        attrs, arrays = self.typed(case), []
-        for arg, shape in zip(self.op.inputs, case.shapes):
-            if arg.classes and getattr(attrs, "sparse_label", True):
-                labels = rng.randint(0, case.shapes[0][attrs.axis], shape)
-                if attrs.ignore_label is not None:
-                    labels = np.where(rng.rand(*shape) < 0.3, attrs.ignore_label, labels)
-                arrays.append(labels.astype(label_dtype))
+        attrs, oracle = self.typed(case), oracles.get(self.name)
+        shapes = {arg.name: shape for arg, shape in zip(self.op.inputs, case.shapes)}
+        drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
+        for arg in self.op.inputs:
+            shape, is_label = shapes[arg.name], self.op.kinds(attrs)[arg.name] == "L"
+            if arg.name in drawn:
+                array = drawn[arg.name]
+            elif arg.classes and is_label:
+                classes = shapes[arg.classes][getattr(attrs, "axis", 0)]
+                array = oracles.draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
             elif np.dtype(dtype).kind in "iu":
-                arrays.append(rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype))
+                array = rng.randint(0 if dtype == "uint8" else -100, 100, shape)
             else:
-                arrays.append((rng.randn(*shape) * 2).astype(dtype))
-        return arrays
+                array = rng.randn(*shape) * 2
+            drawn[arg.name] = array.astype(label_dtype if is_label else dtype)
+        return [drawn[arg.name] for arg in self.op.inputs]
 
     def differentiable(self, case):
         return [arg.name for arg in self.op.inputs if arg.has_gradient(self.typed(case))]

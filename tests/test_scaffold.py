@@ -94,17 +94,18 @@ def test_nothing_is_written_when_a_part_is_missing(tmp_path):
 @pytest.mark.slow
 def test_red_then_green(copy):
     tool, folder, test = load_tool(copy), copy / "gluonops" / "ops" / NAME, copy / "tests" / "ops" / f"test_{NAME}.py"
+    oracle = copy / "tests" / "oracles" / f"{NAME}.py"
     done = new_op(copy, NAME)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in folder.iterdir()} == set(FILES)
     assert f"gluonops/ops/{NAME}/reference.py" in done.stdout and f"tests/ops/test_{NAME}.py" in done.stdout
     assert f"- Operator `{NAME}`: <fill in" in (copy / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert all(BEHIND.search(path.read_text()) for path in [*folder.iterdir(), test])
+    assert all(BEHIND.search(path.read_text()) for path in [*folder.iterdir(), test, oracle])
 
     own = f"tests/ops/test_{NAME}.py"
     _, failed, output = run_tests(copy, own)
     assert failed > 100, output
-    assert f"{NAME}: oracle is not written yet" in output
+    assert f"{NAME}: the oracle's forward is not written yet" in output
     _, failed, output = run_tests(copy, "tests/core/test_nvrtc.py", "-k", f"compile and {NAME}")
     assert failed or "skipped" in output, output   # skipped where NVRTC has no wheel
     assert run_tests(copy, "tests/ops/test_abs.py", "-k", "table or twice")[1] == 0
@@ -114,7 +115,8 @@ def test_red_then_green(copy):
 
     template = copy / "gluonops" / "ops" / "abs"
     fill(test, copy / "tests" / "ops" / "test_abs.py")
-    test.write_text(test.read_text().replace(f"np.{NAME}", "np.abs"))
+    fill(oracle, copy / "tests" / "oracles" / "abs.py")
+    oracle.write_text(oracle.read_text().replace(f"np.{NAME}", "np.abs"))
     assert run_tests(copy, own)[1] > 100
     for file in FILES:
         fill(folder / file, template / file)
@@ -134,4 +136,5 @@ def test_the_tool_leaves_no_formula(tmp_path):
     assert new_op(root, NAME).returncode == 0
     texts = [path.read_text() for path in pathlib.Path(root / "gluonops" / "ops" / NAME).iterdir()]
     texts.append((root / "tests" / "ops" / f"test_{NAME}.py").read_text())
+    texts.append((root / "tests" / "oracles" / f"{NAME}.py").read_text())
     assert not [text for text in texts if re.search(r"(?i)\babs\b|absolute|\bsign\b|magnitude", text)]

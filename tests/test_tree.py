@@ -30,6 +30,7 @@ class TestOperator:
 
     def test_has_a_suite(self, name):
         assert (ROOT / "tests" / "ops" / f"test_{name}.py").is_file()
+        assert (ROOT / "tests" / "oracles" / f"{name}.py").is_file()
 
     def test_is_documented(self, name):
         page = importlib.import_module(f"gluonops.ops.{name}.contract").__package__
