@@ -70,11 +70,15 @@ class OpSuite:
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
+    undefined = ()     # special values of which the page promises nothing: tests/fuzz runs them and compares nothing
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
     # -- what a test file writes -----------------------------------------------------------------------------
     def oracle(self, attrs, *inputs):
-        """Output in float64 from float64 inputs (integers for integer types)."""
+        """Output in float64 from float64 inputs (integers for integer types).
+
+        tests/fuzz asks for anything that the contract takes: NaN, infinity, labels that are no classes.
+        """
         raise AssertionError("write the oracle")
 
     def oracle_gradient(self, attrs, head, *inputs):
@@ -115,7 +119,7 @@ class OpSuite:
             elif np.dtype(dtype).kind in "iu":
                 arrays.append(rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype))
             else:
-                arrays.append((rng.randn(*shape) * 2).astype(dtype))
+                arrays.append(np.asarray(rng.randn(*shape) * 2, dtype))
         return arrays
 
     def differentiable(self, case):

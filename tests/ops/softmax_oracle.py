@@ -14,5 +14,12 @@ def surprise(x, axis):
 
 
 def onehot(label, classes, axis):
-    """The label's class as 1, in the layout of the logits."""
-    return np.moveaxis(label[..., None] == np.arange(classes), -1, axis).astype("float64")
+    """The label's class as 1, in the layout of the logits; NaN throughout the row of a label that is no class."""
+    hot = (label[..., None] == np.arange(classes)).astype("float64")
+    hot[~hot.any(-1)] = np.nan
+    return np.moveaxis(hot, -1, axis)
+
+
+def counts(label, ignore_label):
+    """Whether each row counts."""
+    return np.ones(label.shape, bool) if ignore_label is None else label != ignore_label

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
-from softmax_oracle import onehot, softmax, surprise
+from softmax_oracle import counts, onehot, softmax, surprise
 
 
 class TestSoftmaxOutput(OpSuite):
@@ -55,21 +55,23 @@ class TestSoftmaxOutput(OpSuite):
     )
 
     def weights(self, attrs, label):
-        counts = np.ones(label.shape) if attrs.ignore_label is None else label != attrs.ignore_label
-        n = {"null": 1, "batch": label.shape[0], "valid": max(1, counts.sum())}[attrs.normalization]
-        return counts * attrs.grad_scale / n
+        counted = counts(label, attrs.ignore_label)
+        n = {"null": 1, "batch": label.shape[0], "valid": max(1, counted.sum())}[attrs.normalization]
+        return counted * attrs.grad_scale / n
 
     def oracle(self, attrs, data, label):
         return softmax(data, attrs.axis)
 
     def oracle_gradient(self, attrs, head, data, label):
         gradient = softmax(data, attrs.axis) - onehot(label, data.shape[attrs.axis], attrs.axis)
-        return {"data": gradient * np.expand_dims(self.weights(attrs, label), attrs.axis)}
+        gradient = gradient * np.expand_dims(self.weights(attrs, label), attrs.axis)
+        return {"data": np.where(np.expand_dims(counts(label, attrs.ignore_label), attrs.axis), gradient, 0)}
 
     def scalar(self, attrs, head, data, label):
         """The weighted cross-entropy: what the op differentiates whatever the head gradient."""
         rows = (surprise(data, attrs.axis) * onehot(label, data.shape[attrs.axis], attrs.axis)).sum(attrs.axis)
-        return (rows * self.weights(attrs, label)).sum()
+        counted = counts(label, attrs.ignore_label)
+        return (rows * self.weights(attrs, label))[counted].sum()
 
 
 def gradient(data, label, backend, **attrs):
