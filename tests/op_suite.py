@@ -71,6 +71,7 @@ class OpSuite:
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
+    undefined = ()     # special values of which the page promises nothing: tests/fuzz runs them and compares nothing
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
     # -- the oracle ------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class OpSuite:
             elif np.dtype(dtype).kind in "iu":
                 array = rng.randint(0 if dtype == "uint8" else -100, 100, shape)
             else:
-                array = rng.randn(*shape) * 2
+                array = np.asarray(rng.randn(*shape) * 2)
             drawn[arg.name] = array.astype(label_dtype if is_label else dtype)
         return [drawn[arg.name] for arg in self.op.inputs]
 

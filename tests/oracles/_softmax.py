@@ -14,12 +14,14 @@ def nll(logits, axis):
 
 
 def onehot(label, classes, axis):
-    """1 at the label's class and 0 elsewhere, in the layout of the logits."""
-    return np.moveaxis(label[..., None] == np.arange(classes), -1, axis).astype("float64")
+    """1 at the label's class and 0 elsewhere, in the layout of the logits; NaN in the row of a label that is no class."""
+    encoded = (label[..., None] == np.arange(classes)).astype("float64")
+    encoded[~encoded.any(axis=-1)] = np.nan
+    return np.moveaxis(encoded, -1, axis)
 
 
 def valid_rows(label, ignore_label):
-    """1 for a row that counts, 0 for one whose label is ignored."""
+    """False for the rows whose label is ignored."""
     if ignore_label is None:
-        return np.ones(label.shape)
-    return (label != ignore_label).astype("float64")
+        return np.ones(label.shape, bool)
+    return label != ignore_label

@@ -17,7 +17,7 @@ def prepare(attrs, data, label):
     label = label.reshape(data.max(axis).shape)   # it may have kept the axis, with one class
     valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)
     target = onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform
-    return np.where(valid > 0, data, 0), target * valid
+    return np.where(valid, data, 0), np.where(valid, target, 0)
 
 
 def forward(attrs, data, label):

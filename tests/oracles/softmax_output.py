@@ -17,11 +17,14 @@ def forward(attrs, data, label):
 
 def backward(attrs, head, data, label):
     error = softmax(data, attrs.axis) - onehot(label, data.shape[attrs.axis], attrs.axis)
-    return {"data": error * np.expand_dims(row_weights(attrs, label), attrs.axis)}
+    weighted_error = error * np.expand_dims(row_weights(attrs, label), attrs.axis)
+    valid = np.expand_dims(valid_rows(label, attrs.ignore_label), attrs.axis)
+    return {"data": np.where(valid, weighted_error, 0)}
 
 
 def objective(attrs, head, data, label):
     """The weighted cross-entropy."""
     target = onehot(label, data.shape[attrs.axis], attrs.axis)
     losses = (nll(data, attrs.axis) * target).sum(attrs.axis)
-    return (losses * row_weights(attrs, label)).sum()
+    valid = valid_rows(label, attrs.ignore_label)
+    return (losses * row_weights(attrs, label))[valid].sum()
