@@ -1,29 +1,17 @@
-"""Reading images so that a bad one is named, and packages that only some data sets need."""
-import importlib
+"""Reading images so that a bad one is named."""
 import io
 import os
-import warnings
 
 import mxnet as mx
 
 from ..core.errors import OpError
+from ..core.optional import require
 
 __all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image", "require"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 JPEG, MARK, SCAN, END = b"\xff\xd8", b"\xff", b"\xda", b"\xff\xd9"   # JPEG's markers
 MANY = 1000   # files that take long enough to check for a progress bar
-
-
-def require(module, where):
-    """Import a package of the extra ``detection``, or say how to install it."""
-    try:
-        with warnings.catch_warnings():   # gluoncv 0.10.5 uses distutils, and remarks on torch
-            warnings.simplefilter("ignore")
-            return importlib.import_module(module)
-    except (ImportError, RuntimeError) as error:   # gluoncv raises the latter beside torch 2
-        raise OpError(where, f"{module.partition('.')[0]} cannot be imported ({error})",
-                      "Run pip install 'gluonops[detection]'") from error
 
 
 def progress(items, what):
