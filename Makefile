@@ -4,6 +4,8 @@ VENV   ?= .venv
 MXNET  ?= cpu
 OUT     = out/demo
 NAME    =
+SECONDS = 600
+SEED    = 0
 # More workers than this cost more in imports of MXNet than they save.
 # Neighbouring tests share what they have compiled; the long ones at the end go to whoever is idle.
 PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
@@ -12,7 +14,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs new-op clean
+.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -29,6 +31,9 @@ test: $(STAMP) ## the tests, without the slow ones
 
 test-all: $(STAMP) ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+fuzz: $(STAMP) ## random cases of every operator for SECONDS=600 from SEED=0; OP=reorg for one operator
+	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
 
 native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 	$(BIN)/python -m gluonops.native.build

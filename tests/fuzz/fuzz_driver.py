@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import fuzz_known
+
 HERE = pathlib.Path(__file__).resolve().parent
 PROBES = ("values", "inference", "hostile")
 EXAMPLES = 25   # cases of one operator and probe before it is another's turn
@@ -82,6 +84,10 @@ class Session:
                     if key.data.case and time.time() - key.data.since > self.watchdog:
                         self._bury(selector, key.data, f"hangs: no answer in {self.watchdog} s")
         return self
+
+    def unexpected(self):
+        """The failures that are not known."""
+        return {signature: found for signature, found in self.failures.items() if not fuzz_known.reason(signature)}
 
     def _start(self, selector):
         worker = Worker(self.command)
@@ -168,11 +174,15 @@ def report(session):
     lines = [f"{'operator':24}" + "".join(f"{probe:>12}" for probe in PROBES)]
     lines += [f"{op:24}" + "".join(f"{session.counts[op, probe]:12}" for probe in PROBES) for op in operators]
     lines += [f"{'all':24}" + "".join(f"{sum(session.counts[op, probe] for op in operators):12}" for probe in PROBES)]
-    for signature, (case, what, count) in sorted(session.failures.items()):
+    for signature, (case, what, count) in sorted(session.unexpected().items()):
         lines += ["", f"FAILED {count} times: {signature}", *(f"  {line}" for line in what.splitlines()[-25:]),
                   f"  {again(case)}"]
+    known = collections.Counter()
+    for signature, (_, _, count) in session.failures.items():
+        known[fuzz_known.reason(signature)] += count
+    lines += [f"\nknown, {count} times: {why}" for why, count in known.items() if why]
     lines += [f"\nTHE TESTER ITSELF FAILED: {text}" for text in session.broken]
-    lines += ["", f"{len(session.failures)} ways of failing in {sum(session.counts.values())} cases"]
+    lines += ["", f"{len(session.unexpected())} ways of failing in {sum(session.counts.values())} cases"]
     return "\n".join(lines)
 
 
@@ -205,7 +215,7 @@ def main():
         tasks, options.jobs = iter([{"case": options.case}]), 1
     session = Session(tasks, options.jobs, worker_command(options.memory), options.watchdog, until).run()
     print(report(session))
-    sys.exit(bool(session.failures or session.broken))
+    sys.exit(bool(session.unexpected() or session.broken))
 
 
 if __name__ == "__main__":

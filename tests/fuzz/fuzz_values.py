@@ -200,7 +200,7 @@ def _unchecked(case, arrays, head):
 def raised(error):
     """What an exception says, its last line first: there MXNet has the reason."""
     lines = str(error).strip().splitlines() or [""]
-    return f"raises {type(error).__name__}", f"{lines[-1][:300]} [{lines[0][:100]}]"
+    return f"raises {type(error).__name__}: {lines[-1][:100]}", lines[0][:200]
 
 
 def deviation(what, got, expected, dtype, name, exact):

@@ -14,9 +14,9 @@ WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that h
 
 def test_no_case_fails():
     """The same few cases of every operator in every run; ``make fuzz`` draws others for as long as it is told."""
-    tasks = fuzz_driver.exploration(contracts.operators(), fuzz_driver.PROBES, seed=0, examples=6, rounds=1, until=None)
+    tasks = fuzz_driver.exploration(contracts.operators(), fuzz_driver.PROBES, seed=0, examples=5, rounds=1, until=None)
     session = fuzz_driver.Session(tasks, 1, fuzz_driver.worker_command(), WATCHDOG, float("inf")).run()
-    assert not session.failures and not session.broken, fuzz_driver.report(session)
+    assert not session.unexpected() and not session.broken, fuzz_driver.report(session)
     assert {op for op, _ in session.counts} == set(contracts.operators())
 
 
