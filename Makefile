@@ -51,7 +51,7 @@ cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them wit
 	$(BIN)/python tools/cuda_import_check.py
 
 bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
-	$(BIN)/python benchmarks/run.py $(if $(OP),--op $(OP))
+	$(BIN)/python -m benchmarks.operators $(if $(OP),--op $(OP))
 
 lint: $(STAMP) ## ruff
 	$(BIN)/python -m ruff check --output-format concise .

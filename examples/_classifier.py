@@ -4,8 +4,8 @@ import pathlib
 import _checkpoint
 import gluonops as gops
 import mxnet as mx
-from gluonops.data.detection import names_of
-from gluonops.data.images import require
+from gluonops.core.optional import require
+from gluonops.data.base import class_names
 from mxnet import gluon
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
@@ -97,7 +97,7 @@ def start_from(net, args):
     anew. Returns the names of the classes that were kept.
     """
     path = pathlib.Path(args.pretrained)
-    names = names_of(args.pretrained_names, "examples") if args.pretrained_names else None
+    names = class_names(args.pretrained_names, "examples") if args.pretrained_names else None
     if path.suffix == ".checkpoint":
         tensors, train_state = _checkpoint.read(path)
         names = train_state["classes"]

@@ -7,9 +7,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from _pictures import save
+from gluonops.core.optional import require
 from gluonops.data import Augment, letterbox, unletterbox_boxes
-from gluonops.data.detection import names_of
-from gluonops.data.images import require
+from gluonops.data.base import class_names
 from matplotlib.figure import Figure
 from mxnet import gluon
 
@@ -50,7 +50,7 @@ def _old_classes(args, path):
     if not args.pretrained_names:
         raise gops.OpError("examples", f"{path} does not hold the names of its classes",
                            "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
-    return list(names_of(args.pretrained_names, "examples"))
+    return list(class_names(args.pretrained_names, "examples"))
 
 
 def augment(args):

@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops import data
-from gluonops.data.detection import named, names_of
+from gluonops.data.base import about_image, class_names
 from gluonops.data.images import progress
 from mxnet import gluon
 
@@ -24,7 +24,7 @@ def load(args):
     if not options:   # numbers mean what they mean in training
         options["classes"] = train.classes
     held_out = data.classification(args.dataset, args.root, "val", **options)
-    classes = list(names_of(args.classes or train.classes, "examples"))
+    classes = list(class_names(args.classes or train.classes, "examples"))
     unknown = [name for name in classes if name not in train.classes]
     if unknown:
         raise gops.OpError("examples", f"there is no class {unknown[0]!r}; there are {', '.join(train.classes)}",
@@ -47,7 +47,7 @@ def check_sizes(part, size):
     """Refuse an image that a letterbox leaves nothing of, by the heads of the files: now, not after an epoch."""
     for index in progress(range(len(part)), "checking sizes"):
         image_size = part.size(index)
-        with named(part, index):
+        with about_image(part, index):
             data.letterbox_boxes(np.zeros((0, 4)), image_size, (size, size))
 
 

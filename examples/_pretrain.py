@@ -9,8 +9,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from _images import stack
-from gluonops.data import Batches, Pick
-from gluonops.data.augment import place
+from gluonops.data import Batches, SampleKey
+from gluonops.data.transforms.augment import place
 from mxnet import autograd, gluon
 from tqdm import tqdm
 
@@ -39,7 +39,7 @@ class Cutouts(gluon.data.Dataset):
         return len(self.objects)
 
     def __getitem__(self, key):
-        index, epoch, _ = key if isinstance(key, Pick) else (key, 0, None)
+        index, epoch, _ = key if isinstance(key, SampleKey) else (key, 0, None)
         scene, number = self.objects[index]
         image, label = self.dataset[scene]
         image = image.asnumpy() if isinstance(image, mx.nd.NDArray) else image

@@ -23,7 +23,7 @@ from _devices import contexts, join
 from _export import export
 from _training import Run, add_options, make_trainer, plan, set_frozen
 from _values import positive, share, weight, whole
-from gluonops.data import Augmented, Letterboxed
+from gluonops.data import Augmented, Letterboxed, format_names
 from mxnet import autograd, gluon
 
 
@@ -31,7 +31,7 @@ def arguments():
     options = parser(__doc__, epochs=30, out="finetune_classifier", data_dir=False)
     options.formatter_class = Help
     add = options.add_argument
-    add("--dataset", choices=("digits", "mnist", "folder", "rec"), default="digits",
+    add("--dataset", choices=format_names("classification"), default="digits",
         help="folder: ROOT/train/<class>/*.jpg and ROOT/val/...; rec: ROOT/train.rec and val.rec")
     add("--root", help="where the dataset is", default=argparse.SUPPRESS)
     add("--classes", nargs="+", help="names of the classes to train on, in order", default=argparse.SUPPRESS)

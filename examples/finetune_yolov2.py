@@ -38,7 +38,7 @@ def arguments():
     options = parser(__doc__, epochs=9, out="finetune_yolov2", data_dir=False)
     options.formatter_class = Help
     add = options.add_argument
-    add("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits", help="gluonops.data.detection")
+    add("--dataset", choices=data.format_names("detection"), default="digits", help="gluonops.data.detection")
     add("--root", help="where the dataset is", default=argparse.SUPPRESS)
     add("--classes", nargs="+", help="names of the classes", default=argparse.SUPPRESS)
     add("--count", type=positive, nargs=2, default=(4000, 200), help="scenes of digits to train on, and held out")

@@ -131,10 +131,11 @@ def _add_darknet(add):
 
 
 def _add_anchors(add):
+    kinds = _load("data", "formats.py").names("detection")
     anchors = add("anchors", _run_anchors, "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
-    anchors.add_argument("--dataset", choices=("digits", "voc", "coco", "yolo", "rec"), default="digits",
-                         help="its kind (default: digits)")
+    anchors.add_argument("--dataset", choices=kinds, default=kinds[0],
+                         help=f"its kind (default: {kinds[0]})")
     anchors.add_argument("--root", help="its folder; not for digits")
     anchors.add_argument("--split", choices=("train", "val"), default="train", help="whose boxes (default: train)")
     anchors.add_argument("--classes", help="file with a class's name per line, where the data set does not have them")
@@ -219,8 +220,14 @@ def _seconds(text):
 
 
 def _doctor():
-    """doctor.py, loaded as a file, since the package may not import."""
-    spec = importlib.util.spec_from_file_location("gluonops_doctor", HERE / "doctor.py")
+    """doctor.py."""
+    return _load("doctor.py")
+
+
+def _load(*path):
+    """A module of the package, loaded as a file, since the package may not import; it imports nothing of it."""
+    file = HERE.joinpath(*path)
+    spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

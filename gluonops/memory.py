@@ -23,7 +23,7 @@ def tune_malloc():
     free); and threads that allocate at the same time may wait for one another. What it gains: identity of a 44 MB
     float32 tensor, on two shared cores with glibc 2.36, took 2.3 ms in place of 16 ms, from about the tenth call on,
     when the heap has found its size; of 1 GB, 77 ms in place of 900 ms and more.
-    ``benchmarks/run.py --both`` measures it on your machine.
+    ``python -m benchmarks.operators --both`` measures it on your machine.
 
     Call it before the first tensor is computed: a thread that has allocated by then keeps the arena it has. The
     environment variable ``GLUONOPS_TUNE_MALLOC=1`` has ``import gluonops`` call it.

@@ -5,7 +5,7 @@ import json
 
 import mxnet as mx
 from gluonops.core.errors import OpError
-from gluonops.data.images import require
+from gluonops.core.optional import require
 from mxnet.gluon import SymbolBlock
 
 __all__ = ["gluoncv_features"]

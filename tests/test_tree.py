@@ -12,7 +12,7 @@ from gluonops.core import registry
 PACKAGE = pathlib.Path(gops.__file__).parent
 ROOT = PACKAGE.parent
 OPS = gops.ops.list()
-SOURCES = sorted(path for room in ("gluonops", "models", "examples", "tests", "tools")
+SOURCES = sorted(path for room in ("gluonops", "models", "examples", "benchmarks", "tests", "tools")
                  for path in (ROOT / room).rglob("*.py"))
 
 

@@ -1,8 +1,8 @@
-"""Milliseconds per image of Darknet's networks: ours, onnxruntime, and torch and Darknet itself where they are at hand.
+"""Milliseconds per image of Darknet's networks: ours, onnxruntime, torch, and Darknet itself, where installed.
 
-    python benchmarks/darknet.py                                      # yolov2 and its tiny variant at 416 x 416
-    python benchmarks/darknet.py --libdarknet .../libdarknet.so       # beside Darknet, built from its repository
-    python benchmarks/darknet.py --cfg net.cfg --size 608
+    python -m benchmarks.networks.darknet                                  # yolov2 and its tiny variant at 416 x 416
+    python -m benchmarks.networks.darknet --libdarknet .../libdarknet.so   # beside Darknet, built from its sources
+    python -m benchmarks.networks.darknet --cfg net.cfg --size 608
 
 Weights are random, the same for every peer; every peer's output is compared with ours before it is timed. Peers are
 called in turn and the median is printed. Leave the machine alone meanwhile.
@@ -17,11 +17,12 @@ import time
 
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # by itself MXNet takes half of them
 
-import deploy_peers  # noqa: E402
 import gluonops as gops  # noqa: E402  (MXNet reads the environment when it is imported)
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 from gluonops.darknet import layers  # noqa: E402
+
+from . import peers as deployed  # noqa: E402
 
 try:
     import onnxruntime
@@ -34,7 +35,7 @@ try:
 except ImportError:
     torch = None
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "tests" / "golden" / "darknet"
+GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "darknet"
 CFGS = [GOLDEN / "yolov2-voc.cfg", GOLDEN / "yolov2-tiny-voc.cfg"]
 
 
@@ -77,7 +78,7 @@ def measure(cfg, size, runs, libdarknet, folder):
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
-    return [(name, 1000 * statistics.median(found)) for name, found in times.items()]
+    return [(name, 1000 * statistics.median(seconds)) for name, seconds in times.items()]
 
 
 def hybridized(block, image):
@@ -93,13 +94,13 @@ def hybridized(block, image):
 def module(net, image, folder):
     """The exported graph in Module, where MXNet fuses convolution, batch norm and activation."""
     gops.export.symbol(net, f"{folder}/net", image.shape)
-    return deploy_peers.module(pathlib.Path(folder), image, "net")
+    return deployed.module(pathlib.Path(folder), image, "net")
 
 
 def exported(net, image, folder):
     """The net as an ONNX file, in onnxruntime with a thread per processor."""
     gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
-    return deploy_peers.in_onnxruntime(pathlib.Path(folder), image)
+    return deployed.in_onnxruntime(pathlib.Path(folder), image)
 
 
 def eager_torch(net, image):

@@ -14,20 +14,23 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from typing import Optional
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-SIZES = {"yolov2": 416, "tiny_yolov2": 416, "darknet19": 224}
-QUICK = {"small": 64}
-BATCHES = (1, 8)
-TOLERANCE = 1e-5                          # of the largest value
+from ..common import machine, results, tables
+from . import cases, report
+from .cases import BATCHES, COMPILED, NATIVE, NET, NETS, ORT, PEERS, TOLERANCE
+
+MODULE = "benchmarks.networks.deploy"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "benchmarks" / "README.md"
 TURNS, SECONDS, QUICK_TURNS, QUICK_SECONDS = 15, 0.15, 2, 0.01   # of every peer; the seconds of each of its turns
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", action="append", choices=[*SIZES, *QUICK], help="only this one; may be given several "
-                        "times")
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", action="append", choices=[net.name for net in NETS],
+                        help="only this one; may be given several times")
     parser.add_argument("--batch", action="append", type=int, help="only this many images; may be given several times "
                         f"(default: {' and '.join(map(str, BATCHES))})")
     parser.add_argument("--peer", action="append", help="only this one, as in the table, and the net itself; may be "
@@ -40,7 +43,7 @@ def options():
                         "and in onnxruntime")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
                         "same cases in the file (with --readme: read)")
-    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=HERE / "README.md",
+    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
                         help="measure nothing; write the results of --json into this file, between its markers")
     parser.add_argument("--short", action="store_true", help="with --readme: the fastest of ours and three peers")
     parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
@@ -53,12 +56,13 @@ class Worker:
     """A peer's process."""
 
     def __init__(self, peer, net, size, batch, threads, folder, spoil):
-        import deploy_peers
+        from . import peers
 
         words = ["--serve", peer, "--net", net, "--batch", batch, "--folder", folder]
         words += ["--spoil", peer] * (peer == spoil)
-        self.process = subprocess.Popen([sys.executable, __file__, *map(str, words)], stdin=subprocess.PIPE, text=True,
-                                        stdout=subprocess.PIPE, env=deploy_peers.environment(peer, net, threads))
+        self.process = subprocess.Popen([sys.executable, "-m", MODULE, *map(str, words)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                                        env=peers.environment(peer, net, threads))
 
     def ask(self, order, word):
         """Its answer; None where it ended without one."""
@@ -74,7 +78,7 @@ class Worker:
         self.process.wait()
 
 
-def measure(net, size, batch, args):
+def measure(net: str, size: int, batch: int, args) -> dict:
     """Check and time a network at one batch size.
 
     Returns
@@ -82,8 +86,6 @@ def measure(net, size, batch, args):
     dict
         Goes into the JSON as it is; times are milliseconds for each image.
     """
-    from deploy_report import NET, PEERS
-
     notes, wrong, workers = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         export(net, size, folder)
@@ -97,9 +99,9 @@ def measure(net, size, batch, args):
         try:
             expected = output(workers[NET], NET, folder)
             for peer, worker in list(workers.items()):
-                found = differs(output(worker, peer, folder), expected)
-                if found:
-                    wrong[peer] = found
+                difference = differs(output(worker, peer, folder), expected)
+                if difference:
+                    wrong[peer] = difference
                     workers.pop(peer).close()
             times = timed(workers, *((QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)))
         finally:
@@ -116,15 +118,13 @@ def measure(net, size, batch, args):
             "times": rows}
 
 
-def export(net, size, folder):
+def export(net: str, size: int, folder: str) -> None:
     """The files, in a process of its own: this one shall have no threads."""
-    subprocess.run([sys.executable, HERE / "deploy_nets.py", net, str(size), folder], check=True)
+    subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", net, str(size), folder], check=True, cwd=ROOT)
 
 
-def missing(peer, folder, quick):
+def missing(peer: str, folder: str, quick: bool) -> Optional[str]:
     """Why a peer cannot run, or None."""
-    from deploy_report import COMPILED, NATIVE, ORT
-
     if peer == ORT and not pathlib.Path(folder, "net.onnx").exists():
         return "onnx is not installed"
     if peer == NATIVE and not pathlib.Path(folder, "native-symbol.json").exists():
@@ -144,7 +144,7 @@ def output(worker, peer, folder):
     return np.load(path) if path.exists() else None
 
 
-def differs(got, expected):
+def differs(got, expected) -> Optional[str]:
     """What is wrong with ``got``, or None."""
     if got is None:
         return "it failed"
@@ -164,41 +164,28 @@ def timed(workers, turns, seconds):
     return times
 
 
-def measure_all(args, arguments):
+def measure_all(args, arguments) -> dict:
     """Every case; what goes into the JSON, which is written after each of them."""
-    import deploy_report
-
-    results = {"date": datetime.date.today().isoformat(), "command": command(arguments), "quick": args.quick,
-               "machine": machine(args.threads), "cases": []}
+    measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
+                "quick": args.quick, "machine": describe_machine(args.threads), "cases": []}
     if args.json and args.json.exists():
-        results["cases"] = json.loads(args.json.read_text())["cases"]
-    sizes = {**SIZES, **QUICK}
-    for net in args.net or (QUICK if args.quick else SIZES):
+        measured["cases"] = results.load(args.json)["cases"]
+    order = [net.name for net in NETS]
+    for net in args.net or [net.name for net in cases.nets(args.quick)]:
         for batch in args.batch or BATCHES:
-            case = measure(net, sizes[net], batch, args)
-            print(deploy_report.text(case), end="\n\n", flush=True)
-            results["cases"] = [other for other in results["cases"] if (other["net"], other["batch"]) != (net, batch)]
-            results["cases"].append(case)
-            results["cases"].sort(key=lambda case: (list(sizes).index(case["net"]), case["batch"]))
+            case = measure(net, cases.size(net), batch, args)
+            print(report.text(case), end="\n\n", flush=True)
+            others = [other for other in measured["cases"] if (other["net"], other["batch"]) != (net, batch)]
+            measured["cases"] = sorted([*others, case], key=lambda case: (order.index(case["net"]), case["batch"]))
             if args.json:
-                args.json.parent.mkdir(parents=True, exist_ok=True)
-                args.json.write_text(json.dumps(results, indent=1) + "\n")
-    return results
+                results.save(args.json, measured)
+    return measured
 
 
-def machine(threads):
-    import run
-
-    def version(package):
-        return importlib.metadata.version(package) if importlib.util.find_spec(package) else None
-
-    return {**run.machine(), "threads": threads, "torch": version("torch"), "onnxruntime": version("onnxruntime")}
-
-
-def command(arguments):
-    import run
-
-    return run.command(arguments, "deploy.py")
+def describe_machine(threads: int) -> dict:
+    versions = {package: importlib.metadata.version(package) if importlib.util.find_spec(package) else None
+                for package in ("torch", "onnxruntime")}
+    return {**machine.describe(), "threads": threads, **versions}
 
 
 def main(arguments):
@@ -206,32 +193,34 @@ def main(arguments):
     args = parser.parse_args(arguments)
     if args.turns < 2:
         parser.error(f"--turns is {args.turns}; expected at least 2, for quartiles")
-    sizes = {**SIZES, **QUICK}
     if args.serve:
-        import deploy_peers
+        from . import peers
 
-        return deploy_peers.serve(args.serve, args.folder, sizes[args.net[0]], args.batch[0], bool(args.spoil))
-    import deploy_report
-
+        return peers.serve(args.serve, args.folder, cases.size(args.net[0]), args.batch[0], bool(args.spoil))
     if args.readme:
-        if not args.json:
-            parser.error("--readme needs --json FILE, the results to write")
-        try:
-            deploy_report.write_readme(json.loads(args.json.read_text()), args.readme, args.short)
-        except (OSError, ValueError) as error:
-            sys.exit(str(error))
-        return 0
+        return write_readme(parser, args)
     if args.profile:
-        import deploy_profile
+        from . import layers
 
-        return deploy_profile.main(args.net or SIZES, sizes, (args.batch or [1])[0], args.threads)
-    results = measure_all(args, arguments)
-    print(deploy_report.targets_text(results))
-    wrong = [f"{case['net']}, batch {case['batch']}: {peer}: {what}" for case in results["cases"]
+        return layers.main(args.net or [net.name for net in cases.nets()], (args.batch or [1])[0], args.threads)
+    measured = measure_all(args, arguments)
+    print(tables.targets_text(report.verdicts(measured["cases"])))
+    wrong = [f"{case['net']}, batch {case['batch']}: {peer}: {what}" for case in measured["cases"]
              for peer, what in case["mismatches"].items()]
     if wrong:
         print("\nMISMATCH, no figures for:\n" + "\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
+
+
+def write_readme(parser, args) -> int:
+    """Write the results of --json into a page; the exit status."""
+    if not args.json:
+        parser.error("--readme needs --json FILE, the results to write")
+    try:
+        report.write_readme(results.load(args.json), args.readme, args.short)
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Images per second in training tiny_yolov2: forward, region loss, backward and SGD, ours beside torch in eager mode.
 
-    python benchmarks/training.py                       # batches of 8 at 128 x 128, and of 4 at 416 x 416
+    python -m benchmarks.networks.training                       # batches of 8 at 128 x 128, and of 4 at 416 x 416
 
 Both start from the same weights, and their first losses are compared before anything is timed. The two are called in
 turn, and the medians are printed. Both get every processor. Leave the machine alone meanwhile.
 """
 import argparse
-import json
 import os
 import pathlib
 import statistics
@@ -20,6 +19,9 @@ import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from gluonops.darknet import layers  # noqa: E402
+
+from ..common import results  # noqa: E402
+from .cases import TRAINING  # noqa: E402
 
 ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
 CLASSES, THRESH, RATE = 10, 0.6, 1e-4
@@ -36,13 +38,13 @@ def main():
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     gops.tune_malloc()
     print(f"{'batch':>5}{'size':>6}{'ours':>12}{'torch':>12}   images/s, {torch.get_num_threads()} threads")
-    found = []
-    for batch, size in args.case or [(8, 128), (4, 416)]:
+    measured = []
+    for batch, size in args.case or TRAINING:
         ours, peer = measure(batch, size, args.rounds, args.head_channels)
-        found.append({"batch": batch, "size": size, "ours": ours, "torch": peer, "ratio": ours / peer})
+        measured.append({"batch": batch, "size": size, "ours": ours, "torch": peer, "ratio": ours / peer})
         print(f"{batch:>5}{size:>6}{ours:>12.1f}{peer:>12.1f}   {ours / peer:.2f} times", flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+        results.save(args.json, {"cases": measured})
 
 
 def measure(batch, size, rounds, head_channels):
@@ -108,7 +110,7 @@ def torch_step(net, images, truth):
     return step
 
 
-def torch_layers(layer):
+def torch_layers(layer) -> list:
     """torch's modules for one of our layers, with its weights."""
     if not isinstance(layer, layers.Convolution):
         size, stride = (layer._kwargs[key][0] for key in ("kernel", "stride"))
@@ -128,7 +130,7 @@ def torch_region_loss(data, truth, anchors, object_scale=5.0):
     """The loss of every image, as the page of gluonops.ops.region_loss has it, in functions of torch."""
     batch, _, height, width = data.shape
     maps = data.reshape(batch, len(anchors), 5 + CLASSES, height, width).permute(0, 1, 3, 4, 2)
-    places, sizes, found = maps[..., :2].sigmoid(), maps[..., 2:4], maps[..., 4].sigmoid()
+    places, sizes, objectness = maps[..., :2].sigmoid(), maps[..., 2:4], maps[..., 4].sigmoid()
     cells = torch.tensor([width, height], dtype=data.dtype)
     with torch.no_grad():
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
@@ -138,7 +140,7 @@ def torch_region_loss(data, truth, anchors, object_scale=5.0):
         real = truth[..., 2] > 0
         overlaps = iou(middles.flatten(1, 3)[:, :, None], sides.flatten(1, 3)[:, :, None], truth[:, None, :, :2],
                        truth[:, None, :, 2:4]) * real[:, None]
-        missed = (overlaps.amax(2) <= THRESH).reshape(found.shape).to(data.dtype)
+        missed = (overlaps.amax(2) <= THRESH).reshape(objectness.shape).to(data.dtype)
         anchor = iou(torch.zeros(2), anchors, torch.zeros(2), (truth[..., 2:4] * cells)[:, :, None]).argmax(2)
         column, row = (truth[..., :2] * cells).long().unbind(-1)
         owner = torch.full((batch, overlaps.shape[1]), -1)
@@ -148,17 +150,17 @@ def torch_region_loss(data, truth, anchors, object_scale=5.0):
             owner[images, slots[images, number]] = number
         image, slot = (owner >= 0).nonzero().unbind(1)
         box = truth[image, owner[image, slot]]
-        claimed = torch.zeros_like(owner, dtype=torch.bool)
-        claimed[image, slot] = True
+        assigned = torch.zeros_like(owner, dtype=torch.bool)
+        assigned[image, slot] = True
         target = overlaps[image, slot, owner[image, slot]]
         here = corners.expand_as(middles).flatten(1, 3)[image, slot]
         shapes = (box[:, 2:4] * cells / anchors[slot // (height * width)]).log()
         weight = 2 - box[:, 2] * box[:, 3]
     places, sizes, logits = (part.flatten(1, 3)[image, slot] for part in (places, sizes, maps[..., 5:]))
     off = (places - (box[:, :2] * cells - here)).square().sum(1) + (sizes - shapes).square().sum(1)
-    there = found.flatten(1)[image, slot]
+    there = objectness.flatten(1)[image, slot]
     entropy = torch.nn.functional.cross_entropy(logits, box[:, 4].long(), reduction="none")
-    loss = ((found.square() * missed).flatten(1) * ~claimed).sum(1) / 2
+    loss = ((objectness.square() * missed).flatten(1) * ~assigned).sum(1) / 2
     return loss.index_add(0, image, weight * off / 2 + object_scale / 2 * (there - target).square() + entropy)
 
 

@@ -4,9 +4,9 @@ import os
 
 from ..core import files
 from ..core.errors import OpError
+from ..core.optional import require
 from ..data import detection
 from ..data.anchors import anchors_of
-from ..data.images import require
 
 __all__ = ["plot", "run"]
 

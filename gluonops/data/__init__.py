@@ -1,17 +1,43 @@
 """Data to try the layers on, data sets to fine-tune on, and what prepares images for a net.
 
-``detection`` and ``classification`` return data sets by name; ``Augmented`` and ``Letterboxed`` turn their items into a
-net's input; ``Batches``, ``detection_batch`` and ``validation_batch`` make batches of them with Gluon's DataLoader.
+``detection`` and ``classification`` return data sets by name, of the formats that :mod:`gluonops.data.formats` lists;
+``Augmented`` and ``Letterboxed`` turn their items into a net's input; ``Batches``, ``detection_batch`` and
+``validation_batch`` make batches of them with Gluon's DataLoader.
 """
+from . import moved
 from .anchors import anchors_of, kmeans
-from .augment import Augment
-from .classification import ImageFolder, classification
-from .detection import Detection, detection
-from .digits import Split, digits
-from .letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
-from .pipeline import Augmented, Batches, Letterboxed, Pick, detection_batch, validation_batch
-from .scenes import DigitScenes
+from .base import Detection
+from .datasets.digits import Split, digits
+from .datasets.image_folder import ImageFolder
+from .datasets.scenes import DigitScenes
+from .load import classification, detection, format_names
+from .transforms.augment import Augment
+from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
+from .transforms.pipeline import Augmented, Batches, Letterboxed, SampleKey, detection_batch, validation_batch
 
 __all__ = ["Augment", "Augmented", "Batches", "Detection", "DigitScenes", "ImageFolder", "Letterbox", "Letterboxed",
-           "Pick", "Resize", "Split", "anchors_of", "classification", "detection", "detection_batch", "digits",
-           "kmeans", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes", "validation_batch"]
+           "Resize", "SampleKey", "Split", "anchors_of", "classification", "detection", "detection_batch", "digits",
+           "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes", "validation_batch"]
+
+_BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
+moved.install(__name__, {
+    "detection": (f"{__name__}.base", _BASE),
+    "classification": (f"{__name__}.datasets.image_folder", {}),
+    "coco": (f"{__name__}.datasets.coco", {}),
+    "digits": (f"{__name__}.datasets.digits", {}),
+    "idx": (f"{__name__}.datasets.idx", {}),
+    "records": (f"{__name__}.datasets.records", {}),
+    "scenes": (f"{__name__}.datasets.scenes", {}),
+    "voc": (f"{__name__}.datasets.voc", {}),
+    "yolo": (f"{__name__}.datasets.yolo", {}),
+    "augment": (f"{__name__}.transforms.augment", {}),
+    "letterbox": (f"{__name__}.transforms.letterbox", {}),
+    "pipeline": (f"{__name__}.transforms.pipeline", {"Pick": "SampleKey", "truth_of": "ground_truth"}),
+})
+
+
+def __getattr__(name):
+    if name == "Pick":
+        moved.deprecated(f"{__name__}.Pick", f"{__name__}.SampleKey")
+        return SampleKey
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

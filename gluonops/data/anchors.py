@@ -2,21 +2,25 @@
 
 Source: Redmon and Farhadi, "YOLO9000: Better, Faster, Stronger" (2016), section 2, "Dimension Clusters".
 """
+from typing import Union
+
 import numpy as np
 
 from ..core.attributes import Attr, Int
 from ..core.errors import OpError
-from .detection import named
+from .base import Detection, about_image
 from .images import progress
-from .letterbox import letterbox_boxes
+from .transforms.letterbox import letterbox_boxes
 
 __all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
 
+Size = Union[int, tuple[int, int]]
 RESTARTS, STEPS = 10, 300
 CHUNK = 100_000   # boxes compared with all centres at a time
 
 
-def anchors_of(dataset, k=5, size=416, stride=32, seed=0):
+def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 32,
+               seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
     """Anchors for a data set, in grid cells as Darknet's cfg files and ``gops.loss.RegionLoss`` have them.
 
     Parameters
@@ -52,24 +56,24 @@ def anchors_of(dataset, k=5, size=416, stride=32, seed=0):
     return anchors, iou, sizes
 
 
-def box_sizes(dataset, size=416):
+def box_sizes(dataset: Detection, size: Size = 416) -> np.ndarray:
     """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``."""
     size = tuple(size) if np.ndim(size) else (size, size)
-    found = [np.zeros((0, 2))]
+    sizes = [np.zeros((0, 2))]
     for index in progress(range(len(dataset)), "reading boxes"):
         label, image_size = dataset.label(index), dataset.size(index)
-        with named(dataset, index):
+        with about_image(dataset, index):
             moved = letterbox_boxes(label, image_size, size)
-            found.append(moved[:, 2:4].astype("float64") - moved[:, :2])
-            empty = np.flatnonzero(~(found[-1] > 0).all(1))
+            sizes.append(moved[:, 2:4].astype("float64") - moved[:, :2])
+            empty = np.flatnonzero(~(sizes[-1] > 0).all(1))
             if len(empty):
                 edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
                 raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
                               "expected one with an area", "Mend its label")
-    return np.concatenate(found)
+    return np.concatenate(sizes)
 
 
-def kmeans(sizes, k=5, seed=0, restarts=RESTARTS):
+def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> tuple[np.ndarray, float]:
     """Centres that boxes of these sizes overlap best, all laid with their centres on one another.
 
     Each restart draws its first centres as k-means++ does, then repeats: every box goes to the centre of largest IoU,
@@ -118,7 +122,7 @@ def kmeans(sizes, k=5, seed=0, restarts=RESTARTS):
     return centres[np.argsort(centres.prod(1), kind="stable")], iou
 
 
-def mean_iou(sizes, anchors):
+def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
     """Mean over the boxes of the IoU with the best of ``anchors``; both (n, 2)."""
     return float(_assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))[1].mean())
 

@@ -1,20 +1,22 @@
 """Reading images so that a bad one is named."""
 import io
 import os
+from collections.abc import Iterable, Sequence
 
 import mxnet as mx
+import numpy as np
 
 from ..core.errors import OpError
 from ..core.optional import require
 
-__all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image", "require"]
+__all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 JPEG, MARK, SCAN, END = b"\xff\xd8", b"\xff", b"\xda", b"\xff\xd9"   # JPEG's markers
 MANY = 1000   # files that take long enough to check for a progress bar
 
 
-def progress(items, what):
+def progress(items: Sequence, what: str) -> Iterable:
     """``items`` with a progress bar on the terminal where there are many, and tqdm is installed."""
     try:
         from tqdm import tqdm
@@ -23,7 +25,7 @@ def progress(items, what):
     return tqdm(items, desc=what, leave=False, disable=True if len(items) < MANY else None)
 
 
-def read_image(path, where, flag=1):
+def read_image(path: str, where: str, flag: int = 1) -> np.ndarray:
     """The image in a file: uint8 (height, width, 3), RGB; grey in one channel with ``flag=0``.
 
     Raises
@@ -34,7 +36,7 @@ def read_image(path, where, flag=1):
     return decode_image(_content(path, where), path, where, flag)
 
 
-def decode_image(content, name, where, flag=1):
+def decode_image(content: bytes, name: str, where: str, flag: int = 1) -> np.ndarray:
     """An encoded image's bytes as :func:`read_image` returns them; ``name`` is what an error calls it."""
     if content.startswith(JPEG) and _is_cut(content):
         raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
@@ -44,13 +46,13 @@ def decode_image(content, name, where, flag=1):
         raise _unreadable(name, where, f"{len(content)} bytes that do not decode") from error
 
 
-def image_size(path, where):
+def image_size(path: str, where: str) -> tuple[int, int]:
     """(width, height) of what :func:`read_image` would return, from the head of the file alone."""
     with _opened(path, where) as file:
         return _size(file, path, where)
 
 
-def encoded_size(content, name, where):
+def encoded_size(content: bytes, name: str, where: str) -> tuple[int, int]:
     """(width, height) of an encoded image's bytes; ``name`` is what an error calls it."""
     return _size(io.BytesIO(content), name, where)
 
@@ -58,14 +60,14 @@ def encoded_size(content, name, where):
 def _size(file, name, where):
     image = require("PIL.Image", where)
     try:
-        with image.open(file) as found:
-            return found.size   # whatever EXIF says of its orientation: MXNet decodes it as it is stored
+        with image.open(file) as opened:
+            return opened.size   # whatever EXIF says of its orientation: MXNet decodes it as it is stored
     except (OSError, SyntaxError, ValueError) as error:
         raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode") from error
 
 
 def _is_cut(content):
-    """Whether a JPEG lacks the marker of its end: the decoder fills what is missing with grey, and says nothing."""
+    """Whether a JPEG lacks its end marker. The decoder fills the missing part with grey and reports nothing."""
     place = len(JPEG)   # the search begins behind the segments: a thumbnail in one has an end of its own
     while content[place:place + 1] == MARK and content[place + 1:place + 2] != SCAN:
         place += 2 + int.from_bytes(content[place + 2:place + 4], "big")

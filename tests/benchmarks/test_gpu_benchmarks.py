@@ -3,6 +3,7 @@
 The oracles are checked against our CPU kernels, the runner of MXNet with the CUDA kernels in the emulator, and
 that of CuPy with a CuPy made of NumPy, whose kernels do what the oracles say.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import numpy_cupy
 import oracles
 import pytest
 from benchmarks.common import results as files
+from benchmarks.common import suites
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import cases as gpu_cases
 from benchmarks.gpu import compare, peers, report, runners
@@ -31,15 +33,22 @@ def gpu():
     return program
 
 
+@contextlib.contextmanager
+def uncompiled():
+    """Plans without PTX, which takes over a minute for all types: in its place stand the kernels' names."""
+    def named(compiler, op, types):
+        names = [rtc.export_name(op, direction, types) for direction in ("forward", "backward")]
+        return {"ptx": "".join(f".entry {name}(" for name in names), "names": {name: name for name in names}}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "_compile", named)
+        yield
+
+
 @pytest.fixture(scope="module")
 def plan(gpu):
-    """The quick plan without a compiler, which takes over a minute for all its types: the PTX is the kernels' names."""
-    with pytest.MonkeyPatch.context() as patch:
-        def named(compiler, op, types):
-            names = [rtc.export_name(op, direction, types) for direction in ("forward", "backward")]
-            return {"ptx": "".join(f".entry {name}(" for name in names), "names": {name: name for name in names}}
-
-        patch.setattr(plans, "_compile", named)
+    """The quick plan."""
+    with uncompiled():
         return json.loads(json.dumps(plans.make(gpu_cases.cases(quick=True))))
 
 
@@ -58,6 +67,22 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
         assert {case["attrs"]["axis"] for case in mine} >= {1, -1}
     assert any("label_grad" in case["passes"]["backward"]["written"] for case in cases if "backward" in case["passes"])
     assert {case["op"] for case in cases if case["tables"]} == {"region_decode", "region_loss"}
+
+
+@pytest.mark.parametrize("op", ["center_loss", "softmax_cross_entropy"])
+def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_cpu, op, monkeypatch):
+    """A new operator needs no file in benchmarks/."""
+    monkeypatch.setattr(suites, "rows_of", lambda package, name: None)
+    large = list(gpu_cases.cases(ops=[op]))
+    assert large and np.prod(large[0].shape) > 1e6
+    quick = [case for case in gpu_cases.cases(quick=True, ops=[op]) if np.prod(case.shape) < 300]
+    assert {case.dtype for case in quick} == {"float16", "float32", "float64"}
+    assert {case.request for case in quick} == {"write", "add"} and {case.offset for case in quick} == {0, 1, 3}
+    with uncompiled():
+        made = plans.make(quick)
+    for case in made["cases"]:
+        assert compare.sample(case) is None
+        assert gpu.measure(on_cpu, case, None, 0)["wrong"] is None, case["name"]
 
 
 def test_a_plan_is_compiled(gpu):

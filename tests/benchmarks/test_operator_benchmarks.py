@@ -1,13 +1,18 @@
 """The benchmarks run, write what they say they write, and refuse figures for wrong results. No times are asserted."""
 import copy
+import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
 
+import gluonops as gops
+import numpy as np
 import pytest
 from benchmarks.common import results as files
-from benchmarks.operators import plot, report
+from benchmarks.common import suites
+from benchmarks.operators import cases, measure, numpy_ops, plot, report
+from gluonops.core import registry
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -44,6 +49,26 @@ def test_every_peer_is_measured_in_every_way(quick):
         for peer in set(case["peers"]) - set(case["notes"]):
             assert {(peer, mode, part) for mode in modes for part in passes} <= measured
         assert all(row["samples"] >= 5 for row in case["times"])
+
+
+def test_every_operator_has_rows_without_declaring_any():
+    """A new operator needs no file in benchmarks/."""
+    undeclared = [op for op in gops.ops.list() if suites.rows_of("benchmarks.operators", op) is None]
+    assert undeclared, "an operator to try it with"
+    for op in gops.ops.list():
+        row, = cases.derived(op, quick=True)
+        assert {"custom", "builtin", "numpy"} <= {peer.name for peer in row.peers}
+        data, *others = row.draw(np.random.RandomState(0))
+        assert data.shape == row.shape and len(others) == len(registry.get(op).op.inputs) - 1
+    assert {case.op for case in cases.cases(quick=True)} == set(gops.ops.list())
+
+
+def test_an_operator_without_rows_is_checked_and_timed():
+    row, = cases.derived("center_loss", quick=True)
+    numpy_ops.register([row.op])
+    bench = measure.Bench(dataclasses.replace(row, modes=("alone",)))
+    assert not bench.wrong
+    assert {(name, mode) for name, mode in bench.runners} >= {("custom", "alone"), ("numpy", "alone")}
 
 
 def test_every_target_is_judged(quick):

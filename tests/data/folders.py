@@ -1,9 +1,12 @@
-"""Tiny data sets on disk, in every layout that gluonops.data reads, with the boxes that are in them."""
+"""Tiny data sets on disk, in every layout that gluonops.data reads, with the boxes in them; and checks of such sets."""
 import io
 import json
 
+import gluonops as gops
 import mxnet as mx
 import numpy as np
+import pytest
+from gluonops.data import detection
 from PIL import Image
 
 # (width, height) and boxes: xmin, ymin, xmax, ymax in whole pixels, class.
@@ -108,3 +111,31 @@ def encoded(image):
     out = io.BytesIO()
     Image.fromarray(image).save(out, "png")
     return out.getvalue()
+
+
+OTHERS = {"voc": {"classes": NAMES}, "coco": {}, "yolo": {}, "rec": {"classes": NAMES}}
+MAKERS = {"voc": make_voc, "coco": make_coco, "yolo": make_yolo, "rec": make_records}
+
+
+def check(dataset, scenes=SCENES, difficult=False):
+    """Shapes, classes and boxes; and an image has its rectangles where the label says."""
+    assert dataset.classes == NAMES and len(dataset) == len(scenes)
+    for place, (size, boxes) in enumerate(scenes):
+        image, label = dataset[place]
+        assert image.dtype == np.uint8 and image.shape == (size[1], size[0], 3)
+        assert label.dtype == np.float32 and label.shape == (len(boxes), 6)
+        np.testing.assert_allclose(label[:, :5], np.reshape(boxes, (-1, 5)), atol=1e-4)
+        np.testing.assert_array_equal(label[:, 5], [difficult and box > 0 for box in range(len(boxes))])
+        np.testing.assert_array_equal(dataset.label(place), label)
+        assert dataset.size(place) == size
+        for left, top, right, bottom, number in boxes:
+            inside = image[top + 2:bottom - 2, left + 2:right - 2].reshape(-1, 3).mean(0)
+            np.testing.assert_allclose(inside, (255, 40 * number, 0), atol=12)   # JPEG
+    with pytest.raises(IndexError):
+        dataset[len(scenes)]
+
+
+def refused(text, *arguments, **options):
+    with pytest.raises(gops.OpError) as caught:
+        detection(*arguments, **options)
+    assert text in str(caught.value), str(caught.value)

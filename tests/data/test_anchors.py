@@ -9,6 +9,7 @@ from folders import make_yolo, picture, save
 from gluonops import cli
 from gluonops.data import anchors_of, detection
 from gluonops.data.anchors import box_sizes, kmeans, mean_iou
+from gluonops.data.datasets import scenes
 
 PLANTED = np.array([[1, 1.5], [2, 6], [5, 2], [8, 9], [12, 4]])
 
@@ -118,7 +119,7 @@ class TestCommand:
             "my.names", "names.txt", "plot.PNG", "train.txt", "val.txt"}, "a temporary file"
 
     def test_digits_by_default(self, capsys, monkeypatch):
-        monkeypatch.setitem(gops.data.scenes.COUNT, "train", 30)
+        monkeypatch.setitem(scenes.COUNT, "train", 30)
         assert cli.main(["anchors", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert len(found["anchors"]) == 5 and found["input"] == 416 and found["mean_iou"] > 0.7

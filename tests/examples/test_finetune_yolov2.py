@@ -93,7 +93,7 @@ def test_pretraining(train):
     for i in range(20):
         places = []
         for epoch in range(2):
-            image, label = cutouts[data.Pick(i, epoch, None)]
+            image, label = cutouts[data.SampleKey(i, epoch, None)]
             assert image.shape == (3, 64, 64) and label == i % 2
             rows, columns = (np.flatnonzero((image[0 if i % 2 else 2] > 0.75).any(axis)) for axis in (1, 0))
             longest = max(len(rows), len(columns))

@@ -2,6 +2,7 @@
 import gluonops as gops
 import mxnet as mx
 import pytest
+from gluonops.core.optional import require
 from gluonops.export.graph import Graph
 from gluonops.export.passes.fusion import prepare_for_fusion
 from mxnet import gluon
@@ -124,7 +125,7 @@ def test_patterns(pattern, rng, tmp_path):
 
 
 def test_a_pre_activation_resnet(rng, tmp_path):
-    model_zoo = pytest.importorskip("gluoncv").model_zoo
+    model_zoo = require("gluoncv.model_zoo", "tests")
     net = model_zoo.get_model("cifar_resnet20_v2", pretrained=False)
     net.initialize(mx.init.Xavier())
     with mx.autograd.record():

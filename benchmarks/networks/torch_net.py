@@ -7,9 +7,9 @@ from gluonops.export.files import load
 from torch import nn
 
 
-def in_torch(prefix):
+def in_torch(prefix: str) -> "TorchNet":
     """The network of files exported with ``backend="custom"``."""
-    graph, values, _ = load("benchmarks.deploy", prefix)
+    graph, values, _ = load("benchmarks.networks.deploy", prefix)
     return TorchNet(graph, values).eval().requires_grad_(False)
 
 

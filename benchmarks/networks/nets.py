@@ -1,4 +1,4 @@
-"""The networks that deploy.py times, with random weights, and their exported files."""
+"""The exported networks, with random weights, and their files."""
 import importlib.util
 import pathlib
 import sys
@@ -30,7 +30,7 @@ class Small(HybridBlock):
         return F.Flatten(F.Pooling(self.output(merged), kernel=(1, 1), global_pool=True, pool_type="avg"))
 
 
-def make(name, size):
+def make(name: str, size: int) -> HybridBlock:
     """A network with random weights, the same in every run, that keep activations near 1."""
     mx.random.seed(0)
     rng = np.random.RandomState(0)
@@ -44,12 +44,12 @@ def make(name, size):
     return net
 
 
-def image(batch, size):
+def image(batch: int, size: int) -> np.ndarray:
     """Random pixels in NumPy, (batch, 3, size, size)."""
     return np.random.RandomState(1).uniform(size=(batch, 3, size, size)).astype(np.float32)
 
 
-def write(name, size, folder):
+def write(name: str, size: int, folder) -> None:
     """Export a network into a folder in every form that the peers read."""
     net, folder = make(name, size), pathlib.Path(folder)
     for prefix, (backend, fold, pad) in FILES.items():

@@ -1,7 +1,9 @@
-"""Data sets for detection, by name: ``detection("voc", root)``."""
+"""What every data set for detection is: its items, its errors, and the names of its classes. It knows no format."""
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
 
 import numpy as np
 from mxnet import gluon
@@ -9,10 +11,11 @@ from mxnet import gluon
 from ..core.errors import OpError
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "LEAST", "Detection", "detection", "named", "names_of"]
+__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "Detection", "about_image", "class_names"]
 
+Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class, difficult
-LEAST = 1e-6  # of a box's width and height, as shares of the image's: float32 still tells its edges apart
+MIN_BOX_SIZE = 1e-6  # of a box's width and height, as shares of the image's: float32 still tells its edges apart
 SPLITS = ("train", "val")
 
 
@@ -32,53 +35,56 @@ class Detection(gluon.data.Dataset):
         The image files.
     labels : sequence of numpy.ndarray
         The label of each.
-    claims : sequence of tuple, optional
-        For each what its label says of the image's size, and where: (width, height), and a name for errors. An image
-        of another size is refused once it is looked at: its boxes were drawn in another.
+    expected_sizes : sequence of tuple, optional
+        The size of each image according to its label: (width, height), and the label's name for errors. An image of
+        another size is refused when it is read, because its boxes do not fit it.
 
     Attributes
     ----------
     classes : tuple of str
     """
 
-    def __init__(self, where, classes, paths=(), labels=(), claims=None):
+    def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (),
+                 labels: Sequence[np.ndarray] = (), expected_sizes: Optional[Sequence[tuple]] = None):
         self.where, self.classes = where, tuple(classes)
-        self._paths, self._labels, self._claims = paths, labels, claims
+        self._paths, self._labels, self._expected_sizes = paths, labels, expected_sizes
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         label = self.label(index)
         return self.image(index), label
 
-    def label(self, index):
+    def label(self, index: int) -> np.ndarray:
         """The boxes alone, float32 (objects, 6); no image is decoded for them."""
         return np.array(self._labels[index], "float32").reshape(-1, COLUMNS)
 
-    def image(self, index):
+    def image(self, index: int) -> np.ndarray:
         """The image alone, uint8 (height, width, 3)."""
         image = read_image(self._paths[index], self.where)
-        self._compare(index, image.shape[1::-1])
+        self._check_size(index, image.shape[1::-1])
         return image
 
-    def size(self, index):
+    def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the image; only the head of its file is decoded."""
         size = image_size(self._paths[index], self.where)
-        self._compare(index, size)
+        self._check_size(index, size)
         return size
 
-    def name(self, index):
+    def name(self, index: int) -> str:
         """What an error calls the image."""
         return self._paths[index]
 
-    def _compare(self, index, size):
-        if self._claims is not None and tuple(self._claims[index][0]) != tuple(size):
-            (width, height), label = self._claims[index]
+    def _check_size(self, index, size):
+        if self._expected_sizes is None:
+            return
+        (width, height), label = self._expected_sizes[index]
+        if (width, height) != tuple(size):
             raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
                           f"{height:g}, as {label} says", "Mend the label, or put the image there that it was made for")
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """A hash of the labels and the images' names, hexadecimal: another one where the data set has changed."""
         total = hashlib.sha256()
         for path in self._paths:
@@ -89,55 +95,8 @@ class Detection(gluon.data.Dataset):
         return total.hexdigest()[:16]
 
 
-def detection(name, root=None, split="train", **options):
-    """A data set for detection. Labels are checked before it returns.
-
-    Parameters
-    ----------
-    name : {"digits", "voc", "coco", "yolo", "rec"}
-        ``digits``: scenes made of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`. ``voc``, ``coco``:
-        the layouts of these data sets, read by gluoncv. ``yolo``: Darknet's, a text file per image. ``rec``: MXNet's
-        RecordIO. See :mod:`gluonops.data.voc`, ``.coco``, ``.yolo`` and ``.records`` for the folders.
-    root : str or os.PathLike
-        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
-    split : {"train", "val"}, default "train"
-        Images to train on, or held out.
-    **options
-        Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
-        ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
-
-    Returns
-    -------
-    Detection
-
-    Raises
-    ------
-    OpError
-        No such data set, a folder or file is missing, a label is malformed (with its file and line), or a package is
-        not installed.
-    """
-    from . import coco, records, scenes, voc, yolo
-    makers = {"digits": scenes.DigitScenes, "voc": voc.VOC, "coco": coco.COCO, "yolo": yolo.Yolo,
-              "rec": records.DetectionRecords}
-    if name not in makers:
-        raise OpError("data.detection", f"there is no data set {name!r}; there are {', '.join(makers)}",
-                      "Choose one of them")
-    if split not in SPLITS:
-        raise OpError("data.detection", f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
-    if name == "digits":
-        if root is not None:
-            raise OpError("data.detection", f"digits got root {os.fspath(root)!r}; they ship inside scikit-learn",
-                          "Leave root out, or choose another data set")
-        if "classes" in options:
-            raise OpError("data.detection", "digits got classes; they are always the ten digits", "Leave classes out")
-        return makers[name](split=split, **options)
-    if root is None:
-        raise OpError("data.detection", f"{name} needs a root, the folder it is in", "Pass root")
-    return makers[name](os.path.expanduser(os.fspath(root)), split, **options)
-
-
 @contextlib.contextmanager
-def named(dataset, index):
+def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
     """An error in the ``with`` block says which image of the data set it is about."""
     try:
         yield
@@ -149,7 +108,7 @@ def named(dataset, index):
         raise OpError(error.where, f"{name}: {error.what}", error.remedy) from error
 
 
-def names_of(classes, where):
+def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:
     """Class names from a sequence, or from a file with one per line."""
     if isinstance(classes, (str, os.PathLike)):
         try:

@@ -1,23 +1,27 @@
 """Darknet's preprocessing: resize and letterbox, so that a photograph becomes the tensor that Darknet sees.
 
 An image is resized bilinearly with the corners of both images on each other, in float32, first along the rows, then
-along the columns; letterboxed, it keeps its proportions and lies in the middle of a field of grey (0.5).
+along the columns; letterboxed, it keeps its proportions and lies in the middle of a field of grey (0.5). OpenCV's
+resize and gluoncv's letterbox give other numbers; published weights were trained on these, so this stays ours.
 
 Source: pjreddie/darknet ``src/image.c`` and ``src/region_layer.c``, commit f6afaabc, recorded in
 ``tests/golden/darknet/letterbox.npz``.
 """
+from typing import Union
+
 import mxnet as mx
 import numpy as np
 
-from ..core.attributes import Attr, Int
-from ..core.errors import OpError
+from ...core.attributes import Attr, Int
+from ...core.errors import OpError
 
 __all__ = ["Letterbox", "Resize", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes"]
 
+Image = Union[np.ndarray, mx.nd.NDArray]
 GREY = np.float32(0.5)
 
 
-def resize(image, width, height):
+def resize(image: Image, width: int, height: int) -> Image:
     """Resize as Darknet's ``resize_image`` does.
 
     Parameters
@@ -41,7 +45,7 @@ def resize(image, width, height):
     return _like(image, _resized(pixels, *_checked("data.resize", width, height)))
 
 
-def letterbox(image, width, height):
+def letterbox(image: Image, width: int, height: int) -> Image:
     """Fit an image into a field of grey as Darknet's ``letterbox_image`` does, keeping its proportions.
 
     Parameters
@@ -68,7 +72,7 @@ def letterbox(image, width, height):
     return _like(image, field)
 
 
-def letterbox_boxes(boxes, image_size, size):
+def letterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of an image lie in its letterbox.
 
     Parameters
@@ -92,7 +96,7 @@ def letterbox_boxes(boxes, image_size, size):
     return _moved("data.letterbox_boxes", boxes, lambda corners: corners * scale + offset)
 
 
-def unletterbox_boxes(boxes, image_size, size):
+def unletterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of a letterbox lie in its image: Darknet's ``correct_region_boxes``, in pixels.
 
     Parameters

@@ -11,7 +11,7 @@ from gluonops.data import (
     Batches,
     DigitScenes,
     Letterboxed,
-    Pick,
+    SampleKey,
     classification,
     detection,
     detection_batch,
@@ -47,9 +47,9 @@ class TestAugmented:
 
     def test_pick(self):
         data = Augmented(DigitScenes(), (96, 64), Augment())
-        assert data[0][0].shape == (3, 64, 96) and data[Pick(0, 0, 160)][0].shape == (3, 160, 160)
-        np.testing.assert_array_equal(data[5][0], data[Pick(5, 0, None)][0])
-        assert np.abs(data[Pick(5, 0, None)][0] - data[Pick(5, 1, None)][0]).max() > 0.1
+        assert data[0][0].shape == (3, 64, 96) and data[SampleKey(0, 0, 160)][0].shape == (3, 160, 160)
+        np.testing.assert_array_equal(data[5][0], data[SampleKey(5, 0, None)][0])
+        assert np.abs(data[SampleKey(5, 0, None)][0] - data[SampleKey(5, 1, None)][0]).max() > 0.1
 
     def test_difficult_objects(self, tmp_path, rng):
         make_voc(tmp_path, rng)

@@ -7,8 +7,8 @@ when too little of it is left (``visible``; Darknet keeps slivers down to a thou
 """
 import numpy as np
 
-from ..core.attributes import Attr, Float
-from ..core.errors import OpError
+from ...core.attributes import Attr, Float
+from ...core.errors import OpError
 
 __all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
 

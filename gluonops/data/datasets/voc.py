@@ -6,11 +6,14 @@ per line, ``JPEGImages/<name>.jpg``, ``Annotations/<name>.xml``. ``train`` is th
 """
 import math
 import os
+from collections.abc import Sequence
+from typing import Optional
 from xml.parsers import expat
 
-from ..core.errors import OpError
-from .detection import Detection, names_of
-from .images import progress, require
+from ...core.errors import OpError
+from ...core.optional import require
+from ..base import Classes, Detection, class_names
+from ..images import progress
 
 __all__ = ["VOC", "check_annotation"]
 
@@ -34,18 +37,21 @@ class VOC(Detection):
         Pairs of a year or folder under ``root`` and a list, instead of those that ``split`` stands for.
     """
 
-    def __init__(self, root, split="train", classes=None, splits=None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None,
+                 splits: Optional[Sequence[tuple]] = None):
         reader = require("gluoncv.data", WHERE).VOCDetection
-        names = reader.CLASSES if classes is None else names_of(classes, WHERE)
+        names = reader.CLASSES if classes is None else class_names(classes, WHERE)
         if any(name != name.lower() for name in names):
             raise OpError(WHERE, f"classes are {names!r}; expected names in lower case",
                           "Write them so: gluoncv compares them in lower case")
         splits = _splits(root, split) if splits is None else tuple(splits)
-        claims = [claim for folder, name in splits
-                  for claim in _check_list(root, f"VOC{folder}" if isinstance(folder, int) else folder, name, names)]
+        expected_sizes = []
+        for folder, name in splits:
+            folder = f"VOC{folder}" if isinstance(folder, int) else folder
+            expected_sizes += _check_list(root, folder, name, names)
         self._source = type("VOCDetection", (reader,), {"CLASSES": names})(root=root, splits=splits)
         paths = [os.path.normpath(self._source._image_path.format(*item)) for item in self._source._items]
-        super().__init__(WHERE, names, paths, self._source._label_cache, claims)
+        super().__init__(WHERE, names, paths, self._source._label_cache, expected_sizes)
 
 
 def _splits(root, split):
@@ -76,14 +82,14 @@ def _check_list(root, folder, name, names):
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root or splits") from error
     if not lines:
         raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
-    claims = []
+    expected_sizes = []
     for number, line in enumerate(progress(lines, f"checking {name}"), 1):
         image = os.path.join(root, folder, "JPEGImages", f"{line}.jpg")
         if not line or line != line.split()[0] or not os.path.isfile(image):
             raise OpError(WHERE, f"{path}, line {number}: {line!r} names no image; expected {image}", REMEDY)
         label = os.path.join(root, folder, "Annotations", f"{line}.xml")
-        claims.append((check_annotation(label, names), label))
-    return claims
+        expected_sizes.append((check_annotation(label, names), label))
+    return expected_sizes
 
 
 class _Element:

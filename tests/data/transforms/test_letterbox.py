@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mxnet import gluon
 
-RECORDED = np.load(pathlib.Path(__file__).parent / "golden" / "darknet" / "letterbox.npz")
+RECORDED = np.load(pathlib.Path(__file__).parents[2] / "golden" / "darknet" / "letterbox.npz")
 CASES = sorted(set(RECORDED) - {"image"})
 F = np.float32
 

@@ -1,22 +1,24 @@
-"""Data sets for classification, by name: ``classification("folder", root)``."""
+"""Images with a class each: in memory, and in folders.
+
+Gluon's own ``ImageFolderDataset`` numbers the classes of each part by itself, and its error for a file that does not
+decode does not name the file.
+"""
 import os
 
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
-from .detection import SPLITS, names_of
-from .digits import digits
-from .images import EXTENSIONS, image_size, read_image
-from .records import ClassificationRecords
+from ...core.errors import OpError
+from ..base import Classes, class_names
+from ..images import EXTENSIONS, image_size, read_image
 
-__all__ = ["ImageArray", "ImageFolder", "classification"]
+__all__ = ["ImageArray", "ImageFolder"]
 
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 
 
 class ImageArray(gluon.data.Dataset):
-    """Images in memory; items as :func:`classification` says.
+    """Images in memory; items as :func:`gluonops.data.classification` says.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class ImageArray(gluon.data.Dataset):
 
 
 class ImageFolder(gluon.data.Dataset):
-    """A folder per class with images in it; items as :func:`classification` says.
+    """A folder per class with images in it; items as :func:`gluonops.data.classification` says.
 
     Parameters
     ----------
@@ -50,10 +52,10 @@ class ImageFolder(gluon.data.Dataset):
         The classes' folders, or a file with one per line; those of ``train`` in alphabetical order if left out.
     """
 
-    def __init__(self, root, split="train", classes=None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None):
         where = "data.folder"
         folder, first = _folder(root, split, where), _folder(root, "train", where) if classes is None else None
-        self.classes = names_of(_folders(first, where) if classes is None else classes, where)
+        self.classes = class_names(_folders(first, where) if classes is None else classes, where)
         found = _folders(folder, where)
         unknown = sorted(set(found) - set(self.classes))
         if unknown:
@@ -81,51 +83,6 @@ class ImageFolder(gluon.data.Dataset):
     def name(self, index):
         """What an error calls the image."""
         return self._paths[index]
-
-
-def classification(name, root=None, split="train", **options):
-    """A data set for classification. Its items are (image, class): uint8 (height, width, channels) and int.
-
-    It has ``classes``, the names, and ``labels``, the class of every image, int32 (N,). Feed it to
-    :class:`gluonops.data.Augmented` and :class:`gluonops.data.Letterboxed`.
-
-    Parameters
-    ----------
-    name : {"digits", "mnist", "folder", "rec"}
-        ``digits``: scikit-learn's. ``mnist``: its four files. ``folder``: :class:`gluonops.data.ImageFolder`. ``rec``:
-        MXNet's RecordIO, see :mod:`gluonops.data.records`.
-    root : str or os.PathLike
-        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
-    split : {"train", "val"}, default "train"
-        Images to train on, or held out.
-    **options
-        ``size`` and ``seed``, as :func:`gluonops.data.digits` takes them, for digits and mnist; ``classes`` for folder
-        and rec.
-
-    Returns
-    -------
-    gluon.data.Dataset
-
-    Raises
-    ------
-    OpError
-        No such data set, a folder or file is missing or malformed, or a package is not installed.
-    """
-    where = "data.classification"
-    names = ("digits", "mnist", "folder", "rec")
-    if name not in names:
-        raise OpError(where, f"there is no data set {name!r}; there are {', '.join(names)}", "Choose one of them")
-    if split not in SPLITS:
-        raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
-    if (root is None) != (name == "digits"):
-        raise OpError(where, f"{name} got {'no root' if root is None else 'a root'}",
-                      "Pass the folder it is in" if root is None else "Leave root out: digits ship inside scikit-learn")
-    root = None if root is None else os.path.expanduser(os.fspath(root))
-    if name in ("digits", "mnist"):
-        images, labels = digits(root, **options)[SPLITS.index(split)]
-        images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
-        return ImageArray(images, labels, [str(digit) for digit in range(10)])
-    return (ImageFolder if name == "folder" else ClassificationRecords)(root, split, **options)
 
 
 def _folder(root, split, where):

@@ -2,34 +2,35 @@
 
     train = data.Augmented(data.detection("voc", root), size=416, augment=data.Augment(), seed=0)
     order = gluon.data.BatchSampler(gluon.data.RandomSampler(len(train)), 16, "discard")
-    picks = data.Batches(order, sizes=range(320, 609, 32), seed=0)
-    loader = gluon.data.DataLoader(train, batch_sampler=picks, batchify_fn=data.detection_batch, num_workers=2,
+    keys = data.Batches(order, sizes=range(320, 609, 32), seed=0)
+    loader = gluon.data.DataLoader(train, batch_sampler=keys, batchify_fn=data.detection_batch, num_workers=2,
                                    thread_pool=True)
-    for picks.epoch in range(epochs):
-        for images, truth in loader:
+    for keys.epoch in range(epochs):
+        for images, ground_truths in loader:
             ...
 
 What is drawn for an image depends on (seed, epoch, index) alone, and the size of a batch on (seed, epoch, number of
 the batch): the same whichever worker reads it, and after a run is resumed.
 """
 import collections
+from collections.abc import Sequence
 
 import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.attributes import Attr, Int
-from ..core.errors import OpError
-from .detection import COLUMNS, named
+from ...core.attributes import Attr, Int
+from ...core.errors import OpError
+from ..base import COLUMNS, about_image
 from .letterbox import letterbox, letterbox_boxes
 
-__all__ = ["Augmented", "Batches", "Letterboxed", "Pick", "detection_batch", "truth_of", "validation_batch"]
+__all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "detection_batch", "ground_truth", "validation_batch"]
 
 STRIDE = 32   # sizes for training are multiples of it
-BLOCK = 8     # truths per image are padded to a multiple of it, so that few shapes occur
+BLOCK = 8     # ground truths per image are padded to a multiple of it, so that few shapes occur
 
 
-class Pick(collections.namedtuple("Pick", "index epoch size")):
+class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
     """An index with the epoch and the input size, None for the data set's own; what :class:`Batches` yields."""
 
     __slots__ = ()
@@ -38,9 +39,10 @@ class Pick(collections.namedtuple("Pick", "index epoch size")):
 class Augmented(gluon.data.Dataset):
     """Images changed at random, to train on.
 
-    An item of a data set for detection is (image, truth): float32 (3, height, width) RGB from 0 to 1, and float32
-    (objects, 5) with centre x, centre y, width, height from 0 to 1 and class, as ``gops.loss.RegionLoss`` takes it. Of
-    one for classification it is (image, class). The key is an index, which means epoch 0, or a :class:`Pick`.
+    An item of a data set for detection is (image, ground truth): float32 (3, height, width) RGB from 0 to 1, and
+    float32 (objects, 5) with centre x, centre y, width, height from 0 to 1 and class, as ``gops.loss.RegionLoss``
+    takes it. Of one for classification it is (image, class). The key is an index, which means epoch 0, or a
+    :class:`SampleKey`.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class Augmented(gluon.data.Dataset):
         return len(self._dataset)
 
     def __getitem__(self, key):
-        index, epoch, size = key if isinstance(key, Pick) else (key, 0, None)
+        index, epoch, size = key if isinstance(key, SampleKey) else (key, 0, None)
         size = self._size if size is None else _pair(size, "data.Augmented")
         image, label = _item(self._dataset, index)
         rng = np.random.RandomState([self._seed, epoch, index])
@@ -74,14 +76,14 @@ class Augmented(gluon.data.Dataset):
         if not self._difficult and label.shape[1] >= COLUMNS:
             label = label[label[:, 5] == 0]
         image, label = self._augment(image, label, size, rng)
-        return image, truth_of(label, size)
+        return image, ground_truth(label, size)
 
 
 class Letterboxed(gluon.data.Dataset):
     """Images scaled to fit, grey around them, to validate and detect on.
 
-    An item of a data set for detection is (image, truth, label, size): as :class:`Augmented` has the first two, then
-    the label as it was, in the original image's pixels, and that image's (width, height), with which
+    An item of a data set for detection is (image, ground truth, label, size): the first two as in :class:`Augmented`,
+    then the label as it was, in the original image's pixels, and that image's (width, height), with which
     :func:`gluonops.data.unletterbox_boxes` takes detections back. Of one for classification it is (image, class).
 
     Parameters
@@ -100,12 +102,12 @@ class Letterboxed(gluon.data.Dataset):
 
     def __getitem__(self, index):
         image, label = _item(self._dataset, index)
-        with named(self._dataset, index):
+        with about_image(self._dataset, index):
             out = letterbox(image, *self._size)
         if np.ndim(label) != 2:
             return out, label
         moved = letterbox_boxes(label, image.shape[1::-1], self._size)
-        return out, truth_of(moved, self._size), label, np.array(image.shape[1::-1], "int32")
+        return out, ground_truth(moved, self._size), label, np.array(image.shape[1::-1], "int32")
 
 
 class Batches:
@@ -149,7 +151,7 @@ class Batches:
         epoch, first = self.epoch, self.first   # a loader reads ahead; they may be set for the next pass meanwhile
         for number, batch in enumerate(self._batches, first):
             size = self.size(number, epoch)
-            yield [Pick(int(index), epoch, size) for index in batch]
+            yield [SampleKey(int(index), epoch, size) for index in batch]
 
     def size(self, number, epoch=None):
         """The input size of batch ``number`` of an epoch, the present one if left out."""
@@ -159,7 +161,7 @@ class Batches:
         return self._sizes[rng.randint(len(self._sizes))]
 
 
-def truth_of(label, size):
+def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Boxes in pixels as (objects, 5) shares of ``size``, (width, height): centre x, centre y, width, height, class."""
     sides = np.array(size, "float32")
     out = np.empty((len(label), 5), "float32")
@@ -169,23 +171,29 @@ def truth_of(label, size):
     return out
 
 
-def detection_batch(items):
-    """A DataLoader's ``batchify_fn`` for :class:`Augmented`: images (B, 3, H, W), and truth (B, T, 5) padded with 0."""
-    images, truths = zip(*items)
-    return mx.nd.array(np.stack(images)), mx.nd.array(_padded(truths, 0))
+def detection_batch(items: Sequence[tuple]) -> tuple:
+    """A DataLoader's ``batchify_fn`` for :class:`Augmented`.
+
+    Returns
+    -------
+    tuple of NDArray
+        Images (B, 3, H, W), and ground truths (B, T, 5) padded with 0.
+    """
+    images, ground_truths = zip(*items)
+    return mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0))
 
 
-def validation_batch(items):
+def validation_batch(items: Sequence[tuple]) -> tuple:
     """A DataLoader's ``batchify_fn`` for :class:`Letterboxed`.
 
     Returns
     -------
     tuple of NDArray
-        Images (B, 3, H, W); truth (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1 as gluoncv's
-        metrics expect it; and the original images' (width, height), int32 (B, 2).
+        Images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1 as
+        gluoncv's metrics expect it; and the original images' (width, height), int32 (B, 2).
     """
-    images, truths, labels, shapes = zip(*items)
-    return (mx.nd.array(np.stack(images)), mx.nd.array(_padded(truths, 0)), mx.nd.array(_padded(labels, -1)),
+    images, ground_truths, labels, shapes = zip(*items)
+    return (mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0)), mx.nd.array(_padded(labels, -1)),
             mx.nd.array(np.stack(shapes), dtype="int32"))
 
 

@@ -12,9 +12,9 @@ import warnings
 
 import numpy as np
 
-from ..core.errors import OpError
-from .detection import COLUMNS, LEAST, Detection, names_of
-from .images import EXTENSIONS, progress
+from ...core.errors import OpError
+from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
+from ..images import EXTENSIONS, progress
 
 __all__ = ["Yolo", "read_label"]
 
@@ -37,8 +37,8 @@ class Yolo(Detection):
         Names, or a file with one per line; found under ``root`` if left out.
     """
 
-    def __init__(self, root, split="train", classes=None):
-        names = names_of(_names_file(root) if classes is None else classes, WHERE)
+    def __init__(self, root: str, split: str = "train", classes: Classes = None):
+        names = class_names(_names_file(root) if classes is None else classes, WHERE)
         paths = _images(root, split)
         labels = [read_label(_label_path(path, root), len(names)) for path in progress(paths, f"checking {split}")]
         super().__init__(WHERE, names, paths, labels)
@@ -86,9 +86,9 @@ def _row(path, number, line, classes):
     label, x, y, width, height = row
     if label not in range(classes):
         raise _bad(path, number, f"the class is {label:g}", f"a whole number from 0 to {classes - 1}")
-    if not (0 <= x <= 1 and 0 <= y <= 1 and LEAST <= width <= 1 and LEAST <= height <= 1):
+    if not (0 <= x <= 1 and 0 <= y <= 1 and MIN_BOX_SIZE <= width <= 1 and MIN_BOX_SIZE <= height <= 1):
         raise _bad(path, number, f"the box is {x:g} {y:g} {width:g} {height:g}",
-                   f"a centre from 0 to 1, and sizes from {LEAST:g} to 1")
+                   f"a centre from 0 to 1, and sizes from {MIN_BOX_SIZE:g} to 1")
     return row
 
 

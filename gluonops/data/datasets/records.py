@@ -13,9 +13,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
-from .detection import COLUMNS, LEAST, Detection, names_of
-from .images import decode_image, encoded_size, progress
+from ...core.errors import OpError
+from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
+from ..images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
@@ -95,7 +95,7 @@ class DetectionRecords(Detection):
         Names, or a file with one per line; without it the classes' numbers are their names.
     """
 
-    def __init__(self, root, split="train", classes=None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None):
         where = "data.rec"
         self._records = Records(root, split, where)
         labels = [_objects(self._records.name(place), label, where)
@@ -146,7 +146,7 @@ class ClassificationRecords(gluon.data.Dataset):
         Names, or a file with one per line; without it the classes' numbers are their names.
     """
 
-    def __init__(self, root, split="train", classes=None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None):
         where = "data.rec"
         self._records = Records(root, split, where)
         for place, label in enumerate(self._records.labels):
@@ -215,7 +215,7 @@ def _objects(name, label, where):
             raise OpError(where, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
                           "Make the file anew")
         left, top, right, bottom = row[1:]
-        if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= LEAST
+        if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= MIN_BOX_SIZE
                    for low, high in ((left, right), (top, bottom))):
             raise OpError(where, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
                           "image's size, 0 <= xmin < xmax <= 1, and so for y", "Make the file anew")
@@ -225,7 +225,7 @@ def _objects(name, label, where):
 def _names(classes, labels, records):
     """(names, the largest number allowed)."""
     if classes is not None:
-        names = names_of(classes, records.where)
+        names = class_names(classes, records.where)
         return names, len(names) - 1
     largest = int(max(labels))
     if largest < 0:

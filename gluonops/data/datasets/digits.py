@@ -7,15 +7,19 @@ Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 
 import collections
 import operator
 import os
+from collections.abc import Sequence
+from typing import Optional
 
 import mxnet as mx
 import numpy as np
 
-from ..core.attributes import Attr, Float, Int
-from ..core.errors import OpError
+from ...core.attributes import Attr, Float, Int
+from ...core.errors import OpError
+from ..base import SPLITS
 from .idx import read_idx
+from .image_folder import ImageArray
 
-__all__ = ["Split", "digits"]
+__all__ = ["Split", "digit_images", "digits", "mnist_images"]
 
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
          "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
@@ -35,7 +39,8 @@ class Split(collections.namedtuple("Split", "images labels")):
     __slots__ = ()
 
 
-def digits(data_dir=None, size=28, seed=0, held_out=0.2, classes=None):
+def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
+           classes: Optional[Sequence[int]] = None) -> tuple[Split, Split]:
     """Handwritten digits, for training and held out.
 
     Parameters
@@ -69,6 +74,18 @@ def digits(data_dir=None, size=28, seed=0, held_out=0.2, classes=None):
     splits = _embedded(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)
+
+
+def digit_images(split: str = "train", **options) -> ImageArray:
+    """scikit-learn's digits as :func:`gluonops.data.classification` gives them; ``options`` are those of digits."""
+    return mnist_images(None, split, **options)
+
+
+def mnist_images(root: Optional[str], split: str = "train", **options) -> ImageArray:
+    """MNIST's digits as :func:`gluonops.data.classification` gives them; ``options`` are those of digits."""
+    images, labels = digits(root, **options)[SPLITS.index(split)]
+    images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
+    return ImageArray(images, labels, [str(digit) for digit in range(10)])
 
 
 def _checked(classes):

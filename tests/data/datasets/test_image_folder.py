@@ -36,7 +36,7 @@ class TestDigits:
             np.testing.assert_allclose(image[..., 0] / 255, expected.images[7, 0], atol=0.51 / 255)
 
     def test_mnist(self, tmp_path, rng):
-        from test_data import FILES, idx
+        from test_digits import FILES, idx
         images = rng.randint(0, 256, (10, 28, 28))
         for images_file, labels_file in (FILES[:2], FILES[2:]):
             (tmp_path / images_file).write_bytes(idx(images))

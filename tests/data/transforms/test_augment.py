@@ -4,7 +4,7 @@ import colorsys
 import gluonops as gops
 import numpy as np
 import pytest
-from gluonops.data.augment import Augment, distort, flip, place, place_boxes
+from gluonops.data.transforms.augment import Augment, distort, flip, place, place_boxes
 
 STILL = {"jitter": 0, "scale": (1, 1), "flip": 0, "hue": 0, "saturation": 1, "exposure": 1}
 PLAIN = {"hue": 0, "saturation": 1, "exposure": 1}

@@ -11,9 +11,10 @@ import math
 import os
 import warnings
 
-from ..core.errors import OpError
-from .detection import SPLITS, Detection, names_of
-from .images import progress, require
+from ...core.errors import OpError
+from ...core.optional import require
+from ..base import SPLITS, Classes, Detection, class_names
+from ..images import progress
 
 __all__ = ["COCO"]
 
@@ -43,24 +44,24 @@ class COCO(Detection):
         name that no category has is a class without objects; a category that is not among them is refused.
     """
 
-    def __init__(self, root, split="train", classes=None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None):
         reader = require("gluoncv.data", WHERE).COCODetection
         require("pycocotools.coco", WHERE)   # gluoncv would run pip, were it missing
         name, path = _find(root, split)
         categories = _check(path)
-        names = categories if classes is None else names_of(classes, WHERE)
+        names = categories if classes is None else class_names(classes, WHERE)
         unknown = [category for category in categories if category not in names]
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
                           "Pass it in classes as well, or take it out of the file")
-        numbers, claims = [names.index(category) for category in categories], {}
+        numbers, expected_sizes = [names.index(category) for category in categories], {}
 
         class Reader(reader):
             CLASSES = list(categories)
 
             def _parse_image_path(self, entry):
                 found = _image(root, name, entry, path)
-                claims[found] = (entry["width"], entry["height"]), f"{path}, image {entry['id']},"
+                expected_sizes[found] = (entry["width"], entry["height"]), f"{path}, image {entry['id']},"
                 return found
 
         with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
@@ -71,7 +72,7 @@ class COCO(Detection):
         # gluoncv has the last pixel inside a box, where the file has its edge; -1 stands for no object.
         labels = [[(left, top, right + 1, bottom + 1, numbers[int(number)], 0)
                    for left, top, right, bottom, number in label if number >= 0] for label in source._labels]
-        super().__init__(WHERE, names, source._items, labels, [claims[item] for item in source._items])
+        super().__init__(WHERE, names, source._items, labels, [expected_sizes[item] for item in source._items])
 
 
 def _find(root, split):
@@ -152,7 +153,7 @@ def _check(path):
     if tiny:
         warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
                       f"annotation {', '.join(map(str, tiny[:5]))}{', ...' * (len(tiny) > 5)}", stacklevel=4)
-    return names_of(categories.values(), WHERE)
+    return class_names(categories.values(), WHERE)
 
 
 def _is_number(value):

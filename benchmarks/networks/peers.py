@@ -1,11 +1,11 @@
-"""Who runs a network in deploy.py. Each peer has a process of its own, so that none meets another one's threads."""
+"""Who runs an exported network. Each peer has a process of its own, so that none meets another one's threads."""
 import json
 import os
 import pathlib
 import sys
 import time
 
-from deploy_report import (
+from .cases import (
     AS_IT_STARTS,
     COMPILED,
     EAGER,
@@ -27,13 +27,13 @@ def module(folder, data, prefix):
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
     import mxnet as mx
 
-    found = mx.mod.Module.load(str(folder / prefix), 0, label_names=None)
-    found.bind([("data", data.shape)], for_training=False)
+    loaded = mx.mod.Module.load(str(folder / prefix), 0, label_names=None)
+    loaded.bind([("data", data.shape)], for_training=False)
     batch = mx.io.DataBatch([mx.nd.array(data)])
 
     def run():
-        found.forward(batch, is_train=False)
-        return found.get_outputs()[0].asnumpy()
+        loaded.forward(batch, is_train=False)
+        return loaded.get_outputs()[0].asnumpy()
     return run
 
 
@@ -48,10 +48,11 @@ def fused(folder, data, prefix):
 
 
 def unexported(folder, data, name):
-    import deploy_nets
     import mxnet as mx
 
-    net, data = deploy_nets.make(name, data.shape[-1]), mx.nd.array(data)
+    from . import nets
+
+    net, data = nets.make(name, data.shape[-1]), mx.nd.array(data)
     net.hybridize(static_alloc=True, static_shape=True)
     return lambda: net(data).asnumpy()
 
@@ -66,10 +67,11 @@ def in_onnxruntime(folder, data, options=None):
 
 
 def in_torch(folder, data, prefix, channels_last=False, compiled=False):
-    import deploy_torch
     import torch
 
-    net, data = deploy_torch.in_torch(str(folder / prefix)), torch.from_numpy(data)
+    from . import torch_net
+
+    net, data = torch_net.in_torch(str(folder / prefix)), torch.from_numpy(data)
     if channels_last:
         net, data = net.to(memory_format=torch.channels_last), data.to(memory_format=torch.channels_last)
     if compiled:
@@ -98,37 +100,38 @@ PEERS = {
 }
 
 
-def environment(peer, net, threads):
+def environment(peer: str, net: str, threads: int) -> dict:
     """Of a peer's process: threads, and MXNet's engine and glibc's allocator as the peer's name says.
 
     By itself MXNet takes half the processors. torch.compile is told that weights do not change, so that it puts them
     into oneDNN's order once.
     """
-    found = {key: value for key, value in os.environ.items() if not key.startswith(("MALLOC_", "GLUONOPS_", "OMP_",
-                                                                                    "MXNET_"))}
-    found.update(PYTHONWARNINGS="ignore", MXNET_SUBGRAPH_VERBOSE="0", TORCHINDUCTOR_FREEZING="1",
-                 GLUONOPS_DEPLOY_NET=net)
+    variables = {key: value for key, value in os.environ.items()
+                 if not key.startswith(("MALLOC_", "GLUONOPS_", "OMP_", "MXNET_"))}
+    variables.update(PYTHONWARNINGS="ignore", MXNET_SUBGRAPH_VERBOSE="0", TORCHINDUCTOR_FREEZING="1",
+                     GLUONOPS_DEPLOY_NET=net)
     if peer != AS_IT_STARTS:
-        found["OMP_NUM_THREADS"] = str(threads)
+        variables["OMP_NUM_THREADS"] = str(threads)
     if peer in (EAGER_TUNED, LAST, COMPILED):   # which allocate every layer's output anew; the others plan their memory
-        found["GLUONOPS_TUNE_MALLOC"] = "1"
+        variables["GLUONOPS_TUNE_MALLOC"] = "1"
     if peer == NAIVE:
-        found["MXNET_ENGINE_TYPE"] = "NaiveEngine"
-    return found
+        variables["MXNET_ENGINE_TYPE"] = "NaiveEngine"
+    return variables
 
 
-def serve(peer, folder, size, batch, spoil):
+def serve(peer: str, folder: str, size: int, batch: int, spoil: bool) -> None:
     """Answer orders from standard input, in JSON on standard output, until it ends.
 
     ``save FILE`` saves the output there; ``time SECONDS`` answers with the seconds of calls, as many as take that long.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)   # what libraries print is no answer
-    import deploy_nets
     import gluonops  # noqa: F401  (tunes the allocator if the environment asks for it)
     import numpy as np
 
-    run = PEERS[peer](pathlib.Path(folder), deploy_nets.image(batch, size))
+    from . import nets
+
+    run = PEERS[peer](pathlib.Path(folder), nets.image(batch, size))
     for line in sys.stdin:
         order, word = line.strip().split(" ", 1)
         answer = None

@@ -11,36 +11,39 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 
-import report
+from ..common import tables
+from .cases import NAIVE
 
+MODULE = "benchmarks.networks.layers"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CALLS = 12
 
 
-def main(nets, sizes, batch, threads):
+def main(nets: Iterable[str], batch: int, threads: int) -> int:
     """Print a table for each network; return the exit status."""
-    import deploy_peers
-    from deploy_report import NAIVE
+    from . import cases, peers
 
-    environment = {**deploy_peers.environment(NAIVE, "", threads), "DNNL_VERBOSE": "1"}
+    environment = {**peers.environment(NAIVE, "", threads), "DNNL_VERBOSE": "1"}
     for name in nets:
         with tempfile.TemporaryDirectory() as folder:
-            words = [sys.executable, __file__, name, sizes[name], batch, folder]
-            done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True, env=environment)
+            words = [sys.executable, "-m", MODULE, name, cases.size(name), batch, folder]
+            done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT,
+                                  env=environment)
             theirs = of_onnxruntime(next(pathlib.Path(folder).glob("profile*.json"), None))
-            print(f"{name} {sizes[name]}, batch {batch}, {threads} threads: milliseconds\n\n"
+            print(f"{name} {cases.size(name)}, batch {batch}, {threads} threads: milliseconds\n\n"
                   f"{table(of_onednn(done.stdout), theirs)}\n")
     return 0
 
 
 def run(name, size, batch, folder):
     """Call the network in MXNet, under oneDNN's eyes, and in onnxruntime."""
-    import deploy_nets
-    import deploy_peers
+    from . import nets, peers
 
-    deploy_nets.write(name, size, folder)
-    data = deploy_nets.image(batch, size)
-    ours = deploy_peers.module(folder, data, "padded")
+    nets.write(name, size, folder)
+    data = nets.image(batch, size)
+    ours = peers.module(folder, data, "padded")
     ours()
     for _ in range(CALLS):
         print("call", flush=True)
@@ -51,7 +54,7 @@ def run(name, size, batch, folder):
 
         options = onnxruntime.SessionOptions()
         options.enable_profiling, options.profile_file_prefix = True, str(folder / "profile")
-        theirs = deploy_peers.in_onnxruntime(folder, data, options)
+        theirs = peers.in_onnxruntime(folder, data, options)
         for _ in range(CALLS + 1):
             theirs()
 
@@ -103,11 +106,12 @@ def of_onnxruntime(path):
 
 
 def _summed(rows):
-    found = collections.OrderedDict()
+    """Layer -> (milliseconds, floating-point operations, how each was run, how many)."""
+    sums = collections.OrderedDict()
     for layer, operations, how, time in rows:
-        before = found.get(layer, (0, 0, set(), 0))
-        found[layer] = before[0] + time, before[1] + operations, before[2] | {how}, before[3] + 1
-    return found
+        before = sums.get(layer, (0, 0, set(), 0))
+        sums[layer] = before[0] + time, before[1] + operations, before[2] | {how}, before[3] + 1
+    return sums
 
 
 def table(ours, theirs):
@@ -121,7 +125,7 @@ def table(ours, theirs):
     time, operations, other = (sum(row[0] for row in ours.values()), sum(row[1] for row in ours.values()),
                                sum(theirs.values()))
     lines.append(["all", "", f"{time:.2f}", _speed(operations, time), f"{other:.2f}", _speed(operations, other), ""])
-    return report.table(["layer", "times", "MXNet", "GFLOP/s", "onnxruntime", "GFLOP/s", "in oneDNN"], lines)
+    return tables.markdown(["layer", "times", "MXNet", "GFLOP/s", "onnxruntime", "GFLOP/s", "in oneDNN"], lines)
 
 
 def _speed(operations, milliseconds):

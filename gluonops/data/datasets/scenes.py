@@ -7,8 +7,8 @@ which overlap, thin lines across, and noise. Scenes to train on are made of the 
 """
 import numpy as np
 
-from ..core.attributes import Attr, Choice, Int
-from .detection import COLUMNS, SPLITS, Detection
+from ...core.attributes import Attr, Choice, Int
+from ..base import COLUMNS, SPLITS, Detection
 from .digits import digits
 
 __all__ = ["DigitScenes"]

@@ -1,0 +1,46 @@
+"""What is measured: the networks, whom they are compared with, and the targets. Nothing here measures."""
+import dataclasses
+
+BATCHES = (1, 8)          # images in a call of an exported network
+TOLERANCE = 1e-5          # of the largest value of an exported network's output
+TRAINING = ((8, 128), (4, 416))   # (batch, height and width) that tiny_yolov2 is trained on
+
+
+@dataclasses.dataclass(frozen=True)
+class Net:
+    """An exported network. ``size``: height and width of its image. ``quick``: a miniature, which says nothing."""
+    name: str
+    size: int
+    quick: bool = False
+
+
+NETS = (Net("yolov2", 416), Net("tiny_yolov2", 416), Net("darknet19", 224), Net("small", 64, quick=True))
+
+MODULE, NAIVE, FUSED, NATIVE = OURS = (
+    "Module", "Module, NaiveEngine", "optimize_for", "optimize_for, native reorg")
+UNPADDED, UNFOLDED, NET, AS_IT_STARTS = LESS = (
+    "Module, not padded", "Module, not folded", "the net, hybridized", "Module, MXNet's own settings")
+ORT, EAGER, EAGER_TUNED, LAST, COMPILED = OTHERS = (
+    "onnxruntime", "torch eager", "torch eager, allocator tuned", "torch eager, folded, channels last",
+    "torch.compile, folded, frozen")
+PEERS = (*OURS, *LESS, *OTHERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """How many times as fast as a peer the fastest of ours has to be."""
+    at_least: float
+    than: str
+
+
+TARGETS = (Target(1, ORT), Target(2, EAGER), Target(2, EAGER_TUNED))
+
+
+def nets(quick: bool = False) -> tuple[Net, ...]:
+    """The networks that a run measures unless it is told."""
+    return tuple(net for net in NETS if net.quick == quick)
+
+
+def size(name: str) -> int:
+    """Height and width of a network's image."""
+    return next(net.size for net in NETS if net.name == name)

@@ -1,0 +1,1 @@
+"""A module per format; :mod:`gluonops.data.formats` lists them."""

@@ -1,0 +1,127 @@
+"""Data sets by name: ``detection("voc", root)``, ``classification("folder", root)``."""
+import importlib
+import os
+from typing import Callable, Optional, Union
+
+from mxnet import gluon
+
+from ..core.errors import OpError
+from . import formats
+from .base import SPLITS, Detection
+
+__all__ = ["classification", "detection", "format_names"]
+
+Path = Union[str, os.PathLike]
+
+
+def format_names(task: str) -> tuple[str, ...]:
+    """The names that :func:`detection` or :func:`classification` takes, the default of the scripts first.
+
+    Parameters
+    ----------
+    task : {"detection", "classification"}
+    """
+    return formats.names(task)
+
+
+def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> Detection:
+    """A data set for detection. Labels are checked before it returns.
+
+    Parameters
+    ----------
+    name : {"digits", "voc", "coco", "yolo", "rec"}
+        ``digits``: scenes made of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`. ``voc``, ``coco``:
+        the layouts of these data sets, read by gluoncv. ``yolo``: Darknet's, a text file per image. ``rec``: MXNet's
+        RecordIO. See ``voc``, ``coco``, ``yolo`` and ``records`` in :mod:`gluonops.data.datasets` for the folders.
+    root : str or os.PathLike
+        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
+    split : {"train", "val"}, default "train"
+        Images to train on, or held out.
+    **options
+        Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
+        ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
+
+    Returns
+    -------
+    Detection
+
+    Raises
+    ------
+    OpError
+        No such data set, a folder or file is missing, a label is malformed (with its file and line), or a package is
+        not installed.
+    """
+    where = "data.detection"
+    chosen = _find("detection", name, where)
+    _check_split(split, where)
+    if not chosen.rooted and root is not None:
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they ship inside scikit-learn",
+                      "Leave root out, or choose another data set")
+    if not chosen.classes and "classes" in options:
+        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
+    if chosen.rooted and root is None:
+        raise OpError(where, f"{name} needs a root, the folder it is in", "Pass root")
+    return _read(chosen, root, split, options)
+
+
+def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
+    """A data set for classification. Its items are (image, class): uint8 (height, width, channels) and int.
+
+    It has ``classes``, the names, and ``labels``, the class of every image, int32 (N,). Feed it to
+    :class:`gluonops.data.Augmented` and :class:`gluonops.data.Letterboxed`.
+
+    Parameters
+    ----------
+    name : {"digits", "mnist", "folder", "rec"}
+        ``digits``: scikit-learn's. ``mnist``: its four files. ``folder``: :class:`gluonops.data.ImageFolder`. ``rec``:
+        MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
+    root : str or os.PathLike
+        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
+    split : {"train", "val"}, default "train"
+        Images to train on, or held out.
+    **options
+        ``size`` and ``seed``, as :func:`gluonops.data.digits` takes them, for digits and mnist; ``classes`` for folder
+        and rec.
+
+    Returns
+    -------
+    gluon.data.Dataset
+
+    Raises
+    ------
+    OpError
+        No such data set, a folder or file is missing or malformed, or a package is not installed.
+    """
+    where = "data.classification"
+    chosen = _find("classification", name, where)
+    _check_split(split, where)
+    if chosen.rooted and root is None:
+        raise OpError(where, f"{name} got no root", "Pass the folder it is in")
+    if not chosen.rooted and root is not None:
+        raise OpError(where, f"{name} got a root", "Leave root out: digits ship inside scikit-learn")
+    return _read(chosen, root, split, options)
+
+
+def _find(task: str, name: str, where: str) -> formats.Format:
+    try:
+        return formats.find(task, name)
+    except KeyError:
+        raise OpError(where, f"there is no data set {name!r}; there are {', '.join(formats.names(task))}",
+                      "Choose one of them") from None
+
+
+def _check_split(split: str, where: str) -> None:
+    if split not in SPLITS:
+        raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
+
+
+def _read(chosen: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
+    reader = _reader(chosen)
+    if not chosen.rooted:
+        return reader(split=split, **options)
+    return reader(os.path.expanduser(os.fspath(root)), split, **options)
+
+
+def _reader(chosen: formats.Format) -> Callable:
+    module, name = chosen.reader.split(":")
+    return getattr(importlib.import_module(f"{__package__}.datasets.{module}"), name)

@@ -1,0 +1,52 @@
+"""Old names that still work, and warn."""
+import importlib
+import sys
+import types
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["MovedModule", "deprecated", "install"]
+
+
+def deprecated(old: str, new: str, stacklevel: int = 3) -> None:
+    """Warn that a name is another one now."""
+    warnings.warn(f"{old} is {new} now; the old name will go", DeprecationWarning, stacklevel=stacklevel)
+
+
+class MovedModule(types.ModuleType):
+    """A module under its old name.
+
+    Parameters
+    ----------
+    old, new : str
+        Full names of the modules.
+    renamed : mapping of str to str
+        Names in it that are others in the new module.
+    """
+
+    def __init__(self, old: str, new: str, renamed: Mapping[str, str]):
+        super().__init__(old, f"{new} under its old name.")
+        self.__dict__["_target"] = new, dict(renamed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):   # what the import system asks for
+            raise AttributeError(name)
+        module, renamed = self.__dict__["_target"]
+        new = renamed.get(name, name)
+        value = getattr(importlib.import_module(module), new)
+        deprecated(f"{self.__name__}.{name}", f"{module}.{new}")
+        return value
+
+
+def install(package: str, modules: Mapping[str, tuple]) -> None:
+    """Make ``package.<old>`` importable for every old name: -> (new module, renamed names).
+
+    Where the package has something else of that name, a function, that stays.
+    """
+    for old, (new, renamed) in modules.items():
+        name = f"{package}.{old}"
+        module = sys.modules[name] = MovedModule(name, new, renamed)
+        parent = sys.modules[package]
+        if not hasattr(parent, old):
+            setattr(parent, old, module)

@@ -1,0 +1,96 @@
+"""COCO's layout: what is in a tiny folder comes out, and what is wrong there is named."""
+import json
+import sys
+
+import numpy as np
+import pytest
+from folders import (
+    SCENES,
+    check,
+    make_coco,
+    refused,
+)
+from gluonops.data import detection
+
+
+class TestCOCO:
+    @pytest.mark.parametrize("urls", [False, True])
+    def test_it_reads(self, tmp_path, rng, urls, capsys):
+        make_coco(tmp_path, rng, urls)
+        check(detection("coco", tmp_path), SCENES[:2])   # gluoncv leaves images without objects out
+        check(detection("coco", str(tmp_path), "val"))
+        assert capsys.readouterr().out == ""
+
+    @pytest.mark.parametrize("change, text", [
+        (lambda c: c.pop("images"), "top level: no list 'images'"),
+        (lambda c: c["annotations"][1].pop("bbox"), "annotations[1]: no bbox; expected id, image_id"),
+        (lambda c: c["annotations"][0].update(area="big"), "annotations[0]: area is 'big'; expected a number"),
+        (lambda c: c["images"][0].update(id=[1]), "images[0]: id is [1]; expected a number"),
+        (lambda c: c["annotations"][1].update(image_id=77), "annotation 1: image_id is 77"),
+        (lambda c: c["annotations"][1].update(category_id=4), "annotation 1: category_id is 4"),
+        (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]), "annotation 2: bbox is [1, 2, 3]; expected x, y, width"),
+        (lambda c: c["annotations"][2].update(bbox=[1, 2, -3, 4]), "annotation 2: bbox is [1, 2, -3, 4]"),
+        (lambda c: c["annotations"][0].update(bbox=[-2, 2, 30, 4]), "annotation 0: bbox is [-2, 2, 30, 4] in an image "
+         "of 64 x 48; expected a box inside of it"),
+        (lambda c: c["annotations"][0].update(bbox=[60, 2, 6, 4]), "annotation 0: bbox is [60, 2, 6, 4] in an image"),
+        (lambda c: c["annotations"][0].update(bbox=[60, 60, 4, 4]), "annotation 0: bbox is [60, 60, 4, 4] in an image"),
+        (lambda c: c["annotations"][1].update(area=-1), "annotation 1: area is -1, iscrowd 0; expected a number"),
+        (lambda c: c["annotations"][1].update(iscrowd="0"), "annotation 1: area is 1152, iscrowd '0'; expected"),
+        (lambda c: c["annotations"][1].update(id=0), "annotations: two have the same id; expected another for each"),
+        (lambda c: c["images"][1].update(coco_url=5), "image 11: it is 32 x 64, its coco_url 5; expected a size above"),
+        (lambda c: c["images"][1].update(height=0), "image 11: it is 32 x 0, its coco_url None; expected a size above"),
+        (lambda c: c["images"][2].update(file_name="no.png"), "image 12: there is no "),
+    ])
+    def test_malformed(self, tmp_path, rng, change, text):
+        path, content = make_coco(tmp_path, rng)
+        change(content)
+        (tmp_path / "annotations" / "instances_val2017.json").write_text(json.dumps(content))
+        refused(text, "coco", tmp_path, "val")
+
+    def test_objects_without_an_area_are_told_of(self, tmp_path, rng):
+        """COCO's own file to train on has two, so that a refusal would refuse it."""
+        path, content = make_coco(tmp_path, rng)
+        content["annotations"][0].update(bbox=[4, 6, 16, 0.0], area=0.0)
+        content["annotations"][2].update(bbox=[15, 0, 1, 32])
+        path.write_text(json.dumps(content))
+        with pytest.warns(UserWarning, match="2 objects without an area, or not larger than a pixel, are left out: "
+                          "annotation 0, 2$"):
+            train = detection("coco", tmp_path)
+        assert len(train) == 1 and len(train.label(0)) == 1
+
+    def test_a_pixel_outside_is_clipped(self, tmp_path, rng):
+        path, content = make_coco(tmp_path, rng)
+        content["annotations"][1].update(bbox=[-0.4, 12, 64.9, 36.6])
+        path.write_text(json.dumps(content))
+        np.testing.assert_allclose(detection("coco", tmp_path).label(0)[1], [0, 12, 64, 48, 0, 0], atol=1e-4)
+
+    def test_classes_are_told_by_their_names(self, tmp_path, rng):
+        """Whatever their order is in the file, as that of the list to train on and of the one held out may differ."""
+        _, content = make_coco(tmp_path, rng)
+        train, names = detection("coco", tmp_path), ("cow", "dog", "cat")
+        content["categories"].reverse()
+        (tmp_path / "annotations" / "instances_val2017.json").write_text(json.dumps(content))
+        check(detection("coco", tmp_path, "val", classes=train.classes))
+        more = detection("coco", tmp_path, classes=names)
+        assert more.classes == names and more.label(0)[:, 4].tolist() == [1, 2]   # a dog, then a cat
+
+    @pytest.mark.parametrize("split, text", [("val", "has no image. "), ("train", "has no image with an object. ")])
+    def test_an_empty_list(self, tmp_path, rng, split, text):
+        path, content = make_coco(tmp_path, rng)
+        content.update(annotations=[], images=content["images"] if split == "train" else [])
+        (path.parent / f"instances_{split}2017.json").write_text(json.dumps(content))
+        refused(f"instances_{split}2017.json {text}", "coco", tmp_path, split)
+
+    def test_not_json(self, tmp_path, rng):
+        path, _ = make_coco(tmp_path, rng)
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([*lines[:4], "?", *lines[4:]]))
+        refused(f"{path}, line 5: ", "coco", tmp_path)
+
+    def test_missing(self, tmp_path, rng, monkeypatch):
+        refused("has no instances_train2017.json or instances_train.json or train.json", "coco", tmp_path)
+        make_coco(tmp_path, rng)
+        refused("instances_train2017.json has the category 'dog'; expected one of cat, cow", "coco", tmp_path,
+                classes=("cat", "cow"))
+        monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
+        refused("pycocotools cannot be imported", "coco", tmp_path)

@@ -1,0 +1,91 @@
+"""RecordIO: what is in a tiny folder comes out, and what is wrong there is named."""
+import threading
+
+import numpy as np
+import pytest
+from folders import NAMES, check, make_records, refused
+from gluonops.core.optional import require
+from gluonops.data import detection
+
+
+class TestRecords:
+    def test_it_reads(self, tmp_path, rng):
+        make_records(tmp_path, rng)
+        check(detection("rec", tmp_path, classes=NAMES))
+        check(detection("rec", tmp_path / "train.rec", "val", classes=NAMES))
+        assert detection("rec", tmp_path).classes == ("0", "1")
+
+    def test_agrees_with_gluoncv(self, tmp_path, rng):
+        RecordFileDetection = require("gluoncv.data", "tests").RecordFileDetection
+        make_records(tmp_path, rng)
+        theirs, ours = RecordFileDetection(str(tmp_path / "train.rec")), detection("rec", tmp_path)
+        for place in range(2):   # it refuses records without an object
+            (image, label), (image_, label_) = ours[place], theirs[place]
+            np.testing.assert_array_equal(image, image_.asnumpy())
+            np.testing.assert_allclose(label[:, :5], label_, atol=1e-4)
+
+    def test_threads_share_the_file(self, tmp_path, rng):
+        make_records(tmp_path, rng)
+        dataset, wrong = detection("rec", tmp_path), []
+        expected = [dataset.image(place) for place in range(3)]
+
+        def read(start):
+            for place in range(start, start + 100):
+                if not np.array_equal(dataset.image(place % 3), expected[place % 3]):
+                    wrong.append(place)
+
+        threads = [threading.Thread(target=read, args=(start,)) for start in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    @pytest.mark.parametrize("label, text", [
+        ([2, 5, 1, 0, 0, 0.5], "record 6: a label of 6 numbers that starts with [2.0, 5.0]; expected the length of"),
+        ([1, 5, 1, 0, 0, 0.5, 0.5], "that starts with [1.0, 5.0]"),
+        ([2, 4, 1, 0, 0, 0.5], "that starts with [2.0, 4.0]"),
+        ([7], "a label of 1 numbers that starts with [7.0]"),
+        ([2, 5, -1, 0, 0, 0.5, 0.5], "record 6: the class is -1; expected a whole number from 0"),
+        ([2, 5, 2, 0, 0, 0.5, 0.5], "record 6: the class is 2; expected a whole number from 0 to 1"),
+        ([2, 5, 1, 0, 0, 16, 24], "record 6: the box is 0 0 16 24; expected shares of the image's size"),
+        ([2, 5, 1, 0.5, 0, 0.5, 1], "record 6: the box is 0.5 0 0.5 1; expected"),
+        ([2, 5, 1, 0, -1e-3, 1, -1e-4], "record 6: the box is 0 -0.001 1 -0.0001; expected"),
+        ([2, 5, 1, 0, 0, 1, np.nan], "record 6: the box is 0 0 1 nan; expected"),
+    ])
+    def test_malformed(self, tmp_path, rng, label, text):
+        empty = np.float32([2, 5])
+        make_records(tmp_path, rng, [empty, np.float32(label) if len(label) > 1 else label[0], empty])
+        refused(text, "rec", tmp_path, classes=NAMES)
+
+    def test_a_cut_file(self, tmp_path, rng):
+        """As a full disk or a broken copy leaves it: its last record is named before anything is trained."""
+        make_records(tmp_path, rng)
+        path = tmp_path / "train.rec"
+        content = path.read_bytes()
+        path.write_bytes(content[:-100])
+        refused("record 7: ", "rec", tmp_path)
+        refused(f"the file ends at byte {len(content) - 100}. It was cut off", "rec", tmp_path)
+
+    @pytest.mark.parametrize("number", [1e5, 1e9, 3e38])
+    def test_too_many_classes_without_names(self, tmp_path, rng, number):
+        make_records(tmp_path, rng, [np.float32([2, 5, number, 0, 0, 1, 1])] * 3)
+        refused(f"train.rec has the class {int(np.float32(number))}; expected at most 100000 of them", "rec", tmp_path)
+
+    @pytest.mark.parametrize("content, text", [
+        ("5\t0\nsix\n", "train.idx, line 2: 'six'; expected a number and a place"),
+        ("5\t0\n5\t0\n", "train.idx has a record twice"), ("", "train.idx has no records"),
+        ("5\t4\n", "train.rec has no record at byte 4, where the .idx file puts record 5"),
+        ("5\t²\n", "train.idx, line 1: '5\\t²'; expected a number and a place"),
+        ("5\t999999\n", "train.rec has no record at byte 999999"),
+        (f"5\t{10**30}\n", f"train.rec has no record at byte {10**30}")])
+    def test_bad_index(self, tmp_path, rng, content, text):
+        make_records(tmp_path, rng)
+        (tmp_path / "train.idx").write_text(content, encoding="utf-8")
+        refused(text, "rec", tmp_path)
+
+    def test_missing(self, tmp_path, rng):
+        make_records(tmp_path, rng)
+        refused("there is no ", "rec", tmp_path, "val")
+        (tmp_path / "train.idx").unlink()
+        refused("train.idx cannot be read", "rec", tmp_path)

@@ -1,0 +1,63 @@
+"""VOC's layout: what is in a tiny folder comes out, and what is wrong there is named."""
+import sys
+
+import pytest
+from folders import NAMES, SCENES, annotation, check, make_voc, refused
+from gluonops.data import detection
+
+
+class TestVOC:
+    def test_a_folder(self, tmp_path, rng):
+        make_voc(tmp_path, rng)
+        for split in ("train", "val"):
+            check(detection("voc", tmp_path, split, classes=NAMES), difficult=True)
+
+    def test_years(self, tmp_path, rng):
+        for year in (2007, 2012):
+            make_voc(tmp_path / f"VOC{year}", rng, lists=["trainval", "test"])
+        assert len(detection("voc", tmp_path, classes=NAMES)) == 2 * len(SCENES)
+        check(detection("voc", tmp_path, "val", classes=NAMES), difficult=True)
+        check(detection("voc", tmp_path, classes=NAMES, splits=[(2012, "test")]), difficult=True)
+        assert len(detection("voc", tmp_path, classes=None).classes) == 20   # cat and dog are among them
+
+    @pytest.mark.parametrize("old, new, line, text", [
+        ("<name>dog</name>", "<name>dgo</name>", 4, "the class is 'dgo'; expected one of cat, dog"),
+        ("<xmin>5</xmin>", "<xmin>five</xmin>", 7, "<xmin> is 'five'; expected a number"),
+        ("<xmin>5</xmin>", "<xmin>nan</xmin>", 7, "<xmin> is 'nan'; expected a number"),
+        ("<xmin>5</xmin>", "", 6, "<bndbox> has no <xmin>; expected one"),
+        ("<xmin>5</xmin>", "<xmin>0</xmin>", 6, "the box is 0 7 21 31 in an image of 64 x 48; expected 1 <= xmin"),
+        ("<xmin>5</xmin>", "<xmin>30</xmin>", 6, "the box is 30 7 21 31 in an image"),
+        ("<difficult>0</difficult>", "", 3, "<object> has no <difficult>"),
+        ("<difficult>0</difficult>", "<difficult>no</difficult>", 5, "<difficult> is 'no'; expected 0 or 1"),
+        ("<size>", "<sizes>", 2, "mismatched tag; expected XML"),
+        ("</annotation>", "", 18, "no element found; expected XML"),
+    ])
+    def test_malformed(self, tmp_path, rng, old, new, line, text):
+        make_voc(tmp_path, rng)
+        path = tmp_path / "Annotations" / "000000.xml"
+        content = annotation(*SCENES[0])
+        assert old in content
+        path.write_text(content.replace(old, new, 1))
+        refused(f"{path}, line {line}: {text}", "voc", tmp_path, classes=NAMES)
+
+    def test_missing(self, tmp_path, rng):
+        refused("has no VOC2007/ImageSets/Main/test.txt", "voc", tmp_path, "val")
+        make_voc(tmp_path, rng, lists=["test"])
+        refused("ImageSets/Main has no train.txt or trainval.txt", "voc", tmp_path)
+        refused("test.txt is empty", "voc", self._with_list(tmp_path, ""), "val")
+        refused("test.txt, line 2: 'nine' names no image; expected ", "voc", self._with_list(tmp_path, "000000\nnine"),
+                "val", classes=NAMES)
+        (tmp_path / "Annotations" / "000001.xml").unlink()
+        refused("000001.xml cannot be read: No such file", "voc", self._with_list(tmp_path, "000001"), "val",
+                classes=NAMES)
+        refused("expected names in lower case", "voc", tmp_path, "val", classes=("Cat",))
+
+    def _with_list(self, root, text):
+        (root / "ImageSets" / "Main" / "test.txt").write_text(text)
+        return root
+
+
+def test_without_gluoncv(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gluoncv.data", None)
+    refused("gluonops.data.voc: gluoncv cannot be imported (", "voc", tmp_path)
+    refused("Run pip install 'gluonops[detection]'", "voc", tmp_path)

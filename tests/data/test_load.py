@@ -1,0 +1,145 @@
+"""Data sets by name, in every format; and the registry of formats, which everything else follows."""
+import ast
+import importlib
+import json
+import pathlib
+import re
+
+import gluonops as gops
+import mxnet as mx
+import pytest
+from folders import (
+    MAKERS,
+    NAMES,
+    OTHERS,
+    make_yolo,
+    picture,
+    refused,
+    save,
+)
+from gluonops.data import base, detection, formats, load
+from gluonops.data.datasets import voc
+from gluonops.data.transforms import pipeline
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+class TestImages:
+    def test_an_unreadable_one_is_named(self, tmp_path, rng, name):
+        """By the loader's threads as well."""
+        MAKERS[name](tmp_path, rng, **({"images": [b"no image"] * 3} if name == "rec" else {}))
+        files = [path for path in tmp_path.rglob("*") if path.suffix in (".png", ".jpg")]
+        for path in files:
+            path.write_bytes(b"no image")
+        dataset = detection(name, tmp_path, **OTHERS[name])
+        text = r"train.rec, record 5 has 8 bytes that do not decode" if name == "rec" else \
+            f"{re.escape(str(sorted(files)[0]))} has 8 bytes that do not decode; expected an image"
+        with pytest.raises(gops.OpError, match=text):
+            dataset.image(0)
+        with pytest.raises(gops.OpError, match=text):
+            dataset.size(0)
+        ready = gops.data.Augmented(dataset, 32, gops.data.Augment())
+        with pytest.raises(gops.OpError, match=text):
+            next(iter(mx.gluon.data.DataLoader(ready, 2, num_workers=2, thread_pool=True,
+                                               batchify_fn=gops.data.detection_batch)))
+
+    def test_an_empty_one_is_named(self, tmp_path, rng, name):
+        MAKERS[name](tmp_path, rng, **({"images": [b""] * 3} if name == "rec" else {}))
+        for path in tmp_path.rglob("*"):
+            if path.suffix in (".png", ".jpg"):
+                path.write_bytes(b"")
+        with pytest.raises(gops.OpError, match="has 0 bytes that do not decode"):
+            detection(name, tmp_path, **OTHERS[name]).image(0)
+
+
+@pytest.mark.parametrize("name", ["voc", "coco"])
+def test_an_image_of_another_size_is_refused(tmp_path, rng, name):
+    """Its boxes were drawn in another one: both files are named once it is looked at."""
+    MAKERS[name](tmp_path, rng)
+    (image,) = tmp_path.rglob("*0000.[jp][pn]g")
+    save(image, picture((24, 20), [], rng))
+    dataset = detection(name, tmp_path, **OTHERS[name])
+    text = f"{image} is 24 x 20; expected 64 x 48, as " + {
+        "voc": f"{tmp_path}/Annotations/000000.xml says",
+        "coco": f"{tmp_path}/annotations/instances_train2017.json, image 10, says"}[name]
+    for look in (dataset.image, dataset.size, dataset.__getitem__):
+        with pytest.raises(gops.OpError, match=re.escape(text)):
+            look(0)
+        look(1)
+
+
+def test_bad_names():
+    refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec", "vox")
+    refused("split is 'test'; expected 'train' or 'val'", "digits", split="test")
+    refused("digits got root '/x'; they ship inside scikit-learn", "digits", "/x")
+    refused("voc needs a root", "voc")
+
+
+class TestRegistry:
+    def test_every_reader_is_there(self):
+        for entry in formats.FORMATS:
+            assert callable(load._reader(entry)), entry
+        assert len({(entry.task, entry.name) for entry in formats.FORMATS}) == len(formats.FORMATS)
+
+    @pytest.mark.parametrize("task", ["detection", "classification"])
+    def test_the_function_names_every_format(self, task):
+        names = gops.data.format_names(task)
+        documented = getattr(gops.data, task).__doc__.split("name : {")[1].split("}")[0]
+        assert names == tuple(json.loads(f"[{documented}]"))
+
+    @pytest.mark.parametrize("task", ["detection", "classification"])
+    def test_the_documentation_has_every_format(self, task):
+        page = (ROOT / "docs" / "fine_tuning.md").read_text()
+        assert formats.table(task) in page
+
+    def test_a_new_format_needs_a_row(self, tmp_path, rng, monkeypatch):
+        make_yolo(tmp_path, rng)
+        row = formats.Format("darknet", "detection", "yolo:Yolo", "as yolo")
+        monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, row))
+        assert detection("darknet", tmp_path).classes == NAMES
+        refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec, darknet", "vox")
+
+
+class TestOldNames:
+    @pytest.mark.parametrize("module, name, new", [
+        ("detection", "named", base.about_image), ("detection", "names_of", base.class_names),
+        ("detection", "LEAST", base.MIN_BOX_SIZE), ("detection", "Detection", base.Detection),
+        ("pipeline", "Pick", gops.data.SampleKey), ("pipeline", "truth_of", pipeline.ground_truth),
+        ("letterbox", "letterbox", gops.data.letterbox), ("digits", "digits", gops.data.digits),
+        ("voc", "VOC", voc.VOC)])
+    def test_a_moved_one_is_the_same_and_warns(self, module, name, new):
+        old = importlib.import_module(f"gluonops.data.{module}")
+        with pytest.warns(DeprecationWarning, match=f"gluonops.data.{module}.{name} is .* now"):
+            assert getattr(old, name) is new
+
+    def test_a_renamed_one_warns(self):
+        with pytest.warns(DeprecationWarning, match="gluonops.data.Pick is gluonops.data.SampleKey now"):
+            assert gops.data.Pick is gops.data.SampleKey
+        with pytest.raises(AttributeError, match="has no attribute 'Peck'"):
+            gops.data.Peck  # noqa: B018
+
+    def test_functions_stay_functions(self):
+        for name in ("detection", "classification", "letterbox", "digits"):
+            importlib.import_module(f"gluonops.data.{name}")
+            assert callable(getattr(gops.data, name))
+
+
+def test_modules_import_one_way():
+    """base <- datasets, transforms <- load: no module of the data is imported by one that it imports."""
+    folder = ROOT / "gluonops" / "data"
+    imports = {}
+    for path in folder.rglob("*.py"):
+        module = ".".join(path.relative_to(folder).with_suffix("").parts)
+        imports[module] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                package = module.split(".")[:-node.level]
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                imports[module] |= {".".join([*package, name]) for name in names}
+    for module, wanted in imports.items():
+        seen, pending = set(), set(wanted)
+        while pending:
+            seen |= pending
+            pending = {other for name in pending for other in imports.get(name, ())} - seen
+        assert module not in seen, f"{module} imports itself by way of others"
