@@ -89,19 +89,24 @@ def softmax_output(attrs, given):
 
 
 def softmax_cross_entropy(attrs, given):
+    """For the hidden outputs ``max`` and ``log_sum`` an ignored row counts as a row of zeros."""
     data, label, axis = given["data"], given["label"], attrs.axis % given["data"].ndim
     classes, rows = data.shape[axis], [n for i, n in enumerate(data.shape) if i != axis]
-    shape, counts = label.shape if attrs.sparse_label else rows, 1
+    shape, ignored = label.shape if attrs.sparse_label else rows, np.zeros(rows, bool)
     if attrs.sparse_label:
         label = label.reshape(rows)   # it may have kept the axis, with one class
-        counts, label = np.expand_dims(counted(attrs, label), axis), onehot(label, classes, axis)
+        ignored = counted(attrs, label) == 0
+        label = onehot(label, classes, axis)
+    data = np.where(np.expand_dims(ignored, axis), 0, data)
     target = label * (1 - attrs.smoothing) + attrs.smoothing / classes
+    target = np.where(np.expand_dims(ignored, axis), 0, target)
     top, surprises = data.max(axis), surprise(data, axis)
     head = np.expand_dims(given["output_grad"].reshape(rows), axis)
-    found = {"output": (surprises * target * counts).sum(axis), "max": top,
+
+    found = {"output": (surprises * target).sum(axis), "max": top,
              "log_sum": np.log(np.exp(data - np.expand_dims(top, axis)).sum(axis))}
     found = {name: array.reshape(shape) for name, array in found.items()}
-    found["data_grad"] = head * counts * (softmax(data, axis) * target.sum(axis, keepdims=True) - target)
+    found["data_grad"] = head * (softmax(data, axis) * target.sum(axis, keepdims=True) - target)
     if not attrs.sparse_label:
         found["label_grad"] = head * (1 - attrs.smoothing) * surprises
     return found

@@ -178,7 +178,10 @@ class MXNet:
         self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
 
     def run(self, outputs):
-        """As a user would; MXNet gives the outputs' memory, so only gradients can be added to."""
+        """As a user would; MXNet gives the outputs' memory, so only gradients can be added to.
+
+        A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
+        """
         import gluonops as gops
         op, mx, case = self.entry.op, self.mx, self.case
         inputs = [self.arrays[arg.name] for arg in op.inputs]
@@ -196,6 +199,10 @@ class MXNet:
             mx.autograd.backward([returned[0]], [self.arrays["output_grad"]])
         results = {out.name: array.asnumpy() for out, array in zip(op.outputs, returned)}
         results.update((name, self.arrays[name].asnumpy()) for name in gradients)
+        hidden = [out.name for out in op.outputs if out.name not in results]
+        if hidden:
+            self.launch("forward")
+            results.update((name, self.arrays[name].asnumpy()) for name in hidden)
         return results, {name: self.before[name] for name in gradients if name in self.before}
 
     def spilled(self):
