@@ -176,6 +176,8 @@ def _add_export(add):
                         help="for --onnx: shape of the input, where the file does not note it, or to export it for "
                         "another; of each of several by its name")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: take that batch size only")
+    export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
+                        "(default: 17)")
 
 
 def _sizes(text):
@@ -280,8 +282,8 @@ def _run_anchors(args):
 def _run_export(args):
     if args.target is None and args.onnx is None:
         args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
-    if args.onnx is None and (args.data_shape or args.fixed_batch):
-        args.parser.error("--data-shape and --fixed-batch go with --onnx")
+    if args.onnx is None and (args.data_shape or args.fixed_batch or args.opset is not None):
+        args.parser.error("--data-shape, --fixed-batch and --opset go with --onnx")
     args.data_shape = _data_shape(args)
     from gluonops.commands import export
     return export.run(args)

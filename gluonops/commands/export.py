@@ -21,7 +21,8 @@ def run(args):
                                       args.epoch, args.pad_channels)
         if args.onnx is not None:
             written.append(export.onnx(args.source, args.onnx, args.data_shape, not args.fixed_batch,
-                                       fold_batch_norm=args.fold_batch_norm, epoch=args.epoch))
+                                       fold_batch_norm=args.fold_batch_norm, epoch=args.epoch,
+                                       opset=17 if args.opset is None else args.opset))
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, export.ExportWarning)]
     if args.json:
         print(json.dumps({"written": written, "notes": notes}, indent=2))

@@ -19,10 +19,12 @@ from .trace import trace, type_name
 __all__ = ["onnx"]
 
 WHERE = "export.onnx"
+OPSETS = range(13, 22)
 
 
-def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_norm=False, epoch=None, metadata=None):
-    """Write an ONNX file (opset 17) that onnxruntime and others run.
+def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_norm=False, epoch=None, metadata=None,
+         opset=17):
+    """Write an ONNX file that onnxruntime and others run.
 
     It needs the package onnx: ``pip install 'gluonops[onnx]'``. The file is checked by ``onnx.checker`` before it is
     put in place.
@@ -47,6 +49,8 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     metadata : dict, optional
         Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of
         the ``inputs``, are stored by themselves, as JSON.
+    opset : int, default 17
+        Version of ONNX's operators, 13 to 21: what the program that reads the file knows.
 
     Returns
     -------
@@ -63,6 +67,7 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
         from onnx import checker
     except ImportError as error:
         raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
+    _check_opset(opset)
     metadata, path = _plain(metadata or {}), os.fspath(path)
     check_target(WHERE, path)
     graph, values, facts = _read(net, data_shape, dtype, epoch)
@@ -74,7 +79,7 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     emit(graph, "builtin")
     shapes = {name: tuple(shape) for name, shape in facts.get("inputs", {}).items() if name in graph.variables()}
     noted = {**facts, "inputs": {name: list(shape) for name, shape in shapes.items()}, **metadata}
-    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, noted)
+    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, noted, opset)
     try:
         checker.check_model(model, full_check=True)
     except Exception as error:   # the checker's and shape inference's own kinds
@@ -86,6 +91,16 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
 
     replace(WHERE, {path: write})
     return path
+
+
+def _check_opset(opset):
+    from onnx import defs
+    if type(opset) is not int or opset not in OPSETS:
+        raise OpError(WHERE, f"opset is {opset!r}; expected {OPSETS[0]} to {OPSETS[-1]}",
+                      "Choose the newest that the program which reads the file knows")
+    if opset > defs.onnx_opset_version():
+        raise OpError(WHERE, f"opset is {opset}; the package onnx that is installed knows up to "
+                      f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
 
 
 def _refused(complaint):

@@ -49,6 +49,10 @@ def test_onnx(folder, capsys):
     assert cli.main(["export", "net", "--onnx", "net.onnx"]) == 0
     assert capsys.readouterr().out == "net.onnx\n"
     assert onnx.load("net.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert onnx.load("net.onnx").opset_import[0].version == 17
+    assert cli.main(["export", "net", "--onnx", "net.onnx", "--opset", "13"]) == 0
+    assert onnx.load("net.onnx").opset_import[0].version == 13
+    assert capsys.readouterr().out == "net.onnx\n"
     assert cli.main(["export", "net", "out", "--onnx", "net.onnx", "--data-shape", "5,3,8,8", "--fixed-batch"]) == 0
     assert onnx.load("net.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 5
     assert capsys.readouterr().out.splitlines() == ["out-symbol.json", "out-0000.params", "net.onnx"]
@@ -147,7 +151,7 @@ def test_errors(arguments, text, folder, capsys):
 
 @pytest.mark.parametrize("arguments, text", [
     (["export", "net"], "nothing to write: give OUT, --onnx FILE, or both"),
-    (["export", "net", "out", "--fixed-batch"], "--data-shape and --fixed-batch go with --onnx"),
+    (["export", "net", "out", "--fixed-batch"], "--data-shape, --fixed-batch and --opset go with --onnx"),
     (["export", "net", "--onnx", "x.onnx", "--data-shape", "1,a"], "got '1,a'; expected sizes of at least 1, such as"),
     (["viz", "net", "-o", "x.svg", "--data-shape", "=1,3"], "got '=1,3'; expected the input's name before '='"),
     (["viz", "net", "-o", "x.svg", *["--data-shape", "1,3"] * 2], "name each input once"),

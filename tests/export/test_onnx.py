@@ -142,6 +142,48 @@ class TwoInputs(gluon.HybridBlock):
         return F.broadcast_mul(image, F.reshape(scale, (-1, 1, 1, 1))), (image + 1, image)
 
 
+class Assorted(gluon.HybridBlock):
+    """Layers whose operators differ between the opsets."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.conv, self.norm = nn.Conv2D(6, 3), nn.BatchNorm()
+            self.groups, self.layers = nn.GroupNorm(3), nn.LayerNorm()
+
+    def hybrid_forward(self, F, data):
+        data = self.groups(self.norm(self.conv(data)))
+        left, right = F.split(data, num_outputs=2, axis=1)
+        right = right.slice_axis(axis=2, begin=0, end=4).slice_axis(axis=3, begin=0, end=4)
+        data = F.concat(F.pad(left, mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 1)),
+                        F.UpSampling(right, scale=2, sample_type="nearest"))
+        return self.layers(data).clip(-1, 1), F.max(data, axis=1), F.sum(data), F.mean(data, axis=(2, 3)), F.norm(
+            data, axis=1)
+
+
+@pytest.mark.parametrize("opset", range(13, 22))
+def test_opsets(opset, tmp_path, rng):
+    net = Assorted()
+    net.initialize()
+    model = onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 8, 8)}, rng=rng, batches=(2,), opset=opset)
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", opset)]
+
+
+@pytest.mark.parametrize("opset", [13, 21])
+def test_opsets_of_a_detector(opset, tmp_path, rng):
+    net = gops.models.tiny_yolov2(classes=2, head_channels=4)
+    net.initialize(mx.init.Xavier(magnitude=3))
+    model = onnx_oracle.agree(net.detector(0.1, topk=20), tmp_path / "net.onnx", {"data": ((3, 64, 64), pixels)},
+                              rng=rng, opset=opset)
+    assert "GatherND" not in {node.op_type for node in model.graph.node}   # with batch_dims few programs read it
+
+
+@pytest.mark.parametrize("opset", [12, 22, "17", 17.0, True, None])
+def test_an_opset_that_there_is_not(opset, tmp_path):
+    with pytest.raises(gops.OpError, match=f"opset is {opset!r}; expected 13 to 21. Choose the newest that"):
+        gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (1, 4), opset=opset)
+
+
 def test_several_inputs_and_nested_outputs(tmp_path, rng):
     found = onnx_oracle.agree(TwoInputs(), tmp_path / "net.onnx", {"image": (3, 4, 4), "scale": (1,)}, rng=rng)
     assert len(found.graph.output) == 3

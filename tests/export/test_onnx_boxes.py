@@ -127,3 +127,43 @@ def test_a_detector(tmp_path, rng):
     assert [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == ["batch", 30, 1]
     ids = net(mx.nd.array(rng.uniform(-2, 2, (2, 3, 8, 8))))[0].asnumpy()
     assert (ids >= 0).any() and (ids == -1).any(), "the test should see boxes that stay and boxes that go"
+
+
+class Align(gluon.HybridBlock):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def hybrid_forward(self, F, data, regions):
+        return F.contrib.ROIAlign(data, regions, pooled_size=(3, 2), spatial_scale=0.25, **self.options)
+
+
+def regions(rng, shape):
+    """Rows of an image's number and corners in pixels, some of them beyond the map."""
+    corner, side = rng.uniform(-5, 30, (shape[0], 2)), rng.uniform(2, 30, (shape[0], 2))
+    return np.concatenate([rng.permutation(shape[0])[:, None], corner, corner + side], axis=1).astype(np.float32)
+
+
+@pytest.mark.parametrize("opset, options", [
+    (13, {}), (17, {}), (17, {"aligned": True}), (17, {"sample_ratio": 2}), (21, {"aligned": True, "sample_ratio": 3})])
+def test_roi_align(opset, options, tmp_path, rng):
+    onnx_oracle.agree(Align(**options), tmp_path / "align.onnx", {"data": (4, 8, 10), "regions": ((5,), regions)},
+                      rng=rng, opset=opset)
+
+
+def test_regions_of_no_image_are_zeros(tmp_path):
+    """MXNet's page says so; MXNet 1.9.1 leaves them as they were in memory."""
+    path = gluonops.export.onnx(Align(), tmp_path / "align.onnx", {"data": (1, 2, 8, 8), "regions": (3, 5)},
+                                dynamic_batch=False)
+    rows = np.array([[0, 0, 0, 8, 8], [-1, 0, 0, 8, 8], [0, 4, 4, 20, 9]], np.float32)
+    pooled, = onnx_oracle.session(path).run(None, {"data": np.ones((1, 2, 8, 8), np.float32), "regions": rows})
+    assert (pooled[1] == 0).all() and (pooled[[0, 2]] == 1).all()
+
+
+@pytest.mark.parametrize("opset, options, text", [
+    (17, {"position_sensitive": True}, "pools by position"),
+    (15, {"aligned": True}, "which ONNX has from opset 16 on")])
+def test_roi_align_refusals(opset, options, text, tmp_path):
+    with pytest.raises(gluonops.OpError, match=text):
+        gluonops.export.onnx(Align(**options), tmp_path / "align.onnx", {"data": (1, 12, 8, 8), "regions": (1, 5)},
+                             opset=opset)

@@ -220,7 +220,8 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
 
 def test_every_converter_has_a_case():
     """The operators in the cases above, and those with a test of their own; one of several names is enough."""
-    seen = {"BatchNorm", "_contrib_box_nms", "_contrib_box_decode", "_identity_with_attr_like_rhs"}
+    seen = {"BatchNorm", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
+            "_identity_with_attr_like_rhs"}
     for function, inputs, parameters in (item.values for item in CASES):
         data = [mx.sym.var(name) for name, _ in zip("xyz", inputs)] + [mx.sym.var(f"p{i}") for i in range(
             len(parameters))]

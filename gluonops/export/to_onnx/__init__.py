@@ -16,7 +16,7 @@ from .sizes import Sizes
 __all__ = ["convert"]
 
 
-def convert(graph, values, shapes, dtype, dynamic_batch, facts):
+def convert(graph, values, shapes, dtype, dynamic_batch, facts, opset):
     """The ModelProto of a graph.
 
     Parameters
@@ -31,6 +31,8 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts):
     dynamic_batch : bool
     facts : dict
         For the model's metadata: what is not a string is stored as JSON.
+    opset : int
+        Version of ONNX's operators.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts):
     fixed, arrays_of = constants(graph, values, sizes)
     live = _live(graph, fixed)
     _check_converters(live)
-    model = Model(names[0] if dynamic_batch and names else None)
+    model = Model(names[0] if dynamic_batch and names else None, opset)
     taken = {name: model.take(name) for name in names}   # before anything else can take them
     tensors = {key: model.constant(array, key[0].name) for key, array in arrays_of.items()}
     inputs = []

@@ -238,7 +238,7 @@ def _kept(m, n, result, axes):
 @converts("sum", "sum_axis")
 def reduce_sum(m, n):
     axes = reduced_axes(n)
-    total = m.add("ReduceSum", _widened(m, n, n.inputs[0]), m.ints(*axes), keepdims=int(n.flag("keepdims")))
+    total = m.reduce("ReduceSum", _widened(m, n, n.inputs[0]), axes, n.flag("keepdims"))
     return _kept(m, n, _narrowed(m, n, total), axes)
 
 
@@ -248,7 +248,7 @@ def _enter_reduction(names, op):
         axes = reduced_axes(n)
         if op == "ReduceMean" and n.dtype.itemsize == 1:   # MXNet's sum runs over
             _only_fractions(n)
-        result = m.add(op, _widened(m, n, n.inputs[0]), axes=axes, keepdims=int(n.flag("keepdims")))
+        result = m.reduce(op, _widened(m, n, n.inputs[0]), axes, n.flag("keepdims"))
         return _kept(m, n, _narrowed(m, n, result), axes)
 
 
@@ -263,7 +263,7 @@ def norm(m, n):
     order, axes = n.value("ord", 2), reduced_axes(n)
     if order not in (1, 2):
         raise n.refuse(f"has ord={order}; ONNX knows 1 and 2")
-    return _kept(m, n, m.add(f"ReduceL{order}", n.inputs[0], axes=axes, keepdims=int(n.flag("keepdims"))), axes)
+    return _kept(m, n, m.reduce(f"ReduceL{order}", n.inputs[0], axes, n.flag("keepdims")), axes)
 
 
 @converts("argmax", "argmin")

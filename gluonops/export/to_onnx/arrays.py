@@ -54,7 +54,7 @@ def split(m, n):
     if count == 1:
         parts = [n.inputs[0]]
     else:
-        parts = m.add("Split", n.inputs[0], outputs=count, axis=axis)
+        parts = m.split(n.inputs[0], count, axis)
     return [m.reshape(part, n.shape) for part in parts] if n.flag("squeeze_axis") else parts
 
 

@@ -27,7 +27,7 @@ def box_nms(m, n):
     kept = wanted if 0 < wanted < count else count
     rows, scores = _best(m, n, rows, (batch, count), kept)
     chosen = _chosen(m, n, rows, scores, (batch, kept))
-    result = _compacted(m, rows, chosen, kept, n.dtype)
+    result = _compacted(m, rows, chosen, (batch, kept, columns), n.dtype)
     if kept < count:
         result = m.add("Pad", result, m.ints(0, 0, 0, 0, count - kept, 0), m.scalar(-1, n.dtype))
     return m.reshape(result, shape) if len(shape) == 2 else result
@@ -47,12 +47,13 @@ def _best(m, n, rows, sizes, kept):
         valid = m.add("And", valid, m.add("Not", other))
     scores = m.add("Where", valid, m.cast(scores, np.float32), m.scalar(LOWEST, np.float32))
     scores, order = m.add("TopK", scores, m.ints(kept), outputs=2, axis=1)
-    return _gathered(m, rows, order), scores
+    return _gathered(m, rows, order, (sizes[0], kept, n.shapes[0][-1])), scores
 
 
-def _gathered(m, rows, order):
-    """The rows of each image in another order."""
-    return m.add("GatherND", rows, m.add("Unsqueeze", order, m.ints(2)), batch_dims=1)
+def _gathered(m, rows, order, sizes):
+    """The rows of each image in another order. GatherND would do with ``batch_dims``, which few programs read."""
+    indices = m.add("Expand", m.add("Unsqueeze", order, m.ints(2)), m.shape(sizes))
+    return m.add("GatherElements", rows, indices, axis=1)
 
 
 def _chosen(m, n, rows, scores, sizes):
@@ -77,21 +78,44 @@ def _by_class(m, scores, ids, flat_scores):
     """The scores once for every class that occurs, LOWEST in the rows of other classes."""
     takes_part = m.add("Greater", flat_scores, m.scalar(LOWEST, np.float32))
     ids = m.add("Where", takes_part, ids, m.scalar(0, np.float32))
-    first, last = (m.add(op, ids, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
+    first, last = (m.reduce(op, ids, keepdims=False) for op in ("ReduceMin", "ReduceMax"))
     one = m.scalar(1, np.float32)
     classes = m.add("Unsqueeze", m.add("Range", first, m.add("Add", last, one), one), m.ints(0, 2))
     member = m.add("Equal", m.add("Unsqueeze", ids, m.ints(1)), classes)
     return m.add("Where", member, scores, m.scalar(LOWEST, np.float32))
 
 
-def _compacted(m, rows, chosen, kept, dtype):
+def _compacted(m, rows, chosen, sizes, dtype):
     """The chosen rows moved to the front in their order, -1 behind them."""
+    kept = sizes[1]
     late = m.add("Mul", m.add("Sub", m.scalar(1, np.int64), chosen), m.scalar(kept, np.int64))
     place = m.add("Add", m.constant(np.arange(kept)), late)
     _, order = m.add("TopK", place, m.ints(kept), outputs=2, axis=1, largest=0)
     moved = m.add("GatherElements", chosen, order, axis=1)
     there = m.cast(m.add("Unsqueeze", moved, m.ints(2)), bool)
-    return m.add("Where", there, _gathered(m, rows, order), m.scalar(-1, dtype))
+    return m.add("Where", there, _gathered(m, rows, order, sizes), m.scalar(-1, dtype))
+
+
+@converts("_contrib_ROIAlign")
+def roi_align(m, n):
+    """Regions are rows of (image, left, top, right, bottom)."""
+    if n.flag("position_sensitive"):
+        raise n.refuse("pools by position (position_sensitive=True)")
+    if n.flag("aligned") and m.opset < 16:
+        raise n.refuse("has aligned=True, which ONNX has from opset 16 on")
+    count, _ = n.shapes[1]
+    regions = cut(m, n.inputs[1], [1], [1], [5])
+    images = m.reshape(m.cast(cut(m, n.inputs[1], [1], [0], [1]), np.int64), (count,))
+    options = {}
+    if m.opset >= 16:
+        options["coordinate_transformation_mode"] = "half_pixel" if n.flag("aligned") else "output_half_pixel"
+    height, width = n.ints("pooled_size", ())
+    zero = m.scalar(0, np.int64)
+    pooled = m.add("RoiAlign", n.inputs[0], regions, m.add("Max", images, zero), mode="avg", output_height=height,
+                   output_width=width, sampling_ratio=max(n.value("sample_ratio", -1), 0),
+                   spatial_scale=float(n.value("spatial_scale")), **options)
+    padding = m.reshape(m.add("Less", images, zero), (count, 1, 1, 1))   # a negative image: zeros
+    return m.add("Where", padding, m.scalar(0, n.dtype), pooled)
 
 
 @converts("_contrib_box_decode")

@@ -66,8 +66,8 @@ def batch_norm(m, n):
 
 def _standardized(m, n, data, axes):
     """(data - mean) / sqrt(variance + eps) over ``axes``."""
-    centred = m.add("Sub", data, m.add("ReduceMean", data, axes=axes, keepdims=1))
-    variance = m.add("ReduceMean", m.add("Mul", centred, centred), axes=axes, keepdims=1)
+    centred = m.add("Sub", data, m.reduce("ReduceMean", data, axes))
+    variance = m.reduce("ReduceMean", m.add("Mul", centred, centred), axes)
     eps = m.scalar(n.value("eps", 1e-5), n.dtype)
     return m.add("Div", centred, m.add("Sqrt", m.add("Add", variance, eps)))
 
@@ -89,8 +89,8 @@ def instance_norm(m, n):
     spatial = list(range(2, len(n.shapes[0])))
     eps = m.scalar(n.value("eps", 1e-3), n.dtype)
     data = n.inputs[0]
-    centred = m.add("Sub", data, m.add("ReduceMean", data, axes=spatial, keepdims=1))
-    variance = m.add("ReduceMean", m.add("Mul", centred, centred), axes=spatial, keepdims=1)
+    centred = m.add("Sub", data, m.reduce("ReduceMean", data, spatial))
+    variance = m.reduce("ReduceMean", m.add("Mul", centred, centred), spatial)
     return _affine(m, n, m.add("Div", centred, m.add("Sqrt", m.add("Add", variance, eps))), 1)
 
 
@@ -110,7 +110,7 @@ def group_norm(m, n):
 def l2_normalization(m, n):
     ndim = len(n.shapes[0])
     axes = {"instance": range(1, ndim), "channel": [1], "spatial": range(2, ndim)}[n.text("mode", "instance")]
-    total = m.add("ReduceSum", m.add("Mul", n.inputs[0], n.inputs[0]), m.ints(*axes), keepdims=1)
+    total = m.reduce("ReduceSum", m.add("Mul", n.inputs[0], n.inputs[0]), axes)
     return m.add("Div", n.inputs[0], m.add("Sqrt", m.add("Add", total, m.scalar(n.value("eps", 1e-10), n.dtype))))
 
 
@@ -170,7 +170,7 @@ def _global_pooling(m, n, kind):
         return m.add("GlobalAveragePool", n.inputs[0])
     if kind == "lp":
         return m.add("GlobalLpPool", n.inputs[0], p=n.value("p_value", 2))
-    return m.add("ReduceSum", n.inputs[0], m.ints(*range(2, len(n.shape))), keepdims=1)
+    return m.reduce("ReduceSum", n.inputs[0], range(2, len(n.shape)))
 
 
 @converts("_contrib_AdaptiveAvgPooling2D")

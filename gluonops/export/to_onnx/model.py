@@ -6,14 +6,14 @@ import numpy as np
 from ...core.errors import OpError
 from .sizes import Batch
 
-OPSET, IR_VERSION = 17, 8
 SMALL = 64   # elements
 
 
 class Model:
     """The model under construction. Converters call :meth:`add` with names of tensors and get names back."""
 
-    def __init__(self, batch_of):
+    def __init__(self, batch_of, opset):
+        self.opset = opset
         self._nodes, self._producer = [], {}
         self._constants, self._names = {}, set()
         self._batch_of = batch_of   # the input whose first size is the batch; None where the batch is fixed
@@ -58,6 +58,19 @@ class Model:
 
     def cast(self, value, dtype):
         return self.add("Cast", value, to=onnx_type(dtype))
+
+    def reduce(self, op, value, axes=None, keepdims=True):
+        """A reduction, along all axes where none are given. ONNX takes axes as a tensor from opset 18 on."""
+        if axes is None:
+            return self.add(op, value, keepdims=int(keepdims))
+        if op == "ReduceSum" or self.opset >= 18:
+            return self.add(op, value, self.ints(*axes), keepdims=int(keepdims))
+        return self.add(op, value, axes=axes, keepdims=int(keepdims))
+
+    def split(self, value, count, axis):
+        """Equal parts along an axis. ONNX asks for their number from opset 18 on."""
+        options = {"num_outputs": count} if self.opset >= 18 else {}
+        return self.add("Split", value, outputs=count, axis=axis, **options)
 
     def batch(self):
         """The batch size as a vector of one."""
@@ -115,7 +128,8 @@ class Model:
         graph = helper.make_graph(
             nodes[::-1], "gluonops", [_info(name, shape, dtype) for name, shape, dtype in inputs],
             [_info(name, *rest) for name, (_, _, *rest) in zip(results, outputs)], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
+        opsets = [helper.make_opsetid("", self.opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets),
                                   producer_name="gluonops", producer_version=__version__)
         helper.set_model_props(model, facts)
         return model
