@@ -177,15 +177,16 @@ def _custom(op, space, attrs, inputs, named):
     inputs = list(inputs)
     if not needs_plain_layout(space, inputs):
         return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
-    inputs = [plain_layout(space, value) if arg.has_gradient(attrs) else value
-              for arg, value in zip(op.inputs, inputs)]
+    plain = [plain_layout(space, value, like=value) if arg.has_gradient(attrs) else value
+             for arg, value in zip(op.inputs, inputs)]
     if not op.reads_head_gradient:
-        return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
+        return space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **named)
     inner = {key: f"{name}_custom" for key, name in named.items()}
-    result = _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner))
+    result = _returned(op, attrs, space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **inner))
+    like = inputs[0] if op.keeps_shape(attrs) else None
     if isinstance(result, tuple):
-        return (plain_layout(space, result[0], **named), *result[1:])
-    return plain_layout(space, result, **named)
+        return (plain_layout(space, result[0], like, **named), *result[1:])
+    return plain_layout(space, result, like, **named)
 
 
 def needs_plain_layout(space, inputs):
@@ -197,14 +198,29 @@ def needs_plain_layout(space, inputs):
     A graph does not know its device: it is taken to be for the GPU where there is one, as ``auto`` does.
     """
     if space is mx.nd:
-        return inputs[0].context.device_type != "gpu" and 0 not in inputs[0].shape
+        return inputs[0].context.device_type != "gpu" and inputs[0].ndim > 0 and 0 not in inputs[0].shape
     return not has_gpu()
 
 
-def plain_layout(space, value, **named):
-    """A copy in plain layout, and the same for the gradient: of the operators that copy and know no oneDNN, squeeze
-    is the cheapest (identity and scalar arithmetic work in place, which keeps the layout)."""
-    return space.squeeze(space.expand_dims(value, axis=0), axis=0, **named)
+def plain_layout(space, value, like=None, **named):
+    """A copy in plain layout, and the same for the gradient.
+
+    Of the operators that copy and know no oneDNN, squeeze is the cheapest (identity and scalar arithmetic work in
+    place, which keeps the layout). But a shape that is known in part does not get through it, nor one from behind.
+    An identity of MXNet's takes the copy's shape to be that of ``like``, another value of the graph or the same; it
+    works in place.
+    """
+    if space is mx.nd or like is None:
+        return _squeeze(space, space.expand_dims(value, axis=0), **named)
+    copy = _squeeze(space, space.expand_dims(value, axis=0))
+    return space._internal._identity_with_attr_like_rhs(copy, like, **named)
+
+
+def _squeeze(space, value, **named):
+    """``squeeze``; in a graph under ``np_shape`` NumPy's, which leaves a scalar no dimension."""
+    if space is mx.nd or not mx.util.is_np_shape():
+        return space.squeeze(value, axis=0, **named)
+    return mx.sym.np.squeeze(value.as_np_ndarray(), axis=0, **named).as_nd_ndarray()
 
 
 def _builtin(op, space, attrs, inputs, named):

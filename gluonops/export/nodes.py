@@ -57,8 +57,10 @@ def _parsed(graph, node, op):
 
 
 def _behind_guards(entry):
-    """The output behind the identity, or the pair of expand_dims and squeeze, that the emitter puts on an input."""
+    """The output behind the identity, or the copy in plain layout, that the emitter puts on an input."""
     node = entry[0]
+    if node.op == "_identity_with_attr_like_rhs" and _is_pair(node.source()):
+        node = node.source()
     if node.op == "_copy":
         return node.inputs[0]
     if _is_pair(node):
@@ -67,13 +69,14 @@ def _behind_guards(entry):
 
 
 def _is_pair(node):
-    return (node.op == "squeeze" and node.attrs.get("axis") == "0" and node.source().op == "expand_dims"
+    return (node.op in ("squeeze", "_np_squeeze") and node.attrs.get("axis") == "0" and node.source().op == "expand_dims"
             and node.source().attrs.get("axis") == "0")
 
 
 def _wrapper(node, readers):
     """The node that bears the operator's name where the emitter put some between: ``x_native`` or ``x_custom``."""
-    for suffix, path in (("_native", ("make_loss", "_copy")), ("_custom", ("expand_dims", "squeeze"))):
+    for suffix, path in (("_native", ("make_loss", "_copy")), ("_custom", ("expand_dims", "squeeze")),
+                         ("_custom", ("expand_dims", "squeeze", "_identity_with_attr_like_rhs"))):
         last = node
         for op in path:
             following = readers[last]
