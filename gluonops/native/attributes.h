@@ -131,8 +131,10 @@ inline bool parse_integers(const std::string &text, Integers *result)
     const bool comma = inside.find(',') != std::string::npos;
     result->is_tuple = list || comma;
     result->values.clear();
-    if (inside.empty())
-        return false;
+    if (inside.empty()) {   // () and []
+        result->is_tuple = bracketed;
+        return bracketed;
+    }
     if (comma && inside.back() == ',')   // (2,)
         inside.pop_back();
     for (size_t begin = 0; begin <= inside.size();) {
