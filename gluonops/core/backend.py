@@ -4,6 +4,7 @@ import os
 import threading
 
 import mxnet as mx
+import numpy as np
 
 from . import labels, native, registry
 from .errors import OpError
@@ -225,8 +226,12 @@ def _squeeze(space, value, **named):
 
 def _builtin(op, space, attrs, inputs, named):
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
+    inputs = list(inputs)
     with scope:
-        result = registry.get(op.name).reference.forward(space, attrs, *inputs)
+        if op.wide and known_dtype(inputs[0]) == "float16":
+            result = _widened(op, space, attrs, inputs)
+        else:
+            result = registry.get(op.name).reference.forward(space, attrs, *inputs)
     result = _returned(op, attrs, result if isinstance(result, tuple) else (result,))
     if not named:
         return result
@@ -234,6 +239,32 @@ def _builtin(op, space, attrs, inputs, named):
         return space.identity(result, **named)
     return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
                  for i, (out, value) in enumerate(zip(op.outputs, result)))
+
+
+def known_dtype(value):
+    """The dtype of an NDArray; of a Symbol where it follows from its variables' types, as of parameters, else None."""
+    if isinstance(value, mx.nd.NDArray):
+        return np.dtype(value.dtype).name
+    try:
+        found = value.infer_type_partial()[1]
+    except mx.MXNetError:
+        return None
+    return None if not found or found[0] is None else np.dtype(found[0]).name
+
+
+def _widened(op, space, attrs, inputs):
+    """The reference on float16 in float32, and what it gives of the data's type in float16 again.
+
+    MXNet has no operator that casts to the type of another tensor: a graph that does not know its types is left as it
+    is, and computes in float16.
+    """
+    kinds = op.kinds(attrs)
+    wide = [space.cast(value, dtype="float32") if kinds[arg.name] == "T" else value
+            for arg, value in zip(op.inputs, inputs)]
+    result = registry.get(op.name).reference.forward(space, attrs, *wide)
+    result = result if isinstance(result, tuple) else (result,)
+    return tuple(space.cast(value, dtype="float16") if kinds[out.name] == "T" else value
+                 for out, value in zip(op.outputs, result))
 
 
 def _returned(op, attrs, outputs):
