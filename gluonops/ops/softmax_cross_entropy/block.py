@@ -1,14 +1,13 @@
 """The loss ``gluonops.loss.SoftmaxCELoss``."""
-from mxnet.gluon.loss import Loss, _apply_weighting, _reshape_like
-from mxnet.ndarray import NDArray
+from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from .. import softmax_cross_entropy as _softmax_cross_entropy
+from .._labels import LabelledLoss
 from .contract import OP
 
 
-class SoftmaxCELoss(Loss):
+class SoftmaxCELoss(LabelledLoss):
     """Softmax and cross-entropy in one: a drop-in for ``gluon.loss.SoftmaxCrossEntropyLoss``.
-
     See :func:`gluonops.ops.softmax_cross_entropy`.
 
     Parameters
@@ -42,23 +41,10 @@ class SoftmaxCELoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._options = {"axis": axis, "sparse_label": sparse_label, "smoothing": smoothing,
                          "ignore_label": ignore_label}
-        self._attrs = OP.parse(self._options)
+        self._op, self._attrs = OP, OP.parse(self._options)
         if from_logits and (smoothing or ignore_label is not None):
             raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
-
-    def forward(self, pred, label, *args):
-        if isinstance(pred, NDArray) and isinstance(label, NDArray):
-            self._check(pred, label)
-        return super().forward(pred, label, *args)
-
-    def _check(self, pred, label):
-        """What MXNet would refuse in words of its own, hybridized or not."""
-        if not self._sparse and pred.size != label.size:
-            raise OP.error(f"label has shape {label.shape} and sparse_label is False; expected probabilities in the "
-                           f"shape of pred, {pred.shape}", "Pass class indices with sparse_label=True")
-        if self._sparse and not self._from_logits:
-            OP.validate(self._attrs, (pred.shape, label.shape), (pred.dtype, label.dtype))
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         if not self._sparse:
