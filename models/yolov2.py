@@ -26,6 +26,7 @@ import numpy.typing as npt
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
+from gluonops.ops.region_decode.contract import VOC_ANCHORS
 from mxnet.gluon import nn
 
 from .backbone import gluoncv_features
@@ -36,7 +37,7 @@ __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
 
 # Widths and heights in cells of 32 pixels, from the published cfgs.
 COCO = ((0.57273, 0.677385), (1.87446, 2.06253), (3.33843, 5.47434), (7.88282, 3.52778), (9.77052, 9.16828))
-VOC = ((1.3221, 1.73145), (3.19275, 4.00944), (5.05587, 8.09892), (9.47112, 4.84053), (11.2364, 10.0071))
+VOC = tuple(zip(VOC_ANCHORS[::2], VOC_ANCHORS[1::2]))
 TINY_VOC = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
 
 HEAD, PASSTHROUGH = 1024, 64

@@ -108,8 +108,6 @@ class IntOrTuple(Kind):
         if isinstance(value, str):
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
-            if not value:
-                raise ValueError
             return tuple(self.item.parse(v) for v in value)
         return self.item.parse(value)
 

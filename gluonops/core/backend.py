@@ -4,6 +4,7 @@ import os
 import threading
 
 import mxnet as mx
+import numpy as np
 
 from . import labels, native, registry
 from .errors import OpError
@@ -204,15 +205,16 @@ def _custom(op, space, attrs, inputs, named):
     inputs = list(inputs)
     if not needs_plain_layout(space, inputs):
         return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
-    inputs = [plain_layout(space, value, **{key: f"{name}_{arg.name}_copy" for key, name in named.items()})
-              if arg.has_gradient(attrs) else value for arg, value in zip(op.inputs, inputs)]
+    plain = [plain_layout(space, value, like=value, **{key: f"{name}_{arg.name}_copy" for key, name in named.items()})
+             if arg.has_gradient(attrs) else value for arg, value in zip(op.inputs, inputs)]
     if not op.reads_head_gradient:
-        return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
+        return space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **named)
     inner = {key: f"{name}_custom" for key, name in named.items()}
-    result = _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **inner))
+    result = _returned(op, attrs, space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **inner))
+    like = inputs[0] if op.keeps_shape(attrs) else None
     if isinstance(result, tuple):
-        return (plain_layout(space, result[0], **named), *result[1:])
-    return plain_layout(space, result, **named)
+        return (plain_layout(space, result[0], like, **named), *result[1:])
+    return plain_layout(space, result, like, **named)
 
 
 def needs_plain_layout(space, inputs):
@@ -224,24 +226,42 @@ def needs_plain_layout(space, inputs):
     A graph does not know its device: it is taken to be for the GPU where there is one, as ``auto`` does.
     """
     if space is mx.nd:
-        return inputs[0].context.device_type != "gpu" and 0 not in inputs[0].shape
+        return inputs[0].context.device_type != "gpu" and inputs[0].ndim > 0 and 0 not in inputs[0].shape
     return not has_gpu()
 
 
-def plain_layout(space, value, **named):
-    """A copy in plain layout, and the same for the gradient: of the operators that copy and know no oneDNN, squeeze
-    is the cheapest (identity and scalar arithmetic work in place, which keeps the layout)."""
+def plain_layout(space, value, like=None, **named):
+    """A copy in plain layout, and the same for the gradient.
+
+    Of the operators that copy and do not use oneDNN, squeeze is the cheapest. (Identity and scalar arithmetic work in
+    place, which keeps the layout.) But a shape that is known in part does not pass through squeeze in either direction.
+    An identity of MXNet's gives the copy the shape of ``like``, the same value or another one; it works in place.
+    """
     if space is mx.nd:
-        return space.squeeze(space.expand_dims(value, axis=0), axis=0)
-    inner = {key: f"{name}_expanded" for key, name in named.items()}
+        return _squeeze(space, space.expand_dims(value, axis=0))
     with _inserted("copy"):
-        return space.squeeze(space.expand_dims(value, axis=0, **inner), axis=0, **named)
+        expanded = space.expand_dims(value, axis=0, **{key: f"{name}_expanded" for key, name in named.items()})
+        if like is None:
+            return _squeeze(space, expanded, **named)
+        copy = _squeeze(space, expanded, **{key: f"{name}_squeezed" for key, name in named.items()})
+        return space._internal._identity_with_attr_like_rhs(copy, like, **named)
+
+
+def _squeeze(space, value, **named):
+    """``squeeze``; in a graph under ``np_shape`` NumPy's, which leaves a scalar no dimension."""
+    if space is mx.nd or not mx.util.is_np_shape():
+        return space.squeeze(value, axis=0, **named)
+    return mx.sym.np.squeeze(value.as_np_ndarray(), axis=0, **named).as_nd_ndarray()
 
 
 def _builtin(op, space, attrs, inputs, named):
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
+    inputs = list(inputs)
     with scope:
-        result = registry.get(op.name).reference.forward(space, attrs, *inputs)
+        if op.wide and known_dtype(inputs[0]) == "float16":
+            result = _widened(op, space, attrs, inputs)
+        else:
+            result = registry.get(op.name).reference.forward(space, attrs, *inputs)
     result = _returned(op, attrs, result if isinstance(result, tuple) else (result,))
     if not named:
         return result
@@ -250,6 +270,32 @@ def _builtin(op, space, attrs, inputs, named):
             return space.identity(result, **named)
         return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
                      for i, (out, value) in enumerate(zip(op.outputs, result)))
+
+
+def known_dtype(value):
+    """The dtype of an NDArray; of a Symbol where it follows from its variables' types, as of parameters, else None."""
+    if isinstance(value, mx.nd.NDArray):
+        return np.dtype(value.dtype).name
+    try:
+        found = value.infer_type_partial()[1]
+    except mx.MXNetError:
+        return None
+    return None if not found or found[0] is None else np.dtype(found[0]).name
+
+
+def _widened(op, space, attrs, inputs):
+    """The reference on float16 in float32, and what it gives of the data's type in float16 again.
+
+    MXNet has no operator that casts to the type of another tensor: a graph that does not know its types is left as it
+    is, and computes in float16.
+    """
+    kinds = op.kinds(attrs)
+    wide = [space.cast(value, dtype="float32") if kinds[arg.name] == "T" else value
+            for arg, value in zip(op.inputs, inputs)]
+    result = registry.get(op.name).reference.forward(space, attrs, *wide)
+    result = result if isinstance(result, tuple) else (result,)
+    return tuple(space.cast(value, dtype="float16") if kinds[out.name] == "T" else value
+                 for out, value in zip(op.outputs, result))
 
 
 def _returned(op, attrs, outputs):

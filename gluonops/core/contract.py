@@ -166,6 +166,19 @@ class Op:
         return {a.name: a.kind.text(value) for a, value in zip(self.attrs, attrs)}
 
     # -- shapes ----------------------------------------------------------------------------------------------
+    def keeps_shape(self, attrs):
+        """Whether the first output has the shape of the first input, however many dimensions that has."""
+        first, output = self.inputs[0], self.outputs[0].name
+        for ndim in range(1, MAX_NDIM + 1):
+            ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
+            try:
+                patterns, _ = self.shapes(attrs, ndims)
+            except OpError:
+                continue
+            if len(patterns[first.name]) == ndim:
+                return [str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]]
+        return False
+
     def infer_shape(self, attrs, shapes):
         """Every tensor's shape, as far as it follows from those known.
 

@@ -1,6 +1,8 @@
 """Contract -> ``mx.operator.CustomOpProp`` and ``CustomOp``. Write, add and null requests are handled here, once."""
+import ctypes
 import functools
 import sys
+import threading
 import types
 
 import mxnet as mx
@@ -38,6 +40,7 @@ class Operator(mx.operator.CustomOp):
 
     @guarded(body=True)
     def forward(self, is_train, req, in_data, out_data, aux):
+        in_data, out_data = _vectors(in_data), _vectors(out_data)
         op, inputs = self.op, _named(self.op.inputs, in_data)
         if labels.checking():
             labels.check(op, self.attrs, inputs)
@@ -57,6 +60,7 @@ class Operator(mx.operator.CustomOp):
 
     @guarded(body=True)
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        out_grad, in_data, out_data, in_grad = map(_vectors, (out_grad, in_data, out_data, in_grad))
         op, targets = self.op, {}
         for arg, request, grad in zip(op.inputs, req, in_grad):
             if arg.has_gradient(self.attrs):
@@ -136,6 +140,15 @@ def _named(declared, arrays):
     return {item.name: array for item, array in zip(declared, arrays)}
 
 
+def _vectors(arrays):
+    """Scalars as vectors of one element, in the same memory: the thread that runs a CustomOp takes their shape to be
+    unknown."""
+    if all(array.shape for array in arrays):
+        return arrays
+    with mx.util.np_shape(True):   # where an absent array has the shape None
+        return [array.reshape((1,)) if array.shape == () else array for array in arrays]
+
+
 def _empty(arrays):
     return any(0 in array.shape for array in arrays)
 
@@ -175,7 +188,8 @@ class Properties(mx.operator.CustomOpProp):
 
     @guarded(body=False)
     def infer_shape(self, in_shape):
-        known = {arg.name: tuple(shape) for arg, shape in zip(self.op.inputs, in_shape) if len(shape)}
+        known = {arg.name: tuple(shape) for arg, shape, ndim in zip(self.op.inputs, in_shape, _asked.ndims)
+                 if ndim != UNKNOWN}
         shapes = self.op.infer_shape(self.attrs, known)
         return ([list(shapes.get(arg.name, ())) for arg in self.op.inputs],
                 [list(shapes.get(out.name, ())) for out in self.op.outputs], [])
@@ -219,6 +233,28 @@ def _array(handle, writable=True, stype=0):
     return mx.nd.NDArray(handle, writable=writable)
 
 
+# MXNet says that a tensor's number of dimensions is unknown with -1, and the Python it puts in between makes an empty
+# list of it, as of a scalar's shape. So the numbers themselves are kept for ``infer_shape``. It has no way to answer
+# that it does not know: what it returns of such a tensor is taken to be a scalar's shape.
+_asked = threading.local()
+_INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
+                ctypes.POINTER(ctypes.POINTER(mx.base.mx_int)), ctypes.c_void_p)
+
+
+def _callback_type(*signature):
+    """``ctypes.CFUNCTYPE``, which for the signature of ``infer_shape`` keeps the numbers of dimensions."""
+    make = ctypes.CFUNCTYPE(*signature)
+    if signature != _INFER_SHAPE:
+        return make
+
+    def with_numbers(entry):
+        def infer_shape(count, ndims, sizes, state):
+            _asked.ndims = ndims[:count]
+            return entry(count, ndims, sizes, state)
+        return make(infer_shape)
+    return with_numbers
+
+
 def register(entry):
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
     add(entry.op.graph_name, type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,),
@@ -236,6 +272,6 @@ def _print_unless_remembered(text):
         print(text)
 
 
-# MXNet's own `register` with two of its global names replaced, for the operators registered here and no others.
+# MXNet's own `register` with three of its global names replaced, for the operators registered here and no others.
 _register = types.FunctionType(mx.operator.register.__code__, {
-    **vars(mx.operator), "_ndarray_cls": _array, "print": _print_unless_remembered})
+    **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _print_unless_remembered})

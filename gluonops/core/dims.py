@@ -36,19 +36,25 @@ class Size:
 
 
 class Fixed(int):
-    """A size that the attributes fix, and how they do: ``Fixed("anchors * (5 + classes)", 125)``."""
+    """A size that the attributes fix, and how they do: ``Fixed("anchors * (5 + classes)", 125)``.
 
-    def __new__(cls, label, value):
+    ``remedy`` is what to do about another size.
+    """
+
+    def __new__(cls, label, value, remedy="Change the layer in front or the attributes"):
         size = super().__new__(cls, value)
-        size.label = label
+        size.label, size.remedy = label, remedy
         return size
 
 
 class Dim:
-    """A named dimension, multiplied or divided by attribute sizes: ``height / stride``."""
+    """A named dimension, multiplied or divided by attribute sizes: ``height / stride``.
 
-    def __init__(self, name, mul=None, div=None):
-        self.name, self.mul, self.div = name, mul, div
+    ``remedy`` is what to do where it does not divide, if that is not the usual.
+    """
+
+    def __init__(self, name, mul=None, div=None, remedy=None):
+        self.name, self.mul, self.div, self.remedy = name, mul, div, remedy
 
     def __mul__(self, size):
         return Dim(self.name, self.mul * size if self.mul else size, self.div)
@@ -161,6 +167,8 @@ def _check_sizes(where, patterns, shapes):
 
 
 def _division_remedy(dim):
+    if dim.remedy:
+        return dim.remedy
     label = dim.div.label.split(" ")[0]
     return (f"Pad the input or choose another {label}" if dim.name != "channels"
             else f"Change the number of channels or choose another {label}")
@@ -169,7 +177,7 @@ def _division_remedy(dim):
 def _mismatch(where, tensor, shape, patterns, shapes, dim, source):
     if isinstance(dim, Fixed):
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with "
-                       f"{dim.label} = {dim}", "Change the layer in front or the attributes")
+                       f"{dim.label} = {dim}", dim.remedy)
     if source is None or source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with "
                        f"{dim}", "Reshape it")

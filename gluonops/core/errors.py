@@ -6,6 +6,7 @@ which MXNet turns a C failure into a Python exception is wrapped to hand out the
 """
 import atexit
 import collections
+import re
 import sys
 import threading
 
@@ -16,6 +17,10 @@ __all__ = ["OpError"]
 
 class OpError(ValueError):
     """Bad input to gluonops: says what, what it got, what was expected, and what to do.
+
+    ``except gluonops.OpError`` catches it wherever it is found out, in every backend but builtin graphs: in the call,
+    while shapes are inferred, or by whoever waits for the result. It is no ``mxnet.MXNetError``: MXNet repackages
+    those on its way out of ``simple_bind``, and so of ``Module.bind``.
 
     Parameters
     ----------
@@ -38,6 +43,9 @@ class OpError(ValueError):
 # How MXNet names the call that failed: an error inside an op's body surfaces in whichever thread waits for
 # the result, one inside a property callback in the calling thread itself.
 _BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"
+# How MXNet quotes what the C++ library refuses: in a list of messages, behind the node's name, or as it is.
+_QUOTED = re.compile(r"^(?:\s*\[\d+\] |.*?Error in operator .*?: )?gluonops\.([\w.]+): (.*)\. (.*?)\.\s*$",
+                     re.MULTILINE)
 _lock = threading.Lock()
 _from_bodies = collections.deque(maxlen=64)
 _mentioned = []   # in the text of an error handed out before them; somebody may wait for their results yet
@@ -64,7 +72,8 @@ def _recall(text):
     if _PROPERTY in text:
         error, _here.error = getattr(_here, "error", None), None
         return error
-    return None
+    quoted = _QUOTED.search(text)
+    return OpError(*quoted.groups()) if quoted else None
 
 
 def _newest():

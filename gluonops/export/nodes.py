@@ -13,6 +13,8 @@ from ..core.errors import OpError
 from . import stamp
 from .graph import LEGACY, Node, is_ours, kind, our_name
 
+HEAD = "__gluonops_head__"
+
 
 class ExportWarning(UserWarning):
     """An export that worked, and something about it that its user should know."""
@@ -57,8 +59,10 @@ def _parsed(graph, node, op):
 
 
 def _behind_guards(entry):
-    """The output behind the identity, or the pair of expand_dims and squeeze, that the emitter puts on an input."""
+    """The output behind the identity, or the copy in plain layout, that the emitter puts on an input."""
     node = entry[0]
+    if node.op == "_identity_with_attr_like_rhs" and _is_pair(node.source()):
+        node = node.source()
     if node.op == "_copy":
         return node.inputs[0]
     if _is_pair(node):
@@ -67,13 +71,14 @@ def _behind_guards(entry):
 
 
 def _is_pair(node):
-    return (node.op == "squeeze" and node.attrs.get("axis") == "0" and node.source().op == "expand_dims"
-            and node.source().attrs.get("axis") == "0")
+    return (node.op in ("squeeze", "_np_squeeze") and node.attrs.get("axis") == "0"
+            and node.source().op == "expand_dims" and node.source().attrs.get("axis") == "0")
 
 
 def _wrapper(node, readers):
     """The node that bears the operator's name where the emitter put some between: ``x_native`` or ``x_custom``."""
-    for suffix, path in (("_native", ("make_loss", "_copy")), ("_custom", ("expand_dims", "squeeze"))):
+    for suffix, path in (("_native", ("make_loss", "_copy")), ("_custom", ("expand_dims", "squeeze")),
+                         ("_custom", ("expand_dims", "squeeze", "_identity_with_attr_like_rhs"))):
         last = node
         for op in path:
             following = readers[last]
@@ -105,6 +110,14 @@ def emit(graph, backend):
             legacy = ", with gluonops.legacy" * (node.attrs.get("op_type") == LEGACY)
             warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file "
                           f"needs it wherever it runs{legacy}", ExportWarning, stacklevel=3)
+    _number_heads(graph)
+
+
+def _number_heads(graph):
+    """Marks that keep the graph's loss heads apart, and say nothing of the process that wrote them."""
+    heads = [node for node in graph.nodes() if HEAD in node.attrs]
+    for number, node in enumerate(heads):
+        node.attrs[HEAD] = str(number)
 
 
 def _emitted(graph, node, backend):

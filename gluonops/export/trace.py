@@ -226,6 +226,6 @@ def _with_head(where, net, outputs, head):
 def _ends_in_softmax(graph):
     """Whether the output is a softmax, perhaps divided by its sum, copied or renamed on its way out."""
     node = graph.heads[0][0]
-    while node.op in ("_copy", "squeeze", "expand_dims", "broadcast_div"):
+    while node.op in ("_copy", "_identity_with_attr_like_rhs", "squeeze", "expand_dims", "broadcast_div"):
         node = node.source()
     return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")

@@ -131,8 +131,10 @@ inline Parsed parse_integers(const std::string &text, Integers *result)
     const bool comma = inside.find(',') != std::string::npos;
     result->is_tuple = list || comma;
     result->values.clear();
-    if (inside.empty())
-        return NO_INTEGER;
+    if (inside.empty()) {   // () and []
+        result->is_tuple = bracketed;
+        return bracketed ? INTEGER : NO_INTEGER;
+    }
     if (comma && inside.back() == ',')   // (2,)
         inside.pop_back();
     bool fits = true;

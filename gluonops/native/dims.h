@@ -33,6 +33,7 @@ struct Size {
 struct Dim {
     std::string name;
     Size mul, div;
+    std::string remedy;   // what to do about another size, if that is not the usual
 
     explicit Dim(std::string name) : name(std::move(name)) {}
     explicit Dim(int64_t fixed) : mul("", fixed) {}
@@ -178,7 +179,8 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
             if (!source || source == &tensors[t])
                 refuse(where, has + "; expected " + pattern_text(pattern) + " with " +
                        (labelled ? dim.mul.label + " = " : "") + dim.text(),
-                       labelled ? "Change the layer in front or the attributes" : "Reshape it");
+                       !labelled ? "Reshape it"
+                       : dim.remedy.empty() ? "Change the layer in front or the attributes" : dim.remedy);
             std::vector<Known> others = tensors;
             others[t].given = false;
             Pattern wanted;
@@ -196,6 +198,7 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
         const std::string label = dim.div.label.substr(0, dim.div.label.find(' '));
         refuse(where, std::string(base->source->name) + " has shape " + shape_text(base->source->shape) + "; " + dim.name +
                " " + std::to_string(base->size) + " is not divisible by " + dim.div.text(),
+               !dim.remedy.empty() ? dim.remedy :
                (dim.name == "channels" ? "Change the number of channels or choose another "
                                        : "Pad the input or choose another ") + label);
     };

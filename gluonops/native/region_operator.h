@@ -20,7 +20,7 @@ struct MapAttrs {
 struct RegionContract : Contract {
     static MapAttrs map_attrs(const Attributes &given)
     {
-        return {given.pairs("anchors", {1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2356,
+        return {given.pairs("anchors", {1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2364,
                                         10.0071}),
                 given.integer("classes", 20, 1), given.boolean("softmax", true)};
     }

@@ -15,6 +15,14 @@ struct RowSizes {
 
 namespace GLUONOPS_TARGET {
 
+// What (x - max) is multiplied with: finite, so that the largest is 0 whatever the temperature.
+template <typename A>
+GLUONOPS_INLINE A inverse(double temperature)
+{
+    const A scale = A(1) / A(temperature), largest = -lowest<A>();
+    return scale < largest ? scale : largest;
+}
+
 // The maximum of a row that is not NaN, at least the lowest finite number.
 template <typename T>
 GLUONOPS_INLINE typename Simd<T>::Scalar row_maximum(const T *x, int64_t classes)
@@ -201,7 +209,7 @@ template <bool PAST_CACHE, typename T>
 inline void probability_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
-    const A scale = A(1) / A(temperature);
+    const A scale = inverse<A>(temperature);
     const int64_t classes = sizes.classes;
     if (!classes)
         return;
@@ -232,7 +240,7 @@ template <bool PAST_CACHE, typename T>
 inline void probability_columns(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
-    const A scale = A(1) / A(temperature);
+    const A scale = inverse<A>(temperature);
     const int64_t inner = sizes.inner, classes = sizes.classes;
     if (!sizes.outer || !classes || !inner)
         return;

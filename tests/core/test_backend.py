@@ -175,3 +175,42 @@ def test_marked_nodes_around_a_loss_head():
     marks = {name: attrs["__gluonops_inserted__"] for name, attrs in graph.attr_dict().items()
              if "__gluonops_inserted__" in attrs}
     assert marks == {"head_data_guard": "guard", "head_label_guard": "guard", "head_loss": "head", "head": "head"}
+
+
+@pytest.mark.parametrize("backend", ["custom", "builtin"])
+def test_partial_shapes_behind_an_operator(backend):
+    """The copy in plain layout around a CustomOp hands on the sizes that are known."""
+    with gops.backend(backend):
+        graph = mx.sym.FullyConnected(gops.ops.abs(mx.sym.var("x")), num_hidden=3, name="fc")
+    assert graph.infer_shape_partial(x=(0, 7)) == ([(0, 7), (3, 7), (3,)], [(0, 3)], [])
+
+
+@pytest.mark.parametrize("backend, function", [("custom", gops.ops.abs), ("custom", gops.ops.softmax),
+                                               ("builtin", gops.ops.abs)])
+def test_partial_shapes_in_front_of_an_operator(backend, function):
+    """What x lacks follows from z."""
+    with gops.backend(backend):
+        graph = function(mx.sym.var("x")) + mx.sym.var("z")
+    assert graph.infer_shape(x=(0, 3), z=(2, 0)) == ([(2, 3), (2, 3)], [(2, 3)], [])
+
+
+class Twice(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, data):
+        return gops.ops.tile(gops.ops.abs(data), (1,))
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("backend", ["custom", "builtin"])
+def test_a_scalar_under_np_shape(backend, hybridized):
+    """As NumPy has it: abs leaves it a scalar, tile makes a vector of it."""
+    with mx.util.np_shape(True), gops.backend(backend):
+        scalar = mx.nd.zeros(()) - 2
+        scalar.attach_grad()
+        net = Twice()
+        net.hybridize(hybridized)
+        with mx.autograd.record():
+            output = gops.ops.abs(scalar)
+            tiled = net(scalar)
+        tiled.backward()
+        assert (output.shape, tiled.shape, scalar.grad.shape) == ((), (1,), ())
+        assert (output.asnumpy(), tiled.asnumpy(), scalar.grad.asnumpy()) == (2, 2, -1)

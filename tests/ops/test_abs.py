@@ -1,3 +1,7 @@
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
 from op_suite import Bad, Case, OpSuite, Row
 
 
@@ -21,3 +25,15 @@ class TestAbs(OpSuite):
         ({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),
         ({"data": (-1, 3), "output": (2, -1)}, {}, {"data": (2, 3), "output": (2, 3)}),
     )
+
+
+
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+def test_int64_beyond_what_float64_holds(backend):
+    values = np.array([2 ** 53 + 1, -2 ** 53 - 1, -2 ** 63 + 1, 2 ** 63 - 1, 0], "int64")
+    with gops.backend(backend):
+        output = gops.ops.abs(mx.nd.array(values, dtype="int64")).asnumpy()
+        typed = gops.ops.abs(mx.sym.var("data", dtype="int64"))
+        graph = typed.bind(mx.cpu(), {"data": mx.nd.array(values, dtype="int64")}).forward()[0].asnumpy()
+    np.testing.assert_array_equal(output, np.abs(values))
+    np.testing.assert_array_equal(graph, np.abs(values))

@@ -1,8 +1,12 @@
 """region_decode against the page's formulas, Darknet's recorded activations, and through ONNX's operators."""
+import pathlib
+import re
+
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.core import registry
 from op_suite import Bad, Case, OpSuite, Row
 from oracles._region import boxes
 from region_cases import GOLDEN_CASES, golden
@@ -84,3 +88,28 @@ def test_anchors_in_pairs():
     data, flat = mx.nd.random.normal(shape=(1, 16, 2, 3)), gops.nn.RegionDecode((1, 2, 3, 4), 3)
     for anchors in ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), ((1, 2), (3, 4))):
         np.testing.assert_array_equal(gops.nn.RegionDecode(anchors, 3)(data).asnumpy(), flat(data).asnumpy())
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+def test_a_size_that_float16_holds_and_its_power_not(backend, hybridized):
+    """exp(12) is 162,755; of 1.5 cells out of 13 it is 18,779."""
+    data = np.zeros((1, 6, 13, 13))
+    data[:, 2:4] = 12
+    layer = gops.nn.RegionDecode((1.5, 1.5), 1)
+    layer.hybridize(hybridized)
+    with gops.backend(backend):
+        sizes = layer(mx.nd.array(data, dtype="float16")).asnumpy()[..., 2:4]
+    np.testing.assert_allclose(sizes, np.exp(12) * 1.5 / 13, rtol=1e-2)
+
+
+def test_default_anchors_are_the_published_ones():
+    """Those of yolov2-voc.cfg, wherever there is a default; and those of the model."""
+    text = (pathlib.Path(__file__).parents[1] / "golden" / "darknet" / "yolov2-voc.cfg").read_text()
+    published = tuple(float(n) for n in re.search(r"^anchors *=(.*)$", text, re.MULTILINE).group(1).split(","))
+    np.testing.assert_array_equal(gops.models.get_model("yolov2").anchors.ravel(), np.array(published, "f"))
+    for name in ("region_decode", "region_loss"):
+        assert registry.get(name).op.parse({}).anchors == published
+    data = mx.nd.array(np.random.RandomState(0).randn(1, 125, 2, 2), dtype="float64")
+    np.testing.assert_array_equal(mx.nd.gluonops_region_decode(data).asnumpy(),
+                                  mx.nd.gluonops_region_decode(data, anchors=str(published)).asnumpy())

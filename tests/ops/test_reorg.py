@@ -51,7 +51,7 @@ class TestReorg(OpSuite):
             "Pad the input or choose another stride."),
         Bad("width", ((1, 64, 12, 13),), {"mode": "CRD"}, "width 13 is not divisible by stride 2"),
         Bad("channels", ((1, 6, 4, 4),), {}, "channels 6 is not divisible by stride * stride = 4. Change the number of "
-            "channels or choose another stride."),
+            "channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number."),
         Bad("reverse", ((1, 6, 4, 4),), {"reverse": True}, "channels 6 is not divisible by stride * stride = 4"),
         Bad("rank", ((4, 4, 4),), {},
             "data has shape (4, 4, 4); expected 4 dimensions (batch, channels, height, width)"),

@@ -1,3 +1,9 @@
+import json
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
 from op_suite import Bad, Case, OpSuite, Row
 
 
@@ -9,6 +15,7 @@ class TestTile(OpSuite):
         Case("axis_0", ((3, 4),), {"tiles": 2, "axis": 0}),
         Case("axis_1", ((3, 4, 2),), {"tiles": 2, "axis": 1}),
         Case("once", ((3, 4),), {"tiles": 1}),
+        Case("no_counts", ((3, 4),), {"tiles": ()}),
         Case("tuple", ((3, 4),), {"tiles": (2, 3)}),
         Case("short_tuple", ((2, 3, 4),), {"tiles": (5,)}),
         Case("long_tuple", ((3,),), {"tiles": (2, 4, 3)}),
@@ -25,7 +32,6 @@ class TestTile(OpSuite):
     )
     errors = (
         Bad("zero", ((2, 2),), {"tiles": 0}, "tiles is "),
-        Bad("nothing", ((2, 2),), {"tiles": ()}, "tiles is "),
         Bad("words", ((2, 2),), {"tiles": "two"}, "expected an integer of at least 1, or a tuple of them"),
         Bad("axis", ((2, 2),), {"tiles": 2, "axis": 2}, "axis 2 is out of range for data of 2 dimensions"),
         Bad("axis_and_tuple", ((2, 2),), {"tiles": (2, 2), "axis": 0}, "axis is 0 and tiles is the tuple (2, 2)"),
@@ -34,3 +40,18 @@ class TestTile(OpSuite):
     determined = (
         ({"output": (3, 8)}, {"tiles": 2}, {"data": (3, 4), "output": (3, 8)}),
     )
+
+
+
+@pytest.mark.parametrize("count", [64, 65, 4097, 100000])
+def test_many_copies_are_few_nodes(count, rng):
+    with gops.backend("builtin"):
+        graph = gops.ops.tile(mx.sym.var("data"), count, axis=1)
+    data = mx.nd.array(rng.randn(2, 3, 2))
+    gradient = mx.nd.zeros(data.shape)
+    executor = graph.bind(mx.cpu(), {"data": data}, {"data": gradient})
+    output = executor.forward(is_train=True)[0]
+    executor.backward(mx.nd.ones(output.shape))
+    np.testing.assert_array_equal(output.asnumpy(), np.tile(data.asnumpy(), (1, count, 1)))
+    np.testing.assert_array_equal(gradient.asnumpy(), np.full(data.shape, count))
+    assert max(len(node["inputs"]) for node in json.loads(graph.tojson())["nodes"]) < 128

@@ -2,7 +2,8 @@
 
 ``output = |data|``; the gradient is ``output_grad * sign(data)``, 0 at 0 (as MXNet and PyTorch have it). Any number
 of dimensions, no axes. Integers are taken as they are: the smallest int8, int32 or int64 has no absolute value
-in its type and stays itself.
+in its type and stays itself. A builtin graph of variables whose type it does not know takes int64 through float64:
+exact up to 2**53.
 
 Work, in bytes of the tensor: forward moves 2 (read, write), backward 3; one more where the request is to add.
 

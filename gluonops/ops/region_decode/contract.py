@@ -3,9 +3,9 @@ import math
 
 from ...core.contract import FLOATS, Arg, Attr, Bool, Choice, Cuda, Fixed, Int, Op, Out, Pairs, names
 
-# yolov2-voc.cfg's.
-ANCHORS = Attr("anchors", Pairs(), (1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2356,
-                                    10.0071), "sizes of the anchors in cells, (w0, h0, w1, h1, ...)")
+# Those of pjreddie/darknet's cfg/yolov2-voc.cfg.
+VOC_ANCHORS = (1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2364, 10.0071)
+ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS, "sizes of the anchors in cells, (w0, h0, w1, h1, ...)")
 CLASSES = Attr("classes", Int(1), 20, "how many")
 SOFTMAX = Attr("softmax", Bool(), True, "whether a softmax makes class probabilities, or a sigmoid for each")
 LAYOUTS = ("boxes", "map")

@@ -43,9 +43,15 @@ def forward(F, attrs, data):
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     decoded = F.concat(F.broadcast_div(F.broadcast_add(x, columns), width),
                        F.broadcast_div(F.broadcast_add(y, rows), height),
-                       F.broadcast_mul(F.exp(w), F.broadcast_div(anchor_w, width)),
-                       F.broadcast_mul(F.exp(h), F.broadcast_div(anchor_h, height)), objectness, p, dim=2)
+                       _scaled(F, w, F.broadcast_div(anchor_w, width)),
+                       _scaled(F, h, F.broadcast_div(anchor_h, height)), objectness, p, dim=2)
     return F.transpose(decoded, axes=(0, 1, 3, 4, 2))
+
+
+def _scaled(F, logarithm, size):
+    """``exp(logarithm) * size``, which is a float16 where the power alone is not: in two halves."""
+    root = F.exp(logarithm / 2)
+    return F.broadcast_mul(root, size) * root
 
 
 def backward(nd, attrs, shapes, output_grad, data):

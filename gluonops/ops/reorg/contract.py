@@ -1,8 +1,9 @@
 """What ``reorg`` declares."""
 import math
 
-from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Size, names
+from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Dim, Int, Op, Out, Size, names
 
+REMEDY = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")
 CHUNK = 4096   # elements that a block of the CUDA kernel stages in shared memory
 
@@ -12,7 +13,7 @@ def shapes(attrs, ndims):
     s = Size("stride", attrs.stride)
     if attrs.reverse:
         return {"data": data, "output": (batch, channels / (s * s), height * s, width * s)}, ()
-    required = (channels / (s * s),) if attrs.mode == "darknet" else ()
+    required = (Dim("channels", div=s * s, remedy=REMEDY),) if attrs.mode == "darknet" else ()
     return {"data": data, "output": (batch, channels * (s * s), height / s, width / s)}, required
 
 

@@ -223,8 +223,11 @@ struct Reorg : Contract {
         if (attrs.reverse)
             return {{data, {batch, channels / (s * s), height * s, width * s}}, {}};
         Pattern required;
-        if (attrs.mode == "darknet")
+        if (attrs.mode == "darknet") {
             required.push_back(channels / (s * s));
+            required.back().remedy = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', "
+                                     "which take any number";
+        }
         return {{data, {batch, channels * (s * s), height / s, width / s}}, required};
     }
     static void move(const Attrs &attrs, const std::vector<int64_t> &data, const void *from, void *to, int type,

@@ -2,8 +2,9 @@
 
 ``y = exp((x - max) / T) / sum(exp((x - max) / T))`` along ``axis``, T the temperature; any rank, any axis. Gradient:
 ``(g - sum(g * y)) * y / T``: it honours the head gradient, unlike :func:`gluonops.ops.softmax_output`. Finite for every
-finite input. float16 is computed in float32 (in the builtin graph: in float16, then divided by its own sum, because
-MXNet's softmax adds up in float16 and is off by a factor of two at 4,096 equal classes).
+finite input. float16 is computed in float32. A builtin graph of variables whose types it does not know, no parameter's
+among them, computes it in float16, then divides by its own sum, because MXNet's softmax adds up in float16 and is off
+by a factor of two at 4,096 equal classes.
 
 Work: forward reads and writes every element once; a row of more than 8,192 classes (2,048 in float64) it reads twice,
 with the maximum and the sum in one pass. Backward reads both its tensors and writes one. So 2 and 3 times the tensor's

@@ -24,7 +24,7 @@ void backward_rows(const SoftmaxCall &call, const T *output_grad, const T *outpu
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t classes = call.sizes.classes;
-    const A scale = A(1) / A(call.temperature);
+    const A scale = inverse<A>(call.temperature);
     each_row(call.sizes, 3 * sizeof(T), [=](int64_t row) {
         const T *g = output_grad + row * classes, *y = output + row * classes;
         const A along = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
@@ -41,7 +41,7 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes sizes = call.sizes;
-    const A scale = A(1) / A(call.temperature);
+    const A scale = inverse<A>(call.temperature);
     each_block<T>(sizes, 3 * sizeof(T), [=](int64_t start, int64_t, int64_t width) {
         alignas(64) A along[COLUMNS];
         A *sums = along;

@@ -1,5 +1,13 @@
 // softmax: 1 to 32 threads per row, a block, or several blocks, which need two steps.
 
+// What (x - max) is multiplied with: finite, so that the largest is 0 whatever the temperature.
+template <typename A>
+__device__ A inverse(double temperature)
+{
+    const A scale = 1 / A(temperature), largest = -lowest<A>();
+    return scale < largest ? scale : largest;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(512, 1)
 softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
@@ -7,7 +15,7 @@ softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__re
                 double temperature)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = 1 / A(temperature);
+    const A scale = inverse<A>(temperature);
     const bool packed = packed_rows(classes, inner, data, output, output);
     const Shares<2> shares = {partial, step};
     for (int64_t r = first_row(); r < outer * inner; r += row_step())
@@ -21,7 +29,7 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
                  int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = 1 / A(temperature);
+    const A scale = inverse<A>(temperature);
     const bool packed = packed_rows(classes, inner, output_grad, output, data_grad);
     const Shares<1> shares = {partial, step};
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {

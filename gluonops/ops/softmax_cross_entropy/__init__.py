@@ -7,10 +7,13 @@ of the data is ``g * (p * sum(q') - q')``, p the softmax; dense labels get one a
 
 Rows with ``ignore_label`` have loss 0 and gradient 0, so a batch in which every row is ignored is 0 and not NaN. A
 label that is no class (not a whole number from 0 to C-1) makes its row's loss and gradient NaN; with
-``GLUONOPS_CHECK_LABELS=1`` the custom backend raises an OpError with its position instead.
+``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
+instead, and so do builtin calls outside of graphs.
 
-Finite for logits up to 1e4 and beyond. float16 is computed in float32. Forward keeps two numbers per row for backward
-(the maximum and the logarithm of the sum), as hidden outputs of the node.
+Finite for logits up to 1e4 and beyond. float16 is computed in float32; but in float16, up to 65,504 classes, by a
+builtin graph of variables whose types it does not know, no parameter's among them.
+Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs of the
+node.
 
 Work: forward reads the logits once, however many classes, and writes three numbers per row; backward reads and writes
 them once. Dense labels are read with them in forward and twice in backward, and their gradient is written. On a GPU

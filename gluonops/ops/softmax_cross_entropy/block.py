@@ -1,13 +1,13 @@
 """The loss ``gluonops.loss.SoftmaxCELoss``."""
-from mxnet.gluon.loss import Loss, _apply_weighting, _reshape_like
+from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from .. import softmax_cross_entropy as _softmax_cross_entropy
+from .._labels import LabelledLoss
 from .contract import OP
 
 
-class SoftmaxCELoss(Loss):
+class SoftmaxCELoss(LabelledLoss):
     """Softmax and cross-entropy in one: a drop-in for ``gluon.loss.SoftmaxCrossEntropyLoss``.
-
     See :func:`gluonops.ops.softmax_cross_entropy`.
 
     Parameters
@@ -41,7 +41,7 @@ class SoftmaxCELoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._options = {"axis": axis, "sparse_label": sparse_label, "smoothing": smoothing,
                          "ignore_label": ignore_label}
-        OP.parse(self._options)
+        self._op, self._attrs = OP, OP.parse(self._options)
         if from_logits and (smoothing or ignore_label is not None):
             raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits

@@ -1,7 +1,9 @@
 """What ``softmax_cross_entropy`` declares."""
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Fixed, Float, Op, Out
 from ..softmax.contract import AXIS, left_by_shares, row_sizes, row_work, shares
 from ..softmax_output.contract import IGNORE, ignore_scalars, label_dims
+
+REMEDY = "Pass class indices; or probabilities, one-hot labels among them, with sparse_label=False"
 
 
 def shapes(attrs, ndims):
@@ -10,7 +12,7 @@ def shapes(attrs, ndims):
         return {"data": data, "label": data, "output": rows, "max": rows, "log_sum": rows}, ()
     if ndims["label"] == len(data):   # as gluon's loss takes it: the axis kept, with one class
         axis = attrs.axis % len(data)
-        rows = rows[:axis] + (1,) + rows[axis:]
+        rows = rows[:axis] + (Fixed("the label's classes", 1, REMEDY),) + rows[axis:]
     return {"data": data, "label": rows, "output": rows, "max": rows, "log_sum": rows}, ()
 
 

@@ -295,8 +295,11 @@ struct SoftmaxCrossEntropy : Contract {
         const size_t axis = size_t(label_dims(NAME, attrs.axis, ndims[0], &data, &rows));
         if (!attrs.sparse_label)
             return {{data, data, rows, rows, rows}, {}};
-        if (ndims[1] == ndims[0])   // as gluon's loss takes it: the axis kept, with one class
-            rows.insert(rows.begin() + axis, Dim(1));
+        if (ndims[1] == ndims[0]) {   // as gluon's loss takes it: the axis kept, with one class
+            rows.insert(rows.begin() + axis, Dim(Size("the label's classes", 1)));
+            rows[axis].remedy = "Pass class indices; or probabilities, one-hot labels among them, with "
+                                "sparse_label=False";
+        }
         return {{data, rows, rows, rows, rows}, {}};
     }
     static CrossEntropyCall call(const Attrs &attrs, Arrays inputs)

@@ -1,6 +1,8 @@
 """``softmax_cross_entropy`` out of MXNet's own operators, and its gradient."""
 from ..softmax_output.reference import judge, onehot, row_weights
 
+SHARE = 2.0 ** -10   # of the logits in their sum, which has to stay below float16's largest number
+
 
 def forward(F, attrs, data, label):
     axis, e = attrs.axis, attrs.smoothing
@@ -15,10 +17,14 @@ def forward(F, attrs, data, label):
     log_sum = F.log(F.sum(F.exp(logits), axis=axis, keepdims=True))
     if attrs.sparse_label:
         loss = log_sum - F.pick(logits, kept, axis=axis, mode="clip", keepdims=True)
+        if e:
+            mean = F.mean(logits * SHARE, axis=axis, keepdims=True) / SHARE
+            loss = loss * (1 - e) + (log_sum - mean) * e
     else:
+        if e:   # above 0 everywhere, so that 0 meets no infinity
+            classes = F.sum(F.ones_like(F.BlockGrad(data)), axis=axis, keepdims=True)
+            label = F.broadcast_add(label * (1 - e), e / classes)
         loss = F.sum(F.broadcast_sub(log_sum, logits) * label, axis=axis, keepdims=True)
-    if e:
-        loss = loss * (1 - e) + (log_sum - F.mean(logits, axis=axis, keepdims=True)) * e
     if attrs.sparse_label:
         loss = loss * row_weights(F, loss, valid, ignored)
         return tuple(F.reshape_like(rows, F.BlockGrad(label)) for rows in (loss, top, log_sum))

@@ -3,10 +3,14 @@
 The label arithmetic is done in float64, which holds every label exactly; what it decides enters the data's dtype
 through ``where``. The functions above ``forward`` serve ``softmax_cross_entropy`` too.
 """
+import itertools
+
 import mxnet as mx
 
 from ...core.backend import full_name
 from ..softmax.reference import probabilities
+
+_heads = itertools.count()
 
 
 def judge(F, attrs, data, label):
@@ -61,8 +65,8 @@ def forward(F, attrs, data, label):
     # The loss, row by row, stands behind the output: make_loss sends its gradient back whatever comes in.
     rows = F.pick(_log_probabilities(F, data, axis), F.BlockGrad(label), axis=axis, mode="clip")
     weights = divided(F, attrs, row_weights(F, rows, valid, ignored) * attrs.grad_scale, ignored)
-    # A hybridized graph merges equal nodes, and two heads merged send back one gradient: the mark keeps them apart.
-    with mx.AttrScope(__gluonops_head__=full_name(None, "head")):
+    # MXNet merges equal nodes, and two heads merged send back one gradient: the mark keeps them apart.
+    with mx.AttrScope(__gluonops_head__=f"{full_name(None, 'head')}_{next(_heads)}"):
         loss = F.make_loss(rows * F.BlockGrad(-weights))
     return F.where(F.ones_like(output), output, F.broadcast_like(F.expand_dims(loss, axis=axis), output))
 

@@ -24,7 +24,8 @@ def tile(data, tiles, axis=-1, name=None):
     data : NDArray or Symbol
         Any shape; float16, float32, float64, uint8, int8, int32 or int64.
     tiles : int or tuple of int
-        How many times. An integer repeats ``axis``; a tuple repeats the last axes as ``numpy.tile`` does. At least 1.
+        How many times. An integer repeats ``axis``; a tuple repeats the last axes as ``numpy.tile`` does, so that
+        ``()`` is a copy. At least 1.
     axis : int, default -1
         The axis that an integer repeats. Goes with an integer only.
     name : str, optional

@@ -1,18 +1,30 @@
 """``tile`` out of MXNet's own operators, and its gradient."""
 from .contract import counts
 
+AT_ONCE = 64   # copies that one concatenation takes
+
 
 def forward(F, attrs, data):
     along = [(attrs.axis, attrs.tiles)]
     if isinstance(attrs.tiles, tuple):
-        data = F.tile(data, reps=(1,) * len(attrs.tiles))   # as many dimensions as counts, or more
         along = [(i - len(attrs.tiles), count) for i, count in enumerate(attrs.tiles)]
-    elif attrs.tiles == 1:
+        if along:
+            data = F.tile(data, reps=(1,) * len(along))   # as many dimensions as counts, or more
+    if all(count == 1 for _, count in along):
         return F.identity(data)
     for axis, count in along:   # the gradient of MXNet's tile fails from 3 counts for data of 4 dimensions
-        if count > 1:
-            data = F.concat(*[data] * count, dim=axis)
+        data = _repeated(F, data, axis, count)
     return data
+
+
+def _repeated(F, data, axis, count):
+    """``count`` copies along an axis: copies of copies, where there are many."""
+    if count == 1:
+        return data
+    if count <= AT_ONCE:
+        return F.concat(*[data] * count, dim=axis)
+    share, rest = divmod(count, AT_ONCE)
+    return F.concat(*[_repeated(F, data, axis, share)] * AT_ONCE, *[data] * rest, dim=axis)
 
 
 def backward(nd, attrs, shapes, output_grad):
