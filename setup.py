@@ -4,6 +4,10 @@ import re
 import runpy
 import sys
 
+if not (3, 9) <= sys.version_info[:2] <= (3, 12):
+    sys.exit("gluonops needs Python 3.9 to 3.12: MXNet 1.9.1 works with NumPy 1 only, which has no wheels for a newer "
+             "Python. This is Python {}.{}.".format(*sys.version_info[:2]))
+
 from setuptools import Distribution, find_packages, setup
 from setuptools.command.build_py import build_py
 
@@ -23,6 +27,9 @@ CUDA11 = ["nvidia-cuda-runtime-cu11>=11.7,<12", "nvidia-cublas-cu11>=11.10,<12",
           "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cuda-nvrtc-cu11>=11.7,<12", "nvidia-nccl-cu11>=2.14,<3",
           "nvidia-nvtx-cu11>=11.7,<12"]
 
+# onnx needs ml_dtypes, which needs NumPy 2 from 0.6 on.
+ONNX = ["onnx>=1.15,<2", "ml_dtypes<0.6"]
+
 EXTRAS = {
     "cpu": ["mxnet==1.9.1"],
     "cu117": ["mxnet-cu117==1.9.1", *CUDA11],
@@ -30,14 +37,14 @@ EXTRAS = {
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
-    "onnx": ["onnx>=1.15,<2"],
+    "onnx": ONNX,
     "test": [
         "pytest>=7.4",
         "pytest-xdist>=3.3",
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        "onnx>=1.15,<2",
+        *ONNX,
         "onnxruntime>=1.17",
         "scikit-image>=0.19",   # for its photographs
         "pycocotools>=2.0.6",

@@ -1,7 +1,10 @@
 """What is installed, from a wheel, a source distribution and in place; and the choice of a Python."""
+import ast
 import json
 import os
 import pathlib
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,6 +14,7 @@ import zipfile
 
 import gluonops as gops
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = pathlib.Path(__file__).parent.parent
 ASK = """
@@ -136,6 +140,37 @@ def script(path, *lines):
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return path
+
+
+@pytest.mark.parametrize("version", [(3, 8, 18), (3, 13, 0)])
+def test_setup_refuses_other_pythons_at_once(version, tmp_path):
+    """Before it imports anything that such a Python may lack."""
+    code = f"import runpy, sys; sys.version_info = {version}; runpy.run_path({str(ROOT / 'setup.py')!r})"
+    done = run(sys.executable, "-S", "-c", code, cwd=tmp_path)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith("gluonops needs Python 3.9 to 3.12: ")
+    assert f"This is Python 3.{version[1]}." in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_other_pythons_get_nothing_to_build():
+    """pip installs the build requirements before it runs setup.py, and MXNet's NumPy has no wheels there."""
+    listed = re.search(r"^requires = (\[.+\])$", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M).group(1)
+    needed = [Requirement(text) for text in ast.literal_eval(listed)]
+    for version, expected in (("3.8", set()), ("3.9", {"mxnet"}), ("3.12", {"mxnet"}), ("3.13", set())):
+        python = {"python_version": version}
+        found = {item.name for item in needed if item.marker is None or item.marker.evaluate(python)}
+        assert found - {"setuptools", "wheel"} == expected
+
+
+def test_whoever_gets_onnx_gets_an_ml_dtypes_for_numpy_1(monkeypatch):
+    given = {}
+    monkeypatch.setattr("setuptools.setup", lambda **options: given.update(options))
+    runpy.run_path(str(ROOT / "setup.py"))
+    extras = {extra: {item.name: item.specifier for item in map(Requirement, texts)}
+              for extra, texts in given["extras_require"].items()}
+    with_onnx = [needed for needed in extras.values() if "onnx" in needed]
+    assert len(with_onnx) == 2
+    assert all("0.5.4" in needed["ml_dtypes"] and "0.6.0" not in needed["ml_dtypes"] for needed in with_onnx)
 
 
 def test_a_python_that_suits_is_found(tmp_path):

@@ -1,5 +1,7 @@
 """Contract -> ``mx.operator.CustomOpProp`` and ``CustomOp``. Write, add and null requests are handled here, once."""
 import functools
+import sys
+import types
 
 import mxnet as mx
 import numpy as np
@@ -93,21 +95,24 @@ class Operator(mx.operator.CustomOp):
         self._store(targets, dict(zip(targets, results if isinstance(results, list) else [results])))
 
     def _backward_native(self, shapes, tensors, targets, context):
-        """The native gradient takes every tensor and gives every gradient: what is not at hand is stood in for."""
+        """The native gradient takes every tensor and gives every gradient.
+
+        Missing tensors are replaced by placeholders.
+        """
         op, kinds = self.op, self.op.kinds(self.attrs)
         dtypes = {kinds[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((kinds[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
 
-        def stand_in(name, shape):   # nobody reads it, so a size that does not follow may be any
+        def placeholder(name, shape):   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
             return mx.nd.empty(known, context, dtypes.get(kinds[name], dtypes["T"]))
 
         names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
-        arguments = [tensors[name] if name in tensors else stand_in(name, shapes[name.replace("_grad", "")])
+        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
                      for name in names]
         # MXNet takes every gradient of a library's operator to be of the first tensor's type.
         everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
-                      else ("write", stand_in("data", shapes[arg.name])) for arg in op.inputs}
+                      else ("write", placeholder("data", shapes[arg.name])) for arg in op.inputs}
         self._run_native(native.backward(op), arguments, everything)
 
     def _widened(self, tensors):
@@ -222,8 +227,15 @@ def register(entry):
 
 def add(op_type, prop):
     """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
-    make_array, mx.operator._ndarray_cls = mx.operator._ndarray_cls, _array
-    try:
-        mx.operator.register(op_type)(prop)
-    finally:
-        mx.operator._ndarray_cls = make_array
+    _register(op_type)(prop)
+
+
+def _print_unless_remembered(text):
+    """Print MXNet's traceback of a callback that failed, unless the user gets its OpError as an exception."""
+    if not isinstance(sys.exc_info()[1], errors.OpError):
+        print(text)
+
+
+# MXNet's own `register` with two of its global names replaced, for the operators registered here and no others.
+_register = types.FunctionType(mx.operator.register.__code__, {
+    **vars(mx.operator), "_ndarray_cls": _array, "print": _print_unless_remembered})

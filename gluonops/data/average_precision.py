@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.errors import OpError
-from .images import require
+from ..core.optional import require
 
 __all__ = ["coco_average_precision"]
 

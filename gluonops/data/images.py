@@ -1,32 +1,19 @@
-"""Reading images so that a bad one is named, and packages that only some data sets need."""
-import importlib
+"""Reading images so that a bad one is named."""
 import io
 import os
-import types
-import warnings
 from collections.abc import Iterable, Sequence
 
 import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
+from ..core.optional import require
 
 __all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image", "require"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 JPEG, MARK, SCAN, END = b"\xff\xd8", b"\xff", b"\xda", b"\xff\xd9"   # JPEG's markers
 MANY = 1000   # files that take long enough to check for a progress bar
-
-
-def require(module: str, where: str) -> types.ModuleType:
-    """Import a package of the extra ``detection``, or say how to install it."""
-    try:
-        with warnings.catch_warnings():   # gluoncv 0.10.5 uses distutils, and remarks on torch
-            warnings.simplefilter("ignore")
-            return importlib.import_module(module)
-    except (ImportError, RuntimeError) as error:   # gluoncv raises the latter beside torch 2
-        raise OpError(where, f"{module.partition('.')[0]} cannot be imported ({error})",
-                      "Run pip install 'gluonops[detection]'") from error
 
 
 def progress(items: Sequence, what: str) -> Iterable:

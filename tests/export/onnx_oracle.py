@@ -1,22 +1,19 @@
 """What the ONNX tests share: export a net, run the file in onnxruntime, compare with MXNet."""
-import importlib
 import pathlib
-import warnings
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import onnx
 import onnxruntime as ort
+from gluonops.core.optional import require
 
 TOLERANCE = 1e-5   # of the largest value
 
 
 def gluoncv():
-    """The package, whose import warns of its own old ways."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return importlib.import_module("gluoncv")
+    """The package, with or without torch beside it."""
+    return require("gluoncv", "tests")
 
 
 def session(path):

@@ -12,8 +12,9 @@ import os
 import warnings
 
 from ...core.errors import OpError
+from ...core.optional import require
 from ..base import SPLITS, Classes, Detection, class_names
-from ..images import progress, require
+from ..images import progress
 
 __all__ = ["COCO"]
 

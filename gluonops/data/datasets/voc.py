@@ -11,8 +11,9 @@ from typing import Optional
 from xml.parsers import expat
 
 from ...core.errors import OpError
+from ...core.optional import require
 from ..base import Classes, Detection, class_names
-from ..images import progress, require
+from ..images import progress
 
 __all__ = ["VOC", "check_annotation"]
 

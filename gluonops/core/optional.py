@@ -1,0 +1,86 @@
+"""Packages that only some parts of gluonops need: imported on first use, with an error that names the cause."""
+import contextlib
+import importlib
+import importlib.metadata
+import re
+import sys
+import types
+import typing
+import warnings
+
+from .errors import OpError
+
+__all__ = ["require"]
+
+
+def require(module: str, where: str) -> types.ModuleType:
+    """Import a module of a package that the extra ``detection`` installs.
+
+    gluoncv refuses to be imported where torch 2 is installed, which it does not need for MXNet. It is imported without
+    torch in sight; torch stays importable, and one that was imported before stays the same module.
+
+    Parameters
+    ----------
+    module : str
+        Its full name, such as ``gluoncv.data``.
+    where : str
+        Who needs it, for errors.
+
+    Raises
+    ------
+    OpError
+        The package is not installed, lacks a package that it needs itself, or fails when it is imported.
+    """
+    package = module.partition(".")[0]
+    hidden = ["torch"] if package == "gluoncv" else []
+    try:
+        with warnings.catch_warnings(), _hidden(hidden):
+            warnings.simplefilter("ignore")   # gluoncv uses distutils
+            return importlib.import_module(module)
+    except Exception as error:   # gluoncv raises RuntimeError where it does not like a version
+        reason, remedy = _explained(package, error)
+        raise OpError(where, f"{package} cannot be imported ({reason})", remedy) from error
+
+
+@contextlib.contextmanager
+def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
+    """Let imports of these packages fail meanwhile; ``sys.modules`` is as before afterwards."""
+    before = {name: sys.modules[name] for name in names if name in sys.modules}
+    for name in names:
+        sys.modules[name] = None   # importing it raises ModuleNotFoundError
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _explained(package, error):
+    """(reason, remedy) of an import that failed."""
+    install = "Run pip install 'gluonops[detection]'"
+    missing = _missing_requirements(package)
+    if missing:
+        # gluoncv swallows the error that names them, and says that MXNet and torch are missing.
+        return f"it needs {', '.join(missing)}, which is not installed", install
+    if isinstance(error, ModuleNotFoundError):
+        return str(error), install
+    return f"{type(error).__name__}: {error}", f"{package} is installed, and this error is its own: repair its cause"
+
+
+def _missing_requirements(package):
+    """The distributions that an installed one needs and that are not installed."""
+    try:
+        requirements = importlib.metadata.requires(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    missing = []
+    for requirement in requirements:
+        if ";" in requirement:   # an extra's, or another platform's
+            continue
+        name = re.match(r"[\w.-]+", requirement).group()
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    return missing

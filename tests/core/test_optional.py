@@ -1,0 +1,106 @@
+"""Packages that are imported on first use: gluoncv beside torch 2, and errors that name the cause."""
+import importlib.metadata
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import gluonops as gops
+import pytest
+from gluonops.core import optional
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def torch(tmp_path):
+    """A folder with a package torch of a version that gluoncv refuses."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.13.0'")
+    return tmp_path
+
+
+def run(folder, code):
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True,
+                          text=True, check=False)
+
+
+def test_gluoncv_beside_torch_2(torch):
+    """gluoncv does not see torch; afterwards it is importable, and is not imported on the way."""
+    done = run(torch, """
+import sys
+import gluonops
+from gluonops.core.optional import require
+data = require("gluoncv.data", "tests")
+assert data.VOCDetection and "torch" not in sys.modules
+import torch
+assert torch.__version__ == "2.13.0"
+require("gluoncv.utils.viz", "tests").plot_bbox
+assert sys.modules["torch"] is torch
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_torch_that_is_imported_stays(torch):
+    done = run(torch, """
+import gluonops, sys, torch
+from gluonops.core.optional import require
+require("gluoncv.model_zoo", "tests").get_model
+assert sys.modules["torch"] is torch
+import torch as again
+assert again is torch
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_gluoncv_itself_refuses_torch_2(torch):
+    """Else there is nothing to hide any more."""
+    done = run(torch, "import gluonops, gluoncv")
+    assert done.returncode and "Legacy torch==2.13.0 detected" in done.stderr
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Makes a package whose import runs some code."""
+    def make(name, code):
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        return name
+
+    return make
+
+
+def refusal(name):
+    with pytest.raises(gops.OpError) as caught:
+        optional.require(name, "tests")
+    assert name not in sys.modules
+    return str(caught.value)
+
+
+def test_a_package_that_is_absent():
+    assert refusal("no_such_package") == ("gluonops.tests: no_such_package cannot be imported (No module named "
+                                          "'no_such_package'). Run pip install 'gluonops[detection]'.")
+
+
+def test_a_package_that_fails(package):
+    """Installing it again would not help: the message says what it complains of."""
+    name = package("complaining", "raise RuntimeError('this machine has no sound')")
+    assert "(RuntimeError: this machine has no sound). complaining is installed, and this error" in refusal(name)
+
+
+def test_a_package_that_lacks_another(package, monkeypatch):
+    """As gluoncv, which then says that MXNet and torch are missing."""
+    name = package("lacking", "raise ImportError('Unable to import modules due to missing `mxnet` & `torch`')")
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: [
+        "numpy>=1.0", "no-such-distribution (>=2)", "sphinx-thing; extra == 'docs'"])
+    assert "(it needs no-such-distribution, which is not installed). Run pip install" in refusal(name)
+
+
+def test_gluoncv_is_imported_in_one_place():
+    """Else an import works until somebody installs torch."""
+    direct = re.compile(r"^\s*(import|from)\s+gluoncv\b", re.M)
+    folders = ("gluonops", "models", "examples", "benchmarks", "tests", "tools")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert files and [str(path) for path in files if direct.search(path.read_text(encoding="utf-8"))] == []
