@@ -6,6 +6,7 @@
 """
 from . import moved
 from .anchors import anchors_of, kmeans
+from .average_precision import coco_average_precision
 from .base import Detection
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
@@ -16,8 +17,9 @@ from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes,
 from .transforms.pipeline import Augmented, Batches, Letterboxed, SampleKey, detection_batch, validation_batch
 
 __all__ = ["Augment", "Augmented", "Batches", "Detection", "DigitScenes", "ImageFolder", "Letterbox", "Letterboxed",
-           "Resize", "SampleKey", "Split", "anchors_of", "classification", "detection", "detection_batch", "digits",
-           "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes", "validation_batch"]
+           "Resize", "SampleKey", "Split", "anchors_of", "classification", "coco_average_precision", "detection",
+           "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
+           "unletterbox_boxes", "validation_batch"]
 
 _BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
 moved.install(__name__, {

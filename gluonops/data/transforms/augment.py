@@ -12,6 +12,7 @@ from ...core.errors import OpError
 
 __all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
 
+Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # of the canvas that the image does not cover, as in Darknet's letterbox
 SMALLEST = 0.01   # side of a box, as a share of the canvas's
 
@@ -36,7 +37,8 @@ class Augment:
         of the canvas's.
     """
 
-    def __init__(self, jitter=0.2, scale=(0.8, 1.25), flip=0.5, hue=0.1, saturation=1.5, exposure=1.5, visible=0.4):
+    def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,
+                 hue: float = 0.1, saturation: float = 1.5, exposure: float = 1.5, visible: float = 0.4):
         where = "data.Augment"
         below, share, factor = Float(low=0, below=1), Float(low=0, below=1 + 1e-9), Float(low=1)
         self.jitter = Attr("jitter", below, 0.2, "").parse(where, jitter)
@@ -54,7 +56,8 @@ class Augment:
                           "Pass another scale")
         self.scale = low, high
 
-    def __call__(self, image, boxes, size, rng):
+    def __call__(self, image: np.ndarray, boxes: np.ndarray, size: Size,
+                 rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Apply what ``rng`` draws.
 
         Parameters
@@ -106,7 +109,7 @@ def _factor(rng, largest):
     return factor if rng.rand() < 0.5 else 1 / factor
 
 
-def place(image, new, offset, size):
+def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
     """An image resized bilinearly to ``new`` and laid at ``offset`` on a grey canvas of ``size``.
 
     Parameters
@@ -150,21 +153,21 @@ def _taps(window, start, length, source):
     return first, np.minimum(first + 1, source - 1), (where - first).astype("float32")
 
 
-def place_boxes(boxes, old, new, offset):
+def place_boxes(boxes: np.ndarray, old: Size, new: Size, offset: Size) -> np.ndarray:
     """The boxes of an image of ``old`` (width, height) after :func:`place`; columns beyond the fourth stay."""
     out = np.array(boxes, "float32")
     out[:, :4] = out[:, :4] * np.tile(np.divide(new, old), 2) + np.tile(offset, 2)
     return out
 
 
-def flip(image, boxes):
+def flip(image: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mirror left to right: (channels, height, width) and its boxes in pixels."""
     out = boxes.copy()
     out[:, 0], out[:, 2] = image.shape[2] - boxes[:, 2], image.shape[2] - boxes[:, 0]
     return np.ascontiguousarray(image[:, :, ::-1]), out
 
 
-def distort(image, hue, saturation, exposure):
+def distort(image: np.ndarray, hue: float, saturation: float, exposure: float) -> np.ndarray:
     """Change colours in HSV: turn the hue by a share of the circle, multiply saturation and value, clip to 0..1.
 
     For a hue that stays, a channel c of a pixel whose largest is V becomes exposure * (V - saturation * (V - c)), which

@@ -13,7 +13,8 @@ What is drawn for an image depends on (seed, epoch, index) alone, and the size o
 the batch): the same whichever worker reads it, and after a run is resumed.
 """
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Union
 
 import mxnet as mx
 import numpy as np
@@ -22,10 +23,12 @@ from mxnet import gluon
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
 from ..base import COLUMNS, about_image
+from .augment import Augment
 from .letterbox import letterbox, letterbox_boxes
 
 __all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "detection_batch", "ground_truth", "validation_batch"]
 
+Size = Union[int, tuple[int, int]]
 STRIDE = 32   # sizes for training are multiples of it
 BLOCK = 8     # ground truths per image are padded to a multiple of it, so that few shapes occur
 
@@ -58,7 +61,8 @@ class Augmented(gluon.data.Dataset):
         Whether objects marked as difficult are trained on. Darknet leaves them out.
     """
 
-    def __init__(self, dataset, size, augment, seed=0, difficult=False):
+    def __init__(self, dataset: gluon.data.Dataset, size: Size, augment: Augment, seed: int = 0,
+                 difficult: bool = False):
         self._dataset, self._augment, self._difficult = dataset, augment, difficult
         self._size = _pair(size, "data.Augmented")
         self._seed = Attr("seed", Int(0), 0, "seed").parse("data.Augmented", seed)
@@ -94,7 +98,7 @@ class Letterboxed(gluon.data.Dataset):
         Input size, or (width, height).
     """
 
-    def __init__(self, dataset, size):
+    def __init__(self, dataset: gluon.data.Dataset, size: Size):
         self._dataset, self._size = dataset, _pair(size, "data.Letterboxed")
 
     def __len__(self):
@@ -133,7 +137,8 @@ class Batches:
     epoch, first : int
     """
 
-    def __init__(self, batches, sizes=None, seed=0, epoch=0, first=0, every=10):
+    def __init__(self, batches: Iterable, sizes: Union[int, Sequence[int], None] = None, seed: int = 0, epoch: int = 0,
+                 first: int = 0, every: int = 10):
         where = "data.Batches"
         self._batches, self.epoch, self.first = batches, epoch, first
         self._seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)

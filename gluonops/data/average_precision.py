@@ -1,0 +1,75 @@
+"""COCO's own average precision of a data set in any format, computed by pycocotools."""
+import contextlib
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.errors import OpError
+from ..core.optional import require
+
+__all__ = ["coco_average_precision"]
+
+WHERE = "data.coco_average_precision"
+STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
+
+
+def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],
+                           classes: Sequence[str]) -> dict[str, float]:
+    """Average precision as COCO's server computes it: over 101 recalls, the classes, and the IoUs from 0.5 to 0.95.
+
+    Parameters
+    ----------
+    detections : sequence of numpy.ndarray
+        For every image (detections, 6): class, score, xmin, ymin, xmax, ymax in pixels of the image.
+    labels : sequence of numpy.ndarray
+        For every image (objects, 6), as :meth:`gluonops.data.Detection.label` returns them. An object that is marked
+        difficult is what COCO calls a crowd: it counts neither as found nor as missed.
+    classes : sequence of str
+        Names of the classes.
+
+    Returns
+    -------
+    dict of str to float
+        ``AP``; ``AP50`` and ``AP75``, at one IoU. From 0 to 1; NaN where no object counts.
+
+    Raises
+    ------
+    OpError
+        There is not one array of detections per label, or pycocotools is not installed.
+    """
+    if len(detections) != len(labels):
+        raise OpError(WHERE, f"there are detections of {len(detections)} images and labels of {len(labels)}",
+                      "Pass an array for every image, empty where nothing is found")
+    coco = require("pycocotools.coco", WHERE).COCO()
+    evaluation = require("pycocotools.cocoeval", WHERE).COCOeval
+    annotations = [_annotation(image, row) for image, label in enumerate(labels) for row in np.asarray(label)]
+    results = [_result(image, row) for image, rows in enumerate(detections) for row in np.asarray(rows)]
+    if all(annotation["iscrowd"] for annotation in annotations):
+        return dict.fromkeys(STATISTICS, float("nan"))
+    if not results:
+        return dict.fromkeys(STATISTICS, 0.0)
+
+    for number, annotation in enumerate(annotations, 1):   # pycocotools takes the number 0 for no match
+        annotation["id"] = number
+    coco.dataset = {"images": [{"id": image} for image in range(len(labels))], "annotations": annotations,
+                    "categories": [{"id": number, "name": name} for number, name in enumerate(classes)]}
+    with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
+        coco.createIndex()
+        evaluator = evaluation(coco, coco.loadRes(results), "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
+
+
+def _annotation(image: int, row: np.ndarray) -> dict:
+    left, top, right, bottom, class_id, difficult = map(float, row[:6])
+    return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
+            "area": (right - left) * (bottom - top), "iscrowd": int(difficult)}
+
+
+def _result(image: int, row: np.ndarray) -> dict:
+    class_id, score, left, top, right, bottom = map(float, row[:6])
+    return {"image_id": image, "category_id": int(class_id), "score": score,
+            "bbox": [left, top, right - left, bottom - top]}
