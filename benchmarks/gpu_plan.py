@@ -49,7 +49,7 @@ def _launches(op, case, types, lowered):
     that are scalars of the contract; ``passes`` (what to launch). Integers have no gradient."""
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
-    kinds, whole = op.kinds(attrs), {**types, "A": accumulator(case.dtype)}
+    kinds, whole = op.type_vars(attrs), {**types, "A": accumulator(case.dtype)}
     arrays = {t.name: (shapes[t.name], whole[kinds[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]

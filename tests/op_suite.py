@@ -10,6 +10,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import registry
+from gluonops.core.contract import Indices, expression
 from mxnet import autograd
 from mxnet.gluon import HybridBlock, SymbolBlock
 
@@ -107,16 +108,25 @@ class OpSuite:
         """Random inputs for a case, as NumPy arrays of their dtypes."""
         attrs, arrays = self.typed(case), []
         for arg, shape in zip(self.op.inputs, case.shapes):
-            if arg.classes and getattr(attrs, "sparse_label", True):
-                labels = rng.randint(0, case.shapes[0][attrs.axis], shape)
-                if attrs.ignore_label is not None:
-                    labels = np.where(rng.rand(*shape) < 0.3, attrs.ignore_label, labels)
+            if self.holds_indices(arg, attrs):
+                sizes = self.op.sizes(attrs, dict(zip((i.name for i in self.op.inputs), case.shapes)))
+                labels = rng.randint(0, sizes[arg.values.dimension], shape)
+                ignored = arg.values.ignore and getattr(attrs, arg.values.ignore)
+                if ignored is not None:
+                    labels = np.where(rng.rand(*shape) < 0.3, ignored, labels)
                 arrays.append(labels.astype(label_dtype))
             elif np.dtype(dtype).kind in "iu":
                 arrays.append(rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype))
             else:
                 arrays.append((rng.randn(*shape) * 2).astype(dtype))
         return arrays
+
+    @staticmethod
+    def holds_indices(arg, attrs):
+        """Whether an input holds whole numbers below the size of a dimension."""
+        if not isinstance(arg.values, Indices):
+            return False
+        return arg.values.when is None or bool(expression(arg.values.when)(attrs._asdict()))
 
     def differentiable(self, case):
         return [arg.name for arg in self.op.inputs if arg.has_gradient(self.typed(case))]

@@ -25,7 +25,7 @@ class TestOperator:
     def test_files(self, name):
         entry = registry.get(name)
         found = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
-        assert found == set(registry.FILES) - set(entry.op.waived)
+        assert found == set(registry.FILES) - set(entry.op.unsupported)
         assert all((entry.folder / file).stat().st_size for file in found), "an empty file"
 
     def test_has_a_suite(self, name):

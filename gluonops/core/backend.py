@@ -78,7 +78,7 @@ def resolve(name):
 
 
 def has_gpu():
-    """Whether MXNet can use a GPU; a CUDA that it cannot even ask is none."""
+    """Whether MXNet can use a GPU; False if the CUDA query fails."""
     try:
         return mx.context.num_gpus() > 0
     except mx.MXNetError:
@@ -120,12 +120,31 @@ def emit(op, inputs, values, name=None):
     return build(op, mx.nd, attrs, inputs.values(), {})
 
 
+def call(op, arguments):
+    """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
+
+    Parameters
+    ----------
+    op : Op
+    arguments : dict
+        A value for every input and attribute of the contract, and ``name``; others are left alone.
+
+    Returns
+    -------
+    NDArray or Symbol
+        As :func:`emit` returns it.
+    """
+    inputs = {arg.name: arguments[arg.name] for arg in op.inputs}
+    values = {attr.name: arguments[attr.name] for attr in op.attrs}
+    return emit(op, inputs, values, arguments["name"])
+
+
 def _builder(op, name):
     """The function that emits; only ``auto`` falls back where an operator has no native kernel."""
     chosen = resolve(name)
     if chosen == "native" and not native.has(op):
         if name == "native":
-            raise op.error(f"it has no native kernel ({op.waived.get('kernel.cc', 'kernel.cc is missing')})",
+            raise op.error(f"it has no native kernel ({op.unsupported.get('kernel.cc', 'kernel.cc is missing')})",
                            "Use 'auto', 'custom' or 'builtin'")
         chosen = "custom"
     return {"builtin": _builtin, "native": _native, "custom": _custom}[chosen]
@@ -168,9 +187,10 @@ def _hint_dimensions(op, inputs):
     For a library's operator MXNet 1.9.1 adds up the numbers of dimensions of all inputs, an unknown one as -1, and
     writes the known sizes into a buffer of that many: with several unknown inputs the process dies.
     """
-    for arg, value in zip(op.inputs, inputs):
-        if arg.ndim and value.get_children() is None and value.attr("__shape__") is None:
-            value._set_attr(__shape__=str((-1,) * arg.ndim))   # sizes unknown
+    for arg, value in zip(op.inputs[1:], inputs[1:]):
+        ndim = op.ndim(arg.name)
+        if ndim and value.list_inputs() == [value.name] and value.attr("__shape__") is None:
+            value._set_attr(__shape__=str((-1,) * ndim))   # sizes unknown
 
 
 def _custom(op, space, attrs, inputs, named):
@@ -224,7 +244,7 @@ def _returned(op, attrs, outputs):
     """What the user gets of a node's outputs: one of them, or a tuple."""
     if len(op.outputs) == 1:
         return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
-    count = op.returned(attrs) if op.returned else 1
+    count = op.number_returned(attrs)
     return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 

@@ -93,29 +93,29 @@ class Operator(mx.operator.CustomOp):
         self._store(targets, dict(zip(targets, results if isinstance(results, list) else [results])))
 
     def _backward_native(self, shapes, tensors, targets, context):
-        """The native gradient takes every tensor and gives every gradient: what is not at hand is stood in for."""
-        op, kinds = self.op, self.op.kinds(self.attrs)
-        dtypes = {kinds[name]: array.dtype for name, array in tensors.items()}
-        dtypes.update((kinds[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
+        """The native gradient takes every tensor and gives every gradient: placeholders replace missing tensors."""
+        op, variables = self.op, self.op.type_vars(self.attrs)
+        dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
+        dtypes.update((variables[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
 
-        def stand_in(name, shape):   # nobody reads it, so a size that does not follow may be any
+        def placeholder(name, shape):   # never read; sizes that do not follow are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
-            return mx.nd.empty(known, context, dtypes.get(kinds[name], dtypes["T"]))
+            return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
 
         names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
-        arguments = [tensors[name] if name in tensors else stand_in(name, shapes[name.replace("_grad", "")])
+        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
                      for name in names]
         # MXNet takes every gradient of a library's operator to be of the first tensor's type.
         everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
-                      else ("write", stand_in("data", shapes[arg.name])) for arg in op.inputs}
+                      else ("write", placeholder("data", shapes[arg.name])) for arg in op.inputs}
         self._run_native(native.backward(op), arguments, everything)
 
     def _widened(self, tensors):
         """float16 data as float32, where the contract asks for it."""
-        if not self.op.wide:
+        if not self.op.accumulate_fp32:
             return tensors
-        kinds = self.op.kinds(self.attrs)
-        return {name: array.astype("float32") if kinds[name] == "T" and array.dtype == np.float16 else array
+        variables = self.op.type_vars(self.attrs)
+        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
                 for name, array in tensors.items()}
 
     @staticmethod

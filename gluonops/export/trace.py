@@ -6,13 +6,14 @@ import mxnet as mx
 import numpy as np
 
 from .. import ops
+from ..core import registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from .graph import Graph
 from .nodes import strip
 from .stamp import net_facts
 
-HEADS = {"softmax_output": ops.softmax_output}
+HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 
 
 def trace(where, net, data_shape, dtype="float32", head=None):

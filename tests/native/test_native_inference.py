@@ -16,7 +16,8 @@ def library():
 
 def symbol(name, attrs, inputs=None):
     op = registry.get(name).op
-    variables = inputs or [mx.sym.var(arg.name, shape=arg.ndim and (-1,) * arg.ndim) for arg in op.inputs]
+    variables = inputs or [mx.sym.var(arg.name, shape=(-1,) * op.ndim(arg.name) if i and op.ndim(arg.name) else None)
+                           for i, arg in enumerate(op.inputs)]
     strings = {key: str(value) for key, value in attrs.items()}
     return getattr(mx.sym, f"gluonops_{name}")(*variables, **strings)
 
