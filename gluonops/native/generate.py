@@ -564,9 +564,10 @@ class Operator:
             views += [f"tensors.{t.name} = {'view' if t.name in read else 'shape_of'}({source}[{i}]);"
                       for i, t in enumerate(tensors)]
         views += [f"tensors.{arg.name}_grad = view(results[{i}]);" for i, arg in enumerate(op.inputs) if arg.gradient]
-        signature = "static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results)"
-        return function(signature, [f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views,
-                                    *self._run("backward"), *self._cleared()])
+        arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
+        return function(f"static void backward(const Attrs &attrs, {arrays})", [
+            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
+            *self._cleared()])
 
     def _negated(self, text):
         tree = self.core.expression(text).tree
