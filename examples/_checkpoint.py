@@ -1,4 +1,4 @@
-"""A checkpoint: parameters, the optimizer's state and where training stood, in one file. Copy it with the scripts.
+"""A checkpoint: parameters, the optimizer's state and the state of training, in one file. Copy it with the scripts.
 
 One file, because a rename is atomic: whenever the process is killed, the folder holds one checkpoint whose parts belong
 together. It is written by ``mx.nd.save``; everything that is no tensor is JSON in a tensor of bytes.
@@ -11,9 +11,10 @@ import numpy as np
 from _common import write_params
 
 FORMAT = 1
+STATE_TENSOR = "standing"   # holds the state of training as JSON; the name belongs to format 1
 
 
-def save(path, blocks, trainer, standing):
+def save(path, blocks, trainer, train_state):
     """Write ``path``.
 
     Parameters
@@ -24,7 +25,7 @@ def save(path, blocks, trainer, standing):
         The net, and a loss that has parameters; names the tensors.
     trainer : gluon.Trainer
         Its optimizer's states and counts are saved, unless they live on a parameter server.
-    standing : dict
+    train_state : dict
         JSON: epoch, batch, seed, seen, history, ...
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
@@ -36,17 +37,17 @@ def save(path, blocks, trainer, standing):
             counts[name] = optimizer._index_update_count[index]
             for i, tensor in enumerate(_tensors(state)):
                 tensors[f"state:{name}:{i}"] = tensor.as_in_context(mx.cpu())
-    header = {"format": FORMAT, "updates": optimizer.num_update, "counts": counts, **standing}
-    tensors["standing"] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
+    header = {"format": FORMAT, "updates": optimizer.num_update, "counts": counts, **train_state}
+    tensors[STATE_TENSOR] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
     write_params(path, lambda name: mx.nd.save(name, tensors))
 
 
 def read(path):
-    """(tensors, standing) of a checkpoint, so that its options can be looked at before a net is built."""
+    """(tensors, train_state) of a checkpoint, so that its options can be looked at before a net is built."""
     try:
         tensors = mx.nd.load(str(path))
-        standing = json.loads(tensors.pop("standing").asnumpy().tobytes().decode())
-        version = standing["format"]
+        train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes().decode())
+        version = train_state["format"]
     except (mx.MXNetError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         raise gops.OpError("checkpoint", f"{path} is no checkpoint of these scripts",
                            "Name one that --resume can continue, such as out/last.checkpoint; a .params file is what "
@@ -54,7 +55,7 @@ def read(path):
     if version != FORMAT:
         raise gops.OpError("checkpoint", f"{path} has format {version}; expected {FORMAT}",
                            "Continue it with the version of the scripts that wrote it")
-    return tensors, standing
+    return tensors, train_state
 
 
 def parameters(path):
@@ -70,7 +71,7 @@ def parameters(path):
     return tensors
 
 
-def restore(tensors, standing, blocks, trainer):
+def restore(tensors, train_state, blocks, trainer):
     """Put the tensors of :func:`read` into the blocks and the trainer, whose parameters are initialized."""
     named = _named(blocks)
     saved = {name[len("param:"):] for name in tensors if name.startswith("param:")}
@@ -81,14 +82,14 @@ def restore(tensors, standing, blocks, trainer):
     for name, parameter in named.items():
         parameter.set_data(tensors[f"param:{name}"])
     optimizer = trainer.optimizer
-    optimizer.num_update = standing["updates"]
+    optimizer.num_update = train_state["updates"]
     indices = {parameter.name: index for index, parameter in enumerate(trainer._params)}
-    counts = {indices[named[name].name]: count for name, count in standing["counts"].items()}
+    counts = {indices[named[name].name]: count for name, count in train_state["counts"].items()}
     for device, updater in enumerate(trainer._updaters):
         context = trainer._contexts[device]
         optimizer._set_current_context(context.device_id)
         optimizer._index_update_count.update(counts)
-        for name in standing["counts"]:
+        for name in train_state["counts"]:
             index = indices[named[name].name]
             template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
             updater.states[index] = _filled(template, iter(range(1 << 30)), tensors, f"state:{name}", context)

@@ -99,8 +99,8 @@ def start_from(net, args):
     path = pathlib.Path(args.pretrained)
     names = names_of(args.pretrained_names, "examples") if args.pretrained_names else None
     if path.suffix == ".checkpoint":
-        tensors, standing = _checkpoint.read(path)
-        names = standing["classes"]
+        tensors, train_state = _checkpoint.read(path)
+        names = train_state["classes"]
         tensors = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
     elif path.suffix == ".weights":
         tensors = _darknet19(path, len(names or range(1000)))

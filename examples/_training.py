@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
-STANDING = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
+TRAIN_STATE = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
 MAY_CHANGE = ("out", "resume", "save_every", "ctx", "gpus", "threads", "pretrained")   # options when it is continued
 BEST = "best.params"
 KVSTORES = ("device", "local", "dist_sync", "dist_async")
@@ -55,12 +55,12 @@ def plan(count, args, epoch, workers):
     a device without an image.
     """
     order = np.random.RandomState([args.seed, epoch]).permutation(count)
-    size, least = args.batch_size * workers.count, workers.count * workers.devices
-    if min(size, count) < least:
-        raise gops.OpError("examples", f"{min(size, count)} images in a batch for {least} devices",
+    size, at_least = args.batch_size * workers.count, workers.count * workers.devices
+    if min(size, count) < at_least:
+        raise gops.OpError("examples", f"{min(size, count)} images in a batch for {at_least} devices",
                            "Raise --batch-size, or use fewer devices")
     cuts = list(range(size, count, size))
-    if cuts and count - cuts[-1] < least:
+    if cuts and count - cuts[-1] < at_least:
         cuts.pop()
     return [(part[workers.rank::workers.count].tolist(), len(part)) for part in np.split(order, cuts)]
 
@@ -136,7 +136,7 @@ class Run:
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self.unread, self.waiting = collections.deque(), 0
-        self.asked, self.stopping, self.flags, self.validating = False, False, collections.deque(), False
+        self.stop_requested, self.stopping, self.flags, self.validating = False, False, collections.deque(), False
         self.random = any(isinstance(block, gluon.nn.Dropout) for net in blocks.values() for block in _blocks(net))
         if args.accumulate > 1:
             for parameter in trainer._params:
@@ -155,18 +155,19 @@ class Run:
         path = checkpoint_to_continue(self.args)
         if path is None:
             return False
-        tensors, standing = _checkpoint.read(path)
+        tensors, train_state = _checkpoint.read(path)
         for key, value in self._options().items():
-            if standing["options"].get(key) != value:
-                raise gops.OpError("examples", f"{key} is {value!r}; the run in {path} was started with "
-                                   f"{standing['options'].get(key)!r}", "Resume with the options it was started with")
-        if standing.get("data", self.extra["data"]) != self.extra["data"]:   # older ones lack it
+            if train_state["options"].get(key) != value:
+                before = train_state["options"].get(key)
+                raise gops.OpError("examples", f"{key} is {value!r}; the run in {path} was started with {before!r}",
+                                   "Resume with the options it was started with")
+        if train_state.get("data", self.extra["data"]) != self.extra["data"]:   # older ones lack it
             raise gops.OpError("examples", f"the images or labels to train on are others (fingerprint "
-                               f"{self.extra['data']}) than those of the run in {path} ({standing['data']})",
+                               f"{self.extra['data']}) than those of the run in {path} ({train_state['data']})",
                                f"Put those back, or start anew with --pretrained {path} and another --out")
-        _checkpoint.restore(tensors, standing, self.blocks, self.trainer)
-        for name in STANDING:
-            setattr(self, name, standing[name])
+        _checkpoint.restore(tensors, train_state, self.blocks, self.trainer)
+        for name in TRAIN_STATE:
+            setattr(self, name, train_state[name])
         self._take_along(path)
         self.say(f"continuing {path}: {self.epoch} of {self.args.epochs} epochs and {self.batch} batches are done")
         return True
@@ -186,9 +187,9 @@ class Run:
         """Write the checkpoint, from the first worker."""
         self._read_losses(0)
         if self.workers.rank == 0:
-            standing = {name: getattr(self, name) for name in STANDING}
-            standing.update(self.extra, options=self._options())
-            _checkpoint.save(self.path, self.blocks, self.trainer, standing)
+            train_state = {name: getattr(self, name) for name in TRAIN_STATE}
+            train_state.update(self.extra, options=self._options())
+            _checkpoint.save(self.path, self.blocks, self.trainer, train_state)
 
     def say(self, text):
         """Print it above the progress bar, from the first worker."""
@@ -199,7 +200,7 @@ class Run:
         """The epochs still to do, counted from 0; shows the bar and listens to Ctrl-C meanwhile."""
         if self.args.kvstore == "dist_sync":
             self._share_parameters()
-        previous = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
         with tqdm(total=self.args.epochs * self.images, initial=self.epoch * self.images + self.counted,
                   desc="training", unit="image", disable=self.workers.rank > 0, dynamic_ncols=True) as self.bar:
             try:
@@ -300,10 +301,10 @@ class Run:
         return {name: total / max(1, self.sums[self.per[name]] if name in self.per else self.measured)
                 for name, total in self.sums.items() if name not in self.per.values()}
 
-    def _ask(self, number, frame):
-        if self.asked:
+    def _request_stop(self, number, frame):
+        if self.stop_requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.stop_requested = True
         if self.workers.rank == 0:   # by the system: a handler may interrupt a print, which cannot be entered twice
             after = "the validation" if self.validating else "this batch"
             os.write(2, f"\nsaving after {after}; once more ends at once, without saving\n".encode())
@@ -311,12 +312,12 @@ class Run:
     def _agree_to_stop(self, lag):
         """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
 
-        Each says whether it was asked; what they said ``lag`` calls ago is heeded now.
+        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now.
         """
         if self.args.kvstore != "dist_sync":
-            self.stopping = self.asked
+            self.stopping = self.stop_requested
             return
-        self.flags.append(mx.nd.array([self.asked]))
+        self.flags.append(mx.nd.array([self.stop_requested]))
         self.workers.kvstore.pushpull(STOP, self.flags[-1], out=self.flags[-1])
         while len(self.flags) > lag:
             self.stopping |= bool(self.flags.popleft().asscalar())

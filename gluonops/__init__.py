@@ -12,9 +12,10 @@ from .memory import tune_if_asked, tune_malloc  # noqa: E402  (before anything l
 
 tune_if_asked()
 
-from .core import errors, native  # noqa: E402  (mxnet has to be importable first)
+from .core import errors, native, retrace  # noqa: E402  (mxnet has to be importable first)
 
 errors.install()
+retrace.install()
 native.load()
 
 from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402

@@ -2,7 +2,10 @@
 
 ``gluonops.models.get_model(name, **kw)`` makes one by name; ``help(gluonops.models.lenet_reorg)`` is a network's page.
 """
+from __future__ import annotations
+
 from gluonops.core.errors import OpError
+from mxnet.gluon import HybridBlock
 
 from .darknet19 import Darknet19, darknet19
 from .lenet_reorg import LeNetReorg, lenet_reorg
@@ -15,7 +18,7 @@ __all__ = ["Darknet19", "LeNetReorg", "MLP", "TinyYOLOv2", "YOLOv2", "darknet19"
 _MODELS = {"darknet19": darknet19, "lenet_reorg": lenet_reorg, "mlp": mlp, "tiny_yolov2": tiny_yolov2, "yolov2": yolov2}
 
 
-def get_model(name, **kwargs):
+def get_model(name: str, **kwargs) -> HybridBlock:
     """Make a network by name.
 
     Parameters

@@ -1,4 +1,6 @@
 """Features of strides 16 and 32 out of any classifier of gluoncv's zoo."""
+from __future__ import annotations
+
 import json
 
 import mxnet as mx
@@ -12,7 +14,7 @@ WHERE = "models.yolov2"
 PROBE = 224   # pixels
 
 
-def gluoncv_features(name, pretrained=False):
+def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, int, int]:
     """A network of gluoncv's zoo, cut where it has strides 16 and 32.
 
     A layer is a place to cut if everything flows through it, as it does through the end of a stage and not through a
@@ -70,18 +72,18 @@ def _cut(name, graph, stride):
     for position, node in enumerate(nodes):
         for source, *_ in node["inputs"]:
             last_use[source] = position
-    found, open_until = None, 0
+    cut_layer, open_until = None, 0
     for position, node in enumerate(nodes):
         if not carries[position] or node["op"] == "null":
             continue
         shape = shapes.get(f"{node['name']}_output")
         # What was computed before this layer is not used behind it.
         if open_until <= position and shape and len(shape) == 4 and shape[2] == shape[3] == PROBE // stride:
-            found = node["name"]
+            cut_layer = node["name"]
         open_until = max(open_until, last_use.get(position, 0))
-    if found is None:
+    if cut_layer is None:
         raise _unfit(name, f"it has no layer of stride {stride} that everything flows through")
-    return internals[f"{found}_output"]
+    return internals[f"{cut_layer}_output"]
 
 
 def _carries_data(nodes):

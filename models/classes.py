@@ -1,11 +1,15 @@
 """The classes of a detector: their names, and which rows of its output layer a new set of them takes over."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 
 __all__ = ["class_names", "copied_rows"]
 
 
-def class_names(where, classes):
+def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     """Names of the classes, from names or a number."""
     if isinstance(classes, (list, tuple)) and classes and all(isinstance(name, str) for name in classes):
         if len(set(classes)) < len(classes):
@@ -16,7 +20,8 @@ def class_names(where, classes):
     return tuple(str(i) for i in range(count))
 
 
-def copied_rows(where, old, new, anchors, reuse):
+def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors: int,
+                reuse: dict | list | None) -> list[tuple[int, int]]:
     """(new row, old row) of the output layer for every row that is kept.
 
     Parameters
@@ -56,5 +61,8 @@ def _index(where, which, classes, key):
         return classes.index(key)
     if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(classes):
         return key
+    shown = ", ".join(classes[:8])
+    if len(classes) > 8:
+        shown += ", ..."
     raise OpError(where, f"reuse_weights names {key!r}, which is none of the {len(classes)} {which} classes",
-                  f"The {which} classes are {', '.join(classes[:8])}{', ...' * (len(classes) > 8)}")
+                  f"The {which} classes are {shown}")

@@ -14,6 +14,10 @@ Numbers are channels; convolutions are 3x3, every second one of a run 1x1. Any H
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016), table 6; pjreddie/darknet ``cfg/darknet19.cfg``.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.net import PREPROCESSING
@@ -31,7 +35,7 @@ COARSE = (POOL, 1024, 512, 1024, 512, 1024)
 STRIDE = 32
 
 
-def stack(plan, in_channels, prefix):
+def stack(plan: Sequence[int | str], in_channels: int, prefix: str) -> nn.HybridSequential:
     """Convolution units and poolings in a row.
 
     Parameters
@@ -131,7 +135,7 @@ class Darknet19(DarknetModel):
         return self.flatten(self.pool(self.output(coarse)))
 
 
-def darknet19(classes=1000, **kwargs):
+def darknet19(classes: int | Sequence[str] = 1000, **kwargs) -> Darknet19:
     """Darknet-19, the classifier.
 
     Parameters

@@ -17,6 +17,8 @@ No layer pads, so the sides must be even (reorg halves what the first convolutio
 Sources: the tutorial on run-time kernels, whose reorg kernel wrote the CRD order (``mode="CRD"`` here); LeCun,
 Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
+from __future__ import annotations
+
 import gluonops.nn
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
@@ -84,7 +86,7 @@ def _checked(size):
     return size
 
 
-def lenet_reorg(classes=10, size=28, mode="darknet", **kwargs):
+def lenet_reorg(classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs) -> LeNetReorg:
     """The tutorial's digit network.
 
     Parameters

@@ -3,6 +3,8 @@
 ``data`` (B, ...) is flattened; every number in ``hidden`` is a layer of so many units with ReLU; ``classes`` logits;
 softmax. Source: the NumpyOp tutorial's network (128, 64, 10).
 """
+from __future__ import annotations
+
 import gluonops.nn
 from gluonops.core.attributes import Attr, Int, IntOrTuple
 from mxnet.gluon import HybridBlock, nn
@@ -52,7 +54,7 @@ def _units(hidden):
     return (units,) if isinstance(units, int) else units
 
 
-def mlp(classes=10, hidden=(128, 64), **kwargs):
+def mlp(classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs) -> MLP:
     """Fully connected layers with ReLU under a softmax.
 
     Parameters

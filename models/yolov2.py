@@ -16,8 +16,13 @@ makes boxes of it. Tiny YOLOv2 has nine convolutions in a row and no passthrough
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``cfg/yolov2-voc.cfg``, ``cfg/yolov2-tiny-voc.cfg``.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import gluonops.nn
 import numpy as np
+import numpy.typing as npt
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
@@ -88,11 +93,8 @@ class YOLOv2Base(DarknetModel):
             self.output = self._make_output(old.conv.weight.shape[1])
         if old.conv.weight._data is not None:
             self.output.initialize(ctx=old.conv.weight.list_ctx())
-            for was, now in ((old.conv.weight, self.output.conv.weight), (old.conv.bias, self.output.conv.bias)):
-                values = now.data(now.list_ctx()[0])
-                for new_row, old_row in rows:
-                    values[new_row] = was.data(was.list_ctx()[0])[old_row]
-                now.set_data(values)
+            for source, target in ((old.conv.weight, self.output.conv.weight), (old.conv.bias, self.output.conv.bias)):
+                _copy_rows(source, target, rows)
         self._clear_cached_op()
 
     def detector(self, threshold=0.25, nms=0.45, topk=400):
@@ -118,6 +120,7 @@ class YOLOv2Base(DarknetModel):
             head.add(Region(self.anchors, len(self.classes)),
                      Boxes(self.anchors * STRIDE, len(self.classes), STRIDE))
         head.initialize(ctx=self.output.conv.weight.list_ctx())
+        head.cast(self.output.conv.weight.dtype)
         return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)
 
     def detect(self, x, threshold=0.25, nms=0.45, topk=400):
@@ -218,6 +221,15 @@ class TinyYOLOv2(YOLOv2Base):
         return self.output(self.head(self.pool(self.backbone(data))))
 
 
+def _copy_rows(source, target, rows):
+    """Copy rows of a Parameter to another one; ``rows`` has (target row, source row)."""
+    source_values = source.data(source.list_ctx()[0])
+    target_values = target.data(target.list_ctx()[0])
+    for target_row, source_row in rows:
+        target_values[target_row] = source_values[source_row]
+    target.set_data(target_values)
+
+
 def _anchors(where, published, anchors):
     try:
         values = np.array(published.get(anchors) if isinstance(anchors, str) else anchors, "float32")
@@ -229,7 +241,8 @@ def _anchors(where, published, anchors):
     return values
 
 
-def yolov2(classes=20, anchors="voc", backbone="darknet19", pretrained_backbone=False, **kwargs):
+def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", backbone: str = "darknet19",
+           pretrained_backbone: bool = False, **kwargs) -> YOLOv2:
     """YOLOv2.
 
     Parameters
@@ -260,7 +273,8 @@ def yolov2(classes=20, anchors="voc", backbone="darknet19", pretrained_backbone=
     return YOLOv2(classes, anchors, backbone, pretrained_backbone, **kwargs)
 
 
-def tiny_yolov2(classes=20, anchors="voc", head_channels=HEAD, **kwargs):
+def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", head_channels: int = HEAD,
+                **kwargs) -> TinyYOLOv2:
     """Tiny YOLOv2.
 
     Parameters

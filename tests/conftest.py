@@ -34,15 +34,6 @@ def pytest_report_header(config):
     return f"gluonops: GLUONOPS_TEST_SEED={SEED}, {mx.context.num_gpus()} GPUs"
 
 
-@pytest.fixture(scope="module")
-def benchmarks():
-    """The folder benchmarks/, from which modules can be imported meanwhile."""
-    folder = pathlib.Path(__file__).parents[1] / "benchmarks"
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-
-
 @pytest.fixture(autouse=True)
 def as_if_alone(request):
     """Which tests ran before in this process makes no difference.

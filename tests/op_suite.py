@@ -1,4 +1,4 @@
-"""Every check of an operator, once. A test file supplies cases, a NumPy oracle and a hand-computed table.
+"""Every check of an operator, once. A test file supplies cases and a hand-computed table, ``oracles`` the oracle.
 
 Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
 """
@@ -8,9 +8,9 @@ import json
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import oracles
 import pytest
 from gluonops.core import registry
-from gluonops.core.contract import Indices, expression
 from mxnet import autograd
 from mxnet.gluon import HybridBlock, SymbolBlock
 
@@ -62,7 +62,7 @@ class Layer(HybridBlock):
 
 
 class OpSuite:
-    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table``, ``errors`` and ``oracle``."""
+    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table`` and ``errors``; write ``oracles/<op>.py``."""
 
     name = None        # the operator
     cases = ()         # Case; the first one is small and typical
@@ -71,19 +71,23 @@ class OpSuite:
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
+    undefined = ()     # special values of which the page promises nothing: tests/fuzz runs them and compares nothing
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
-    # -- what a test file writes -----------------------------------------------------------------------------
+    # -- the oracle ------------------------------------------------------------------------------------------
     def oracle(self, attrs, *inputs):
         """Output in float64 from float64 inputs (integers for integer types)."""
-        raise AssertionError("write the oracle")
+        return oracles.get(self.name).forward(attrs, *inputs)[self.op.outputs[0].name]
 
     def oracle_gradient(self, attrs, head, *inputs):
         """Gradient of every input that has one, by name."""
-        raise AssertionError("write the gradient's oracle")
+        return oracles.get(self.name).backward(attrs, head, *inputs)
 
     def scalar(self, attrs, head, *inputs):
         """What the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
+        oracle = oracles.get(self.name)
+        if hasattr(oracle, "objective"):
+            return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
     # -- helpers ---------------------------------------------------------------------------------------------
@@ -106,27 +110,23 @@ class OpSuite:
 
     def draw(self, case, dtype, rng, label_dtype="float32"):
         """Random inputs for a case, as NumPy arrays of their dtypes."""
-        attrs, arrays = self.typed(case), []
-        for arg, shape in zip(self.op.inputs, case.shapes):
-            if self.holds_indices(arg, attrs):
-                sizes = self.op.sizes(attrs, dict(zip((i.name for i in self.op.inputs), case.shapes)))
-                labels = rng.randint(0, sizes[arg.values.dimension], shape)
-                ignored = arg.values.ignore and getattr(attrs, arg.values.ignore)
-                if ignored is not None:
-                    labels = np.where(rng.rand(*shape) < 0.3, ignored, labels)
-                arrays.append(labels.astype(label_dtype))
+        attrs, oracle = self.typed(case), oracles.get(self.name)
+        shapes = {arg.name: shape for arg, shape in zip(self.op.inputs, case.shapes)}
+        sizes = self.op.index_sizes(attrs, shapes)
+        drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
+        for arg in self.op.inputs:
+            shape, is_label = shapes[arg.name], self.op.type_vars(attrs)[arg.name] == "L"
+            if arg.name in drawn:
+                array = drawn[arg.name]
+            elif arg.name in sizes:
+                ignored = getattr(attrs, arg.values.ignore) if arg.values.ignore else None
+                array = oracles.draw_labels(rng, shape, sizes[arg.name], ignored)
             elif np.dtype(dtype).kind in "iu":
-                arrays.append(rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype))
+                array = rng.randint(0 if dtype == "uint8" else -100, 100, shape)
             else:
-                arrays.append((rng.randn(*shape) * 2).astype(dtype))
-        return arrays
-
-    @staticmethod
-    def holds_indices(arg, attrs):
-        """Whether an input holds whole numbers below the size of a dimension."""
-        if not isinstance(arg.values, Indices):
-            return False
-        return arg.values.when is None or bool(expression(arg.values.when)(attrs._asdict()))
+                array = np.asarray(rng.randn(*shape) * 2)
+            drawn[arg.name] = array.astype(label_dtype if is_label else dtype)
+        return [drawn[arg.name] for arg in self.op.inputs]
 
     def differentiable(self, case):
         return [arg.name for arg in self.op.inputs if arg.has_gradient(self.typed(case))]

@@ -1,8 +1,8 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Copies the smallest real one, ``abs``, under the new name: its folder, its test, its line in the catalogue and in the
-CHANGELOG. What makes ``abs`` what it is (formulas, kernel bodies, oracle, documentation) is left out, so the new suite
-fails until it is written. Nothing is changed unless everything can be.
+Copies the smallest real one, ``abs``, under the new name: its folder, its test and oracle, its line in the catalogue
+and in the CHANGELOG. What makes ``abs`` what it is (formulas, kernel bodies, oracle, documentation) is left out, so
+the new suite fails until it is written. Nothing is changed unless everything can be.
 """
 import argparse
 import ast
@@ -48,7 +48,7 @@ BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}
     """'''
 
 
-WAIVED = 'waived={"kernel.cc": "not written yet"},'
+UNSUPPORTED = 'unsupported={"kernel.cc": "not written yet"},'
 
 
 class Refused(Exception):
@@ -67,7 +67,7 @@ def main():
     print(f"Started {name}. Its tests fail until these are filled, best in this order (CONTRIBUTING.md says how):")
     for path in written:
         print(f"  {path.relative_to(ROOT)}")
-    print(f"""To fill:      grep -rnE 'fill in|not written' gluonops/ops/{name} tests/ops/test_{name}.py CHANGELOG.md
+    print(f"""To fill:      grep -rnE 'fill in|not written' gluonops/ops/{name} tests/o*/*{name}.py CHANGELOG.md
 The suite:    make test PYTEST=tests/ops/test_{name}.py
 Then:         make table test lint""")
 
@@ -103,7 +103,7 @@ def rename(text, name):
 
 def scaffold(name):
     """Write everything; returns the files to fill, in the order in which they are best filled."""
-    folder, tests = ROOT / "gluonops" / "ops", ROOT / "tests" / "ops"
+    folder, tests, oracles = ROOT / "gluonops" / "ops", ROOT / "tests" / "ops", ROOT / "tests" / "oracles"
 
     def template(file):
         return rename((folder / TEMPLATE / file).read_text(encoding="utf-8"), name)
@@ -113,6 +113,7 @@ def scaffold(name):
         folder / name / "__init__.py": page(template("__init__.py"), name),
         folder / name / "contract.py": contract(template("contract.py"), name),
         tests / f"test_{name}.py": suite(test, name),
+        oracles / f"{name}.py": oracle((oracles / f"{TEMPLATE}.py").read_text(encoding="utf-8"), name),
         folder / name / "reference.py": reference(template("reference.py"), name),
         folder / name / "kernel.cu": kernels(template("kernel.cu"), name),
         folder / name / "block.py": block(template("block.py"), name),
@@ -136,12 +137,12 @@ def page(text, name):
 
 
 def contract(text, name):
-    text = blank(text, name, "contract.py", "shapes", "elements")
+    text = blank(text, name, "contract.py", "scalars", "elements")
     text = substitute(r"(?m)^(from \.\.\.core\.contract import .*\n)", r"\1from ...core.errors import OpError\n",
                       text, "contract.py")
     text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
     # C++ comes last: until kernel.cc is written and `make native` has run, the operator says that it has none.
-    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {WAIVED}\n", text, "contract.py")
+    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {UNSUPPORTED}\n", text, "contract.py")
 
 
 def reference(text, name):
@@ -177,13 +178,17 @@ def block(text, name):
 
 
 def suite(text, name):
-    text = substitute(r"(?m)^( +)Row\(.*\),$",
-                      r'\1Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
+    return substitute(r"(?m)^( +)Row\(.*\),$",
+                      r'\1Row("fill in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
                       f"test_{TEMPLATE}.py")
-    for function in ("oracle", "oracle_gradient"):
-        text = substitute(rf"(    def {function}\(.*\):\n)        return .*\n",
-                          rf'\1        raise AssertionError("{name}: {function} is not written yet")\n', text,
-                          f"test_{TEMPLATE}.py")
+
+
+def oracle(text, name):
+    text = with_docstring(text, f'"""{name}: <fill in: what it computes, in a line>."""')
+    for function in ("forward", "backward"):
+        text = substitute(rf"(def {function}\(.*\):\n)    return .*\n",
+                          rf'\1    raise AssertionError("{name}: the oracle\'s {function} is not written yet")\n', text,
+                          f"tests/oracles/{TEMPLATE}.py")
     return text
 
 

@@ -8,6 +8,10 @@ from .errors import OpError
 __all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Optional", "Pairs"]
 
 
+class Beyond64Bits(ValueError):
+    """An integer that C++ and CUDA cannot take."""
+
+
 class Kind:
     """What values an attribute takes. ``parse`` accepts a Python value or its string form."""
 
@@ -34,6 +38,8 @@ class Int(Kind):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise TypeError
+        if not -2 ** 63 <= value < 2 ** 63:
+            raise Beyond64Bits
         if self.low is not None and value < self.low:
             raise ValueError
         return int(value)
@@ -152,6 +158,10 @@ class Attr:
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
             return self.kind.parse(value)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-            raise OpError(where, f"{self.name} is {value!r}; expected {self.kind.expected}",
-                          f"Pass another {self.name}") from error
+        except Beyond64Bits as error:
+            raise self._refusal(where, value, "an integer from -2**63 to 2**63 - 1") from error
+        except (ValueError, TypeError, OverflowError, SyntaxError, MemoryError, RecursionError) as error:
+            raise self._refusal(where, value, self.kind.expected) from error
+
+    def _refusal(self, where, value, expected):
+        return OpError(where, f"{self.name} is {value!r}; expected {expected}", f"Pass another {self.name}")

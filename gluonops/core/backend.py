@@ -11,15 +11,16 @@ from .errors import OpError
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
 _scopes = threading.local()
+TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its graph was traced under
 
 
 class backend:   # pylint: disable=invalid-name
     """Choose the backend, for the process or for a ``with`` block.
 
     ``gluonops.backend("builtin")`` sets the process's default; ``with gluonops.backend("builtin"):`` holds for
-    the block and the thread that runs it. The choice decides which node a function or block emits, so it acts
-    when a net is traced: a net already hybridized keeps the nodes it was traced with. The environment variable
-    ``GLUONOPS_BACKEND`` sets the default at start.
+    the block and the thread that runs it. The choice decides which node a function or block emits. A hybridized
+    net that is called or exported under another backend than it was traced under is traced anew. The environment
+    variable ``GLUONOPS_BACKEND`` sets the default at start.
 
     Parameters
     ----------
@@ -50,14 +51,29 @@ class backend:   # pylint: disable=invalid-name
 
 def current_backend():
     """The backend in force here: the innermost ``with`` block's, else the process's default."""
+    return _available(requested())
+
+
+def requested():
+    """The name of the backend in force here, whether it is available or not."""
     stack = _stack()
-    return _available(stack[-1] if stack else _default)
+    return stack[-1] if stack else _default
 
 
 def _stack():
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
     return _scopes.stack
+
+
+@contextlib.contextmanager
+def tracing(block):
+    """Meanwhile the emitter notes in ``block``, a HybridBlock, under which backend its graph is made."""
+    outer, _scopes.block = getattr(_scopes, "block", None), block
+    try:
+        yield
+    finally:
+        _scopes.block = outer
 
 
 def _available(name):
@@ -107,6 +123,7 @@ def emit(op, inputs, values, name=None):
     attrs = op.parse(values)
     build = _builder(op, current_backend())
     if is_symbolic(op.error, inputs):
+        _note_backend()
         name = full_name(name, op.name)
         arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
         with mx.name.NameManager():   # the name is complete: no block may put its prefix in front once more
@@ -139,6 +156,21 @@ def call(op, arguments):
     return emit(op, inputs, values, arguments["name"])
 
 
+def _note_backend():
+    """Note in the HybridBlock that is being traced, if there is one, which backend its nodes are for."""
+    block = getattr(_scopes, "block", None)
+    if block is not None:
+        setattr(block, TRACED, requested())
+
+
+def _inserted(kind, **marks):
+    """Attributes of the nodes that the emitter puts around an operator: ``guard``, ``head``, ``copy`` or ``name``.
+
+    Whoever rewrites a graph tells them from the user's own nodes by ``__gluonops_inserted__``.
+    """
+    return mx.AttrScope(__gluonops_inserted__=kind, **marks)
+
+
 def _builder(op, name):
     """The function that emits; only ``auto`` falls back where an operator has no native kernel."""
     chosen = resolve(name)
@@ -167,8 +199,8 @@ def _native(op, space, attrs, inputs, named):
     Inside a hybridized graph it works in place; an imperative call that is not recorded needs none.
     """
     if space is mx.sym:
-        _hint_dimensions(op, inputs)
-    if space is mx.sym or mx.autograd.is_recording():
+        inputs = _guards(op, inputs, named["name"])
+    elif mx.autograd.is_recording():
         inputs = [space.identity(value) for value in inputs]
     if space is mx.nd or op.reads_head_gradient:
         result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named)
@@ -177,28 +209,22 @@ def _native(op, space, attrs, inputs, named):
     # mark keeps a hybridized graph from merging two equal heads into one.
     name = named["name"]
     result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), name=f"{name}_native")
-    with mx.AttrScope(__gluonops_head__=name):
+    with _inserted("head", __gluonops_head__=name):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
 
 
-def _hint_dimensions(op, inputs):
-    """Tell how many dimensions a variable without a shape has, where the contract knows.
-
-    For a library's operator MXNet 1.9.1 adds up the numbers of dimensions of all inputs, an unknown one as -1, and
-    writes the known sizes into a buffer of that many: with several unknown inputs the process dies.
-    """
-    for arg, value in zip(op.inputs[1:], inputs[1:]):
-        ndim = op.ndim(arg.name)
-        if ndim and value.list_inputs() == [value.name] and value.attr("__shape__") is None:
-            value._set_attr(__shape__=str((-1,) * ndim))   # sizes unknown
+def _guards(op, inputs, name):
+    """An identity in front of each input of a node, named after the node and the input."""
+    with _inserted("guard"):
+        return [mx.sym.identity(value, name=f"{name}_{arg.name}_guard") for arg, value in zip(op.inputs, inputs)]
 
 
 def _custom(op, space, attrs, inputs, named):
     inputs = list(inputs)
     if not needs_plain_layout(space, inputs):
         return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
-    inputs = [plain_layout(space, value) if arg.has_gradient(attrs) else value
-              for arg, value in zip(op.inputs, inputs)]
+    inputs = [plain_layout(space, value, **{key: f"{name}_{arg.name}_copy" for key, name in named.items()})
+              if arg.has_gradient(attrs) else value for arg, value in zip(op.inputs, inputs)]
     if not op.reads_head_gradient:
         return space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named)
     inner = {key: f"{name}_custom" for key, name in named.items()}
@@ -224,7 +250,11 @@ def needs_plain_layout(space, inputs):
 def plain_layout(space, value, **named):
     """A copy in plain layout, and the same for the gradient: of the operators that copy and know no oneDNN, squeeze
     is the cheapest (identity and scalar arithmetic work in place, which keeps the layout)."""
-    return space.squeeze(space.expand_dims(value, axis=0), axis=0, **named)
+    if space is mx.nd:
+        return space.squeeze(space.expand_dims(value, axis=0), axis=0)
+    inner = {key: f"{name}_expanded" for key, name in named.items()}
+    with _inserted("copy"):
+        return space.squeeze(space.expand_dims(value, axis=0, **inner), axis=0, **named)
 
 
 def _builtin(op, space, attrs, inputs, named):
@@ -234,10 +264,11 @@ def _builtin(op, space, attrs, inputs, named):
     result = _returned(op, attrs, result if isinstance(result, tuple) else (result,))
     if not named:
         return result
-    if not isinstance(result, tuple):
-        return space.identity(result, **named)
-    return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
-                 for i, (out, value) in enumerate(zip(op.outputs, result)))
+    with _inserted("name"):
+        if not isinstance(result, tuple):
+            return space.identity(result, **named)
+        return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
+                     for i, (out, value) in enumerate(zip(op.outputs, result)))
 
 
 def _returned(op, attrs, outputs):
@@ -274,4 +305,6 @@ def _kind(value):
         return "NDArray"
     if isinstance(value, mx.sym.Symbol):
         return "Symbol"
-    return type(value).__name__
+    if type(value).__module__ == "builtins":
+        return type(value).__name__
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -266,11 +266,6 @@ class Op:
         """How many of the outputs, from the first on, functions and blocks return."""
         return expression(self.returned)(attrs._asdict())
 
-    def ndim(self, name):
-        """A tensor's number of dimensions, where that is always the same; else None."""
-        found = {rule.ndim(name) for rule in self.rules}
-        return found.pop() if len(found) == 1 else None
-
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values):
         """Typed attributes from Python values or from the strings in a graph."""
@@ -311,6 +306,16 @@ class Op:
         known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
         patterns, _ = self._patterns(attrs, known)
         return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
+
+    def index_sizes(self, attrs, shapes):
+        """Input -> the size below which its whole numbers are, for the inputs that hold indices with these attributes.
+
+        ``shapes`` maps names to tuples.
+        """
+        holding = [arg for arg in self.inputs if isinstance(arg.values, Indices) and (
+            arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
+        sizes = self.sizes(attrs, shapes) if holding else {}
+        return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
     def _patterns(self, attrs, known):
         """(patterns, whole) for the known shapes; None where the number of dimensions does not follow."""

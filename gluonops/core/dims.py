@@ -6,12 +6,22 @@ user's words what does not fit. ``gluonops/native/dims.h`` is the same in C++. T
 patterns is that of :mod:`gluonops.core.shapes`.
 """
 import dataclasses
+import functools
+import math
 import typing
 
 from .errors import OpError
 
 UNKNOWN = -1
-MAX_SIZE = 2 ** 63 - 1
+MOST_ELEMENTS = 2 ** 60   # a tensor of float64 of so many fills the address space
+
+
+@functools.cache
+def largest_size():
+    """What MXNet takes as a size: 32 bits, with a sign, where it is not built for large tensors."""
+    import mxnet as mx  # here: contracts are read without MXNet at build time
+
+    return 2 ** (63 if mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE") else 31) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +107,8 @@ def solve(where, patterns, shapes, whole=(), remedies=None):
     Raises
     ------
     OpError
-        A shape has the wrong number of dimensions, a size does not divide or is too large, or two shapes contradict.
+        A shape has the wrong number of dimensions, a size does not divide, two shapes contradict, or a tensor is
+        larger than any can be.
     """
     bases = bare_sizes(where, patterns, shapes)
     named = [dim for pattern in patterns.values() for dim in pattern if isinstance(dim, Dim)]
@@ -105,7 +116,9 @@ def solve(where, patterns, shapes, whole=(), remedies=None):
         if dim.name in bases:
             size, source = bases[dim.name]
             _check_value(where, dim, size, source, shapes, remedies or {})
-    return {tensor: tuple(_size(dim, bases) for dim in pattern) for tensor, pattern in patterns.items()}
+    result = {tensor: tuple(_size(dim, bases) for dim in pattern) for tensor, pattern in patterns.items()}
+    _check_sizes(where, patterns, result)
+    return result
 
 
 def bare_sizes(where, patterns, shapes):
@@ -125,11 +138,15 @@ def bare_sizes(where, patterns, shapes):
         for dim, size in zip(pattern, shape):
             if size == UNKNOWN:
                 continue
+            base = size if isinstance(dim, Fixed) else dim.base(size)
+            if base is not None and base > largest_size():
+                what = "a size" if isinstance(dim, Fixed) else dim.name
+                raise OpError(where, f"{tensor} has shape {shape}; {what} is above {largest_size()}",
+                              "Choose smaller attributes")
             if isinstance(dim, Fixed):
                 if size != dim.value:
                     raise _not_the_fixed_size(where, tensor, shape, pattern, dim)
                 continue
-            base = dim.base(size)
             known, source = bases.setdefault(dim.name, (base, tensor))
             if base is None or base != known:
                 raise _contradiction(where, tensor, shape, patterns, shapes, dim, source)
@@ -148,9 +165,17 @@ def _check_value(where, dim, size, source, shapes, remedies):
         remedy = remedies.get(dim.name, "Pad the input")
         raise OpError(where, f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by {dim.div}",
                       f"{remedy} or choose another {dim.div.attribute}")
-    if value > MAX_SIZE:
-        raise OpError(where, f"{source} has shape {shapes[source]}; {dim} is more than the largest size, {MAX_SIZE}",
-                      f"Choose a smaller {dim.mul.attribute}")
+
+
+def _check_sizes(where, patterns, shapes):
+    """An OpError for shapes that no tensor has."""
+    described = {tensor: f"{tensor} {pattern_text(patterns[tensor])}" for tensor in shapes}
+    for tensor, shape in shapes.items():
+        if any(size > largest_size() for size in shape):
+            raise OpError(where, f"{described[tensor]} has a size above {largest_size()}", "Choose smaller attributes")
+    for tensor, shape in shapes.items():
+        if math.prod(size for size in shape if size != UNKNOWN) > MOST_ELEMENTS:
+            raise OpError(where, f"{described[tensor]} has more than 2**60 elements", "Choose smaller attributes")
 
 
 def _not_the_fixed_size(where, tensor, shape, pattern, dim):

@@ -103,6 +103,7 @@ def install():
         if ours is None:
             return error
         ours.__context__ = error
+        ours.__suppress_context__ = True   # a traceback of MXNet's C++ would stand before ours, and say less
         return ours
 
     get_last_ffi_error.gluonops = True

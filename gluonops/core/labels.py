@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from .contract import Indices, Rows, expression, fill_in
+from .contract import Rows, expression, fill_in
 
 
 def checking():
@@ -24,16 +24,12 @@ def check(op, attrs, arrays):
     arrays : dict of str to NDArray
         The inputs by name.
     """
+    sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})
     for arg in op.inputs:
         if isinstance(arg.values, Rows):
             _check_rows(op, attrs, arg, arrays[arg.name].asnumpy())
-        elif isinstance(arg.values, Indices) and _holds(arg.values.when, attrs):
-            sizes = op.sizes(attrs, {name: array.shape for name, array in arrays.items()})
-            _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.values.dimension])
-
-
-def _holds(condition, attrs):
-    return condition is None or expression(condition)(attrs._asdict())
+        elif arg.name in sizes:
+            _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])
 
 
 def _check_indices(op, attrs, arg, label, size):

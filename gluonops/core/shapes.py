@@ -15,6 +15,7 @@ A pattern is a list of dimensions, separated by commas:
 ``classes@axis``          a named dimension at the place that an attribute names, counted from the back if negative
 ``... * tiles``           a group, multiplied by an attribute's tuple, the last size by the last number; numbers with no
                           size in front of them are sizes of their own
+``... * tiles@axis``      the same; an integer multiplies the size at the place that ``axis`` names
 ========================  ===========================================================================================
 
 What follows from it in either direction :mod:`gluonops.core.dims` works out. The pattern of the first input names every
@@ -25,7 +26,7 @@ import dataclasses
 import types
 import typing
 
-from .dims import MAX_SIZE, Dim, Fixed, Size, plural
+from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
 from .expressions import Expression
 
@@ -34,9 +35,11 @@ __all__ = ["Shapes"]
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """``batch...``: any number of dimensions; ``counts`` is the attribute whose tuple multiplies them."""
+    """``batch...``: any number of dimensions; ``counts`` is the attribute whose tuple multiplies them, or whose integer
+    multiplies the one at the place that the attribute ``axis`` names."""
     name: str
     counts: typing.Optional[str] = None
+    axis: typing.Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +72,11 @@ def parse_pattern(text, attributes):
 def _term(text, attributes):
     group, dots, rest = text.partition("...")
     if dots:
-        counts = rest.replace("*", "", 1).strip() or None
-        if counts is not None and counts not in attributes:
-            raise ValueError(f"{text!r}: {counts!r} is not an attribute")
-        return Group(group.strip(), counts)
+        named = [part.strip() for part in rest.replace("*", "", 1).split("@") if part.strip()]
+        for attribute in named:
+            if attribute not in attributes:
+                raise ValueError(f"{text!r}: {attribute!r} is not an attribute")
+        return Group(group.strip(), *named)
     name, at, axis = text.partition("@")
     if at:
         if axis.strip() not in attributes:
@@ -143,11 +147,6 @@ class Shapes:
         """The pattern of the first input."""
         return next(iter(self.patterns.values()))
 
-    def ndim(self, tensor):
-        """A tensor's number of dimensions, or None where it has a group."""
-        pattern = self.patterns[tensor]
-        return None if any(isinstance(term, Group) for term in pattern) else len(pattern)
-
     def holds(self, values, ndims):
         """Whether the condition holds.
 
@@ -199,27 +198,37 @@ def _count(value):
 def _expand(where, term, groups, values, counted):
     if isinstance(term, Group):
         dims = groups[term.name]
-        return dims if term.counts is None else _repeated(dims, term.counts, values[term.counts])
+        return dims if term.counts is None else _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
     if isinstance(term, At):
         return (Dim(term.name),)
     if isinstance(term, Named):
         return (Dim(term.name, term.text, _factor(where, term.mul, counted), _factor(where, term.div, counted)),)
-    return (Fixed(_at_most(where, term.size, term.size(counted)), term.size.text if term.size.names else None),)
+    return (Fixed(_checked(where, term.size, counted, 0), term.size.text if term.size.names else None),)
 
 
 def _factor(where, expression, counted):
     if expression is None:
         return None
+    return Size(expression.text, _checked(where, expression, counted, 1))
+
+
+def _checked(where, expression, counted, low):
+    """What attributes make of a size; an OpError where it is too small, or 64 bits do not hold it."""
     value = expression(counted)
-    if value < 1:
-        raise OpError(where, f"{expression.text} is {value}; expected at least 1", "Choose other attributes")
-    return Size(expression.text, value)
-
-
-def _at_most(where, expression, value):
-    if value < 0 or value > MAX_SIZE:
-        raise OpError(where, f"{expression.text} is not a size from 0 to {MAX_SIZE}", "Choose other attributes")
+    if value < low:
+        raise OpError(where, f"{expression.text} is {value}; expected at least {low}", "Choose other attributes")
+    if value >= 2 ** 63:
+        raise OpError(where, f"{expression.text} is more than 2**63 - 1", "Choose smaller attributes")
     return value
+
+
+def _counts(where, term, values, ndim):
+    """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
+    counts = values[term.counts]
+    if isinstance(counts, tuple):
+        return counts
+    axis = normalized_axis(where, values[term.axis], ndim)
+    return tuple(counts if i == axis else 1 for i in range(ndim))
 
 
 def _repeated(dims, label, counts):

@@ -1,6 +1,9 @@
 """Builds a HybridBlock from a Darknet cfg: one child for every section, in order, named by its number and kind."""
+from __future__ import annotations
+
 import os
 import re
+from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
@@ -40,7 +43,7 @@ FLAT = ("cost", "dropout", "route", "softmax")
 
 
 class _Builder:
-    """Adds layer after layer to a net, and keeps (channels, height, width) of every output, or (numbers,)."""
+    """Adds the layers to a net. Keeps the shape of every output: (channels, height, width), or (numbers,)."""
 
     def __init__(self, net, epsilon):
         self.net, self.epsilon = net, epsilon
@@ -106,7 +109,8 @@ class _Builder:
             raise section.error(f"padding is {padding}; expected 0 to {2 * size - 2} for windows of {size}",
                                 "Correct padding", section.line_of("padding"))
         sides = ((side + padding - size) // stride + 1 for side in shape[1:])
-        return MaxPool(size, stride, padding, prefix=prefix), None, (shape[0], *sides)
+        is_small = min(shape[1:]) + padding // 2 * 2 < size
+        return MaxPool(size, stride, padding, any_size=is_small, prefix=prefix), None, (shape[0], *sides)
 
     def avgpool(self, section, shape, prefix):
         return AvgPool(prefix=prefix), None, (shape[0], 1, 1)
@@ -222,7 +226,7 @@ class _Builder:
         return width // columns
 
     def detection(self, section, shape, anchors, classes, stride):
-        """Note a map that detections are made of."""
+        """Record the map of a detection layer."""
         if shape[0] != len(anchors) * (5 + classes):
             raise section.error(f"its input has {shape[0]} channels; expected {len(anchors)} anchors * (5 + {classes} "
                                 f"classes) = {len(anchors) * (5 + classes)}", "Correct filters of the layer before",
@@ -243,12 +247,13 @@ LAYERS = {name: getattr(_Builder, name) for name in (
 LAYERS.update(conv=_Builder.convolutional, max=_Builder.maxpool, avg=_Builder.avgpool)   # Darknet's short forms
 
 
-def load(cfg, weights=None, ctx=None, epsilon=None, progress=None):
+def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,
+         epsilon: float | None = None, progress: Callable | None = None) -> DarknetNet:
     """Build a Darknet cfg's network as a HybridBlock, and load its weights.
 
     Understood are the sections convolutional (batch norm or bias; leaky, linear, logistic, mish, relu; groups),
     maxpool, avgpool, route (with groups), reorg, shortcut, upsample, dropout, softmax, cost, region and yolo: YOLOv2,
-    Darknet-19, YOLOv3 and their tiny variants. Whatever else is refused, since a network without it would compute
+    Darknet-19, YOLOv3 and their tiny variants. Any other section is refused: a network without it would compute
     something else.
 
     Parameters

@@ -1,9 +1,11 @@
 """Reads a Darknet ``.cfg``: sections of options, each with the line it stands in.
 
 A cfg is a text file: ``[kind]`` opens a section, ``key=value`` is an option, blanks mean nothing, and a line that
-starts with ``#`` or ``;`` is a comment. What reads a section asks for its options by name and type; an option that
-nobody asked for is refused, because a layer that ignores an option computes something else than Darknet does.
+starts with ``#`` or ``;`` is a comment. The builder reads the options of a section by name and type. An option that
+it does not read is refused: a layer that ignores an option computes something else than Darknet does.
 """
+from __future__ import annotations
+
 import os
 
 from ..core.attributes import Float, Int
@@ -34,7 +36,7 @@ class Section:
     def __init__(self, file, kind, line):
         self.file, self.kind, self.line = file, kind, line
         self._options, self._repeated = {}, {}
-        self._asked, self._skipped = set(), set()
+        self._read, self._skipped = set(), set()
 
     def add(self, key, value, line):
         """Add an option. Of one that is given twice the first counts, as in Darknet; see ``close``."""
@@ -77,32 +79,32 @@ class Section:
         return [self._parsed(key, item, Float()) for item in self._items(key, None)]
 
     def skip(self, *keys):
-        """These options are understood, and mean nothing for inference."""
+        """Mark options as known and without effect on inference."""
         self._skipped.update(keys)
 
     def refuse(self, key, why, neutral=0):
-        """Refuse an option by name, unless it has the value with which it does nothing."""
+        """Refuse an option by name, unless it has its neutral value."""
         if key in self and (neutral is None or self.number(key) != neutral):
             raise self.error(f"{key}={self._options[key][0]} is not supported ({why})",
                              f"Remove the option{'' if neutral is None else f', or set it to {neutral}'}, if the "
                              "network computes the same without it", self.line_of(key))
 
     def close(self):
-        """Refuse what nobody asked for, and what was asked for and given twice."""
-        known = ", ".join(sorted(self._asked | self._skipped))
+        """Refuse options that were not read, and options that were read and are given twice."""
+        known = ", ".join(sorted(self._read | self._skipped))
         self.skip(*TRAINING)
         for key in FILE_LAYOUT:
             self.refuse(key, "it changes what the weights file holds")
         for key, (_, line) in self._options.items():
-            if key not in self._asked | self._skipped:
+            if key not in self._read | self._skipped:
                 raise self.error(f"the option {key!r} is not understood; expected {known or 'no option'}",
                                  "Remove it, if the network computes the same without it", line)
-            if key in self._asked and key in self._repeated:
+            if key in self._read and key in self._repeated:
                 raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",
                                  self._repeated[key])
 
     def _take(self, key, default):
-        self._asked.add(key)
+        self._read.add(key)
         if key not in self._options and default is None:
             raise self.error(f"the option {key!r} is missing", f"Add a line {key}=...")
         return self._options.get(key, (default, None))[0]
@@ -121,7 +123,7 @@ class Section:
         return self.error(f"{key} is {value!r}; expected {expected}", f"Correct {key}", self.line_of(key))
 
 
-def read_cfg(path):
+def read_cfg(path: str | os.PathLike) -> list[Section]:
     """Read a cfg.
 
     Parameters

@@ -56,6 +56,8 @@ class Boxes(HybridBlock):
     stride : int
         Pixels from one cell to the next.
 
+    Boxes of float16 maps are computed in float32: float16 has no halves of a pixel from 1024 on.
+
     Inputs:
         - **data**: what ``Region`` returns, (B, A*(5+classes), H, W).
 
@@ -67,11 +69,24 @@ class Boxes(HybridBlock):
         super().__init__(**kwargs)
         anchors = np.asarray(anchors, "float32")
         self._anchors, self._classes, self._stride = len(anchors), classes, stride
+        self._takes_float16 = False
         with self.name_scope():
             self.anchors = self.params.get_constant("anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
             self.ids = self.params.get_constant("ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
 
+    def cast(self, dtype):
+        """Take maps of another type.
+
+        Parameters
+        ----------
+        dtype : str or numpy.dtype
+        """
+        self._takes_float16 = np.dtype(dtype) == np.float16
+        super().cast("float32" if self._takes_float16 else dtype)
+
     def hybrid_forward(self, F, data, anchors, ids):
+        if self._takes_float16:
+            data = F.cast(data, dtype="float32")
         cells = F.reshape(data, shape=(0, self._anchors, 5 + self._classes, -1))              # B, A, 5+K, H*W
         centres = F.broadcast_add(F.slice_axis(cells, axis=2, begin=0, end=2), _grid(F, data)) * self._stride
         halves = F.broadcast_mul(F.exp(F.slice_axis(cells, axis=2, begin=2, end=4)), anchors) / 2

@@ -135,6 +135,8 @@ class MaxPool(HybridBlock):
     stride : int, default 2
     padding : int, optional
         Rows and columns outside the image, in all; by default ``size - 1``. They never win.
+    any_size : bool, default False
+        Take images that are smaller than the window as well. With a stride of 2 it costs a copy of the data.
 
     Inputs:
         - **data**: (B, C, H, W).
@@ -149,7 +151,7 @@ class MaxPool(HybridBlock):
         A window could lie outside the image altogether.
     """
 
-    def __init__(self, size=2, stride=2, padding=None, **kwargs):
+    def __init__(self, size=2, stride=2, padding=None, any_size=False, **kwargs):
         super().__init__(**kwargs)
         padding = size - 1 if padding is None else padding
         if not 0 <= padding <= 2 * size - 2:
@@ -162,7 +164,8 @@ class MaxPool(HybridBlock):
         # a stride of 1 both sides get it, and the windows that start in it are cut off: oneDNN pools and cuts, where
         # MXNet's own Pad beforehand takes ten times as long. Else it is a copy of the last column, which is in every
         # window that would see it.
-        if self._extra and stride == 2:
+        # MXNet rounds up only where the window fits at least once, hence any_size.
+        if self._extra and stride == 2 and not any_size:
             self._kwargs["pooling_convention"], self._extra = "full", 0
         self._cut = bool(self._extra) and stride == 1
         if self._cut:

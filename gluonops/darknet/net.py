@@ -1,4 +1,6 @@
 """The HybridBlock that a cfg is built into."""
+from __future__ import annotations
+
 from mxnet.gluon import HybridBlock
 
 from ..core.errors import OpError
@@ -42,8 +44,8 @@ class DarknetNet(HybridBlock):
 
     def hybrid_forward(self, F, data):
         outputs = self.layer_outputs(data)
-        kept = tuple(outputs[i] for i in self._outputs)
-        return kept if len(kept) > 1 else kept[0]
+        returned = tuple(outputs[i] for i in self._outputs)
+        return returned if len(returned) > 1 else returned[0]
 
     def layer_outputs(self, data):
         """The output of every layer, in order: to find the first one that differs from Darknet's."""
@@ -52,7 +54,7 @@ class DarknetNet(HybridBlock):
             outputs.append(layer(*[outputs[i] if i >= 0 else data for i in sources]))
         return outputs
 
-    def detector(self, threshold=0.25, nms=0.45, topk=400):
+    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
         """A block that returns detections, to hybridize and export. See :class:`gluonops.darknet.Detector`.
 
         Parameters
@@ -75,8 +77,9 @@ class DarknetNet(HybridBlock):
                           "network", "Call the net itself for what its last layer returns")
         heads = [Boxes(anchors, classes, stride, prefix=f"boxes{i}_")
                  for i, (anchors, classes, stride) in enumerate(self._detections)]
-        context = next(iter(self.collect_params().values())).list_ctx()
+        parameter = next(iter(self.collect_params().values()))
         for head in heads:
-            head.initialize(ctx=context)
+            head.initialize(ctx=parameter.list_ctx())
+            head.cast(parameter.dtype)
         multiple = max(stride for *_, stride in self._detections)
         return Detector(self, heads, self._detections[0][1], multiple, threshold, nms, topk)

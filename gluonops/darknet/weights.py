@@ -7,9 +7,12 @@ what can be checked of a file is its length.
 
 Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 """
+from __future__ import annotations
+
 import collections
 import os
 import struct
+from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
@@ -25,7 +28,7 @@ FLOAT = np.dtype("<f4")
 
 
 class Header(collections.namedtuple("Header", "major minor revision seen")):
-    """What stands at the start of a weights file."""
+    """The header of a weights file."""
 
     __slots__ = ()
 
@@ -33,14 +36,15 @@ class Header(collections.namedtuple("Header", "major minor revision seen")):
     def layout(self):
         """The format of ``seen`` for ``struct``."""
         # Above 1000 the version numbers say that matrices are transposed, which only fully connected layers heed.
-        wide = self.major * 10 + self.minor >= 2 and self.major < 1000 and self.minor < 1000
-        return "<Q" if wide else "<i"
+        eight_bytes = self.major * 10 + self.minor >= 2 and self.major < 1000 and self.minor < 1000
+        return "<Q" if eight_bytes else "<i"
 
 
 NEW = Header(0, 2, 0, 0)
 
 
-def load_weights(net, path, ctx=None, progress=None):
+def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Context | None = None,
+                 progress: Callable | None = None) -> Header:
     """Load a Darknet weights file into a net's convolutions.
 
     The file must fit exactly. To start from the first layers of another network (``darknet19_448.conv.23``), pass the
@@ -86,7 +90,7 @@ def load_weights(net, path, ctx=None, progress=None):
     return header
 
 
-def save_weights(net, path, seen=None):
+def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int | None = None) -> None:
     """Write a net's convolutions as a Darknet weights file; a file that was loaded comes out byte for byte.
 
     The file is written under a temporary name and renamed when complete.

@@ -89,7 +89,7 @@ def _fold(graph, norm, values):
     has_bias = len(layer.inputs) > 2
     bias = values[layer.source(2).name].asnumpy().astype(np.float64) if has_bias else 0.0
     if not has_bias:
-        name = _free(graph, f"{layer.name}_bias")
+        name = graph.free_name(f"{layer.name}_bias")
         layer.inputs.append((Node(VARIABLE, name), 0))
         layer.attrs["no_bias"] = "False"
     values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
@@ -121,10 +121,3 @@ def _scaled(layer, weight, scale):
 
 def _like(array, value):
     return mx.nd.array(array, dtype=value.dtype)
-
-
-def _free(graph, name):
-    taken = set(graph.variables())
-    while name in taken:
-        name += "_"
-    return name

@@ -98,6 +98,13 @@ class Graph:
         """The names of all variables: data, parameters, states."""
         return [node.name for node in self.nodes() if node.is_variable]
 
+    def free_name(self, name):
+        """``name``, or one like it that no node has."""
+        taken = {node.name for node in self.nodes()}
+        while name in taken:
+            name += "_"
+        return name
+
     def readers(self):
         """Node -> the nodes that read it, once for every input; a head counts as None."""
         readers = {node: [] for node in self.nodes()}

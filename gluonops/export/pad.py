@@ -59,7 +59,8 @@ def _pad(graph, layer, values):
         values[variable.name] = mx.nd.array(np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1)))
         variable.attrs.pop("__shape__", None)
     last = _last_channelwise(graph, layer)
-    cut = Node("slice", last.name, {"begin": "(None, 0)", "end": f"(None, {channels})", **last.marks()})
+    # MXNet's slice fails on oneDNN's blocked layouts at many widths ("could not construct a sub-memory").
+    cut = Node("slice_axis", last.name, {"axis": "1", "begin": "0", "end": str(channels), **last.marks()})
     last.name += "_padded"   # what is read, perhaps as an output, keeps its name
     graph.replace({(last, 0): (cut, 0)})
     cut.inputs = [(last, 0)]

@@ -10,6 +10,7 @@ from .fold import fold_batch_norm as _fold
 from .inference import without_losses
 from .nodes import ExportWarning, emit
 from .pad import pad_channels as _pad
+from .passes.fusion import prepare_for_fusion
 from .stamp import read, stamp
 from .trace import trace
 
@@ -148,6 +149,7 @@ def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, f
     if pad_channels:
         _pad(graph, values)
     emit(graph, backend)
+    prepare_for_fusion(graph, inference)
     kept = set(graph.variables())
     values = {name: value for name, value in values.items() if name in kept}
     if "inputs" in facts:

@@ -1,6 +1,9 @@
 """A net as a graph and its values: where every export of one starts."""
 import functools
 import inspect
+import os
+import re
+import traceback
 
 import mxnet as mx
 import numpy as np
@@ -14,6 +17,7 @@ from .nodes import strip
 from .stamp import net_facts
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
+ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
 def trace(where, net, data_shape, dtype="float32", head=None):
@@ -40,15 +44,17 @@ def trace(where, net, data_shape, dtype="float32", head=None):
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
     outputs = _outputs(where, net, shapes)
-    reason = misfit(mx.sym.Group(outputs), shapes, dict.fromkeys(shapes, dtype))
+    read = set(mx.sym.Group(outputs).list_inputs())
+    values = {p.name: p._reduce() for p in net.collect_params().values() if p.name in read}
+    outputs = _described(outputs, values)
+    reason = _mismatch(outputs, values, shapes, dtype)
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
         outputs = [_with_head(where, net, outputs, head)]
     graph = Graph.of(mx.sym.Group(outputs))
     strip(graph)
-    values = {p.name: p for p in net.collect_params().values()}
-    values = {name: values[name]._reduce() for name in graph.variables() if name in values}
+    values = {name: values[name] for name in graph.variables() if name in values}
     facts = {**net_facts(net), "inputs": {name: list(shape) for name, shape in shapes.items()}, "dtype": dtype}
     return graph, values, facts
 
@@ -113,6 +119,29 @@ def _finish_initialization(where, net, shapes, dtype):
         _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 
+def _described(outputs, values):
+    """The outputs of a graph whose variables have the shapes and types that the parameters have now.
+
+    Gluon makes a parameter's variable once. Neither the shape that a run closed nor the type of a later cast gets into
+    it.
+    """
+    graph = Graph.of(mx.sym.Group(outputs))
+    for node in graph.nodes():
+        if node.is_variable and node.name in values:
+            value = values[node.name]
+            marks = mx.sym.var(node.name, shape=value.shape, dtype=value.dtype).list_attr()
+            node.attrs.update({mark: text for mark, text in marks.items() if mark in node.attrs})
+    return list(graph.symbol())
+
+
+def _mismatch(outputs, values, shapes, dtype):
+    """Why inputs of these shapes and types do not fit the parameters; None where they do."""
+    symbol = mx.sym.Group(outputs)
+    values = {name: values[name] for name in symbol.list_inputs() if name in values}
+    return misfit(symbol, {**{name: value.shape for name, value in values.items()}, **shapes},
+                  {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)})
+
+
 def misfit(symbol, shapes, dtypes=None):
     """Why variables cannot have these shapes and types; None where they can."""
     try:
@@ -163,9 +192,24 @@ def _call(where, net, shapes, inputs):
         return net(*inputs)
     except OpError:
         raise
+    except AttributeError as error:
+        raise _without_attribute(where, net, shapes, error) from error
     except Exception as error:   # of a net by anyone
         reason = f"{type(error).__name__}: {last_line(error) if str(error).strip() else ''}"
         raise _refusal(where, net, shapes, reason) from error
+
+
+def _without_attribute(where, net, shapes, error):
+    """The error for a net that reads what a Symbol does not have, such as its shape."""
+    read = re.search(rf"'Symbol' object has no attribute '({'|'.join(ONLY_OF_ARRAYS)})'", str(error))
+    if read is None:
+        return _refusal(where, net, shapes, f"AttributeError: {last_line(error)}")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"{os.path.basename(place.filename)} line {place.lineno}"
+    return OpError(where, f"{type(net).__name__} reads .{read.group(1)} of a Symbol, in {line}; expected operators "
+                   "only, because a graph takes arrays of any size",
+                   "Use F.reshape with 0 and -1, F.reshape_like, F.slice_like, F.broadcast_like, F.zeros_like or "
+                   "F.contrib.arange_like")
 
 
 def _with_head(where, net, outputs, head):

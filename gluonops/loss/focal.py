@@ -1,4 +1,6 @@
 """The loss ``gluonops.loss.FocalLoss``; a composition, without a kernel of its own."""
+from __future__ import annotations
+
 from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
@@ -16,12 +18,12 @@ SMALLEST = 1e-7   # of 1 - p before it is raised to gamma; a power below 1 has n
 
 
 class FocalLoss(Loss):
-    """Cross-entropy that counts what is already right for less: ``-alpha_t * (1 - p_t)^gamma * log(p_t)``.
+    """Cross-entropy with less weight on easy examples: ``-alpha_t * (1 - p_t)^gamma * log(p_t)``.
 
-    With ``activation="sigmoid"``, as in the paper, every class is a question of its own: p_t is the probability of the
-    right answer, ``sigmoid(pred)`` for the class that the label names and ``1 - sigmoid(pred)`` for each other one;
-    alpha_t is `alpha` for the former and ``1 - alpha`` for the latter. With ``"softmax"`` p_t is the probability of the
-    label's class and alpha_t is `alpha`: one term for each label.
+    With ``activation="sigmoid"``, as in the paper, every class is a binary classification of its own. For the class of
+    the label p_t is ``sigmoid(pred)`` and alpha_t is `alpha`. For every other class p_t is ``1 - sigmoid(pred)`` and
+    alpha_t is ``1 - alpha``. With ``"softmax"`` p_t is the probability of the label's class and alpha_t is `alpha`: one
+    term for each label.
 
     Loss and gradient are finite for logits of any size: the loss is computed from logarithms of probabilities that the
     logits give directly, such as ``log(sigmoid(x)) = -log(1 + exp(-x))``. (In float16 with a softmax, while `gamma`
@@ -37,10 +39,10 @@ class FocalLoss(Loss):
     alpha : float or None, default 0.25
         Weight of the positives, from 0; up to 1 with a sigmoid. None: no weighting.
     gamma : float, default 2
-        From 0 (plain cross-entropy) up: how much less counts what is right.
+        From 0 (plain cross-entropy) up. The higher it is, the less weight easy examples get.
     sparse_label : bool, default True
-        Whether `label` holds class indices; else it has the shape of `pred`: with a sigmoid 1 for what is so and 0 for
-        what is not, with a softmax probabilities.
+        Whether `label` holds class indices. If not, it has the shape of `pred`. With a sigmoid it is 1 for positives
+        and 0 for negatives; with a softmax it holds probabilities.
     from_logits : bool, default False
         Whether `pred` already holds probabilities (the name is gluoncv's); not with a softmax.
     batch_axis : int, default 0
@@ -113,12 +115,15 @@ class FocalLoss(Loss):
 
     def _softmax(self, F, pred, label):
         """The terms, in the shape of `pred` with one class in place of all."""
-        surprise = ops.softmax_cross_entropy(pred, label, axis=self._axis, sparse_label=self._sparse_label)
-        terms = self._power(F, -F.expm1(-surprise)) * surprise * (1 if self._alpha is None else self._alpha)
+        nll = ops.softmax_cross_entropy(pred, label, axis=self._axis, sparse_label=self._sparse_label)
+        wrong = -F.expm1(-nll)   # 1 - p_t
+        terms = self._power(F, wrong) * nll
+        if self._alpha is not None:
+            terms = terms * self._alpha
         return F.reshape_like(terms, self._one_class(F, pred))
 
     def _onehot(self, F, pred, label):
-        """1 at the label's class, in the shape of `pred`: nobody has to say how many classes there are."""
+        """1 at the label's class, in the shape of `pred`. The number of classes follows from `pred`."""
         label = F.cast(F.reshape_like(label, self._one_class(F, pred)), dtype="float64")   # holds every index exactly
         index = F.squeeze(F.contrib.index_array(F.BlockGrad(pred), axes=(self._axis,)), axis=-1)
         return F.broadcast_equal(F.cast(index, dtype="float64"), label)

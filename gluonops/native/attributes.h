@@ -63,27 +63,27 @@ inline bool without_underscores(const std::string &text, std::string *plain)
     return true;
 }
 
-// As int(text).
-inline bool parse_integer(const std::string &text, int64_t *value)
+enum Parsed { NO_INTEGER, INTEGER, BEYOND_64_BITS };
+
+// As int(text), for what 64 bits hold.
+inline Parsed parse_integer(const std::string &text, int64_t *value)
 {
     std::string digits;
     if (!without_underscores(stripped(text), &digits) || digits.empty())
-        return false;
+        return NO_INTEGER;
     const bool negative = digits[0] == '-';
     size_t i = negative || digits[0] == '+';
     if (i == digits.size())
-        return false;
-    uint64_t magnitude = 0;
-    for (; i < digits.size(); ++i) {
+        return NO_INTEGER;
+    bool fits = true;
+    for (*value = 0; i < digits.size(); ++i) {
         if (!isdigit(static_cast<unsigned char>(digits[i])))
-            return false;
-        const unsigned digit = unsigned(digits[i] - '0');
-        if (magnitude > (uint64_t(INT64_MAX) - digit) / 10)
-            return false;
-        magnitude = magnitude * 10 + digit;
+            return NO_INTEGER;
+        const int64_t digit = digits[i] - '0';
+        fits = fits && !__builtin_mul_overflow(*value, 10, value) &&
+               !__builtin_add_overflow(*value, negative ? -digit : digit, value);
     }
-    *value = negative ? -int64_t(magnitude) : int64_t(magnitude);
-    return true;
+    return fits ? INTEGER : BEYOND_64_BITS;
 }
 
 // As float(text), for what is finite.
@@ -100,7 +100,7 @@ inline bool parse_number(const std::string &text, double *value)
 }
 
 // As ast.literal_eval(text), for an integer or a tuple or list of integers.
-inline bool parse_integers(const std::string &text, Integers *result)
+inline Parsed parse_integers(const std::string &text, Integers *result)
 {
     std::string inside = stripped(text);
     const bool bracketed = inside.size() >= 2 && ((inside.front() == '(' && inside.back() == ')') ||
@@ -112,20 +112,23 @@ inline bool parse_integers(const std::string &text, Integers *result)
     result->is_tuple = list || comma;
     result->values.clear();
     if (inside.empty())
-        return false;
+        return NO_INTEGER;
     if (comma && inside.back() == ',')   // (2,)
         inside.pop_back();
+    bool fits = true;
     for (size_t begin = 0; begin <= inside.size();) {
         const size_t end = std::min(inside.find(',', begin), inside.size());
         const std::string item = stripped(inside.substr(begin, end - begin));
         const std::string digits = item.substr(!item.empty() && (item[0] == '-' || item[0] == '+'));
         int64_t value;
-        if (!parse_integer(item, &value) || (digits.size() > 1 && digits[0] == '0' && value))   // 01 is no literal
-            return false;
+        const Parsed parsed = parse_integer(item, &value);
+        if (parsed == NO_INTEGER || (digits.size() > 1 && digits[0] == '0' && value))   // 01 is no literal
+            return NO_INTEGER;
+        fits = fits && parsed == INTEGER;
         result->values.push_back(value);
         begin = end + 1;
     }
-    return true;
+    return fits ? INTEGER : BEYOND_64_BITS;
 }
 
 // As Pairs.parse(text): pairs of finite numbers above 0.
@@ -186,7 +189,11 @@ class Attributes {
     {
         const std::string *text = find(name);
         int64_t value = otherwise;
-        if (text && (!parse_integer(*text, &value) || value < low))
+        if (!text)
+            return value;
+        const Parsed parsed = parse_integer(*text, &value);
+        check_range(name, *text, parsed);
+        if (parsed == NO_INTEGER || value < low)
             complain(name, *text, integer_text(low));
         return value;
     }
@@ -200,7 +207,9 @@ class Attributes {
         if (*text == "None")
             return std::nullopt;
         int64_t value;
-        if (!parse_integer(*text, &value) || value < low)
+        const Parsed parsed = parse_integer(*text, &value);
+        check_range(name, *text, parsed);
+        if (parsed == NO_INTEGER || value < low)
             complain(name, *text, "None or " + integer_text(low));
         return value;
     }
@@ -211,7 +220,9 @@ class Attributes {
         Integers result = otherwise;
         if (!text)
             return result;
-        bool good = parse_integers(*text, &result);
+        const Parsed parsed = parse_integers(*text, &result);
+        check_range(name, *text, parsed);
+        bool good = parsed == INTEGER;
         for (const int64_t value : result.values)
             good &= value >= low;
         if (!good)
@@ -281,6 +292,12 @@ class Attributes {
     static std::string integer_text(int64_t low)
     {
         return low == INT64_MIN ? "an integer" : "an integer of at least " + std::to_string(low);
+    }
+
+    void check_range(const char *name, const std::string &text, Parsed parsed) const
+    {
+        if (parsed == BEYOND_64_BITS)
+            complain(name, text, "an integer from -2**63 to 2**63 - 1");
     }
 
     [[noreturn]] void complain(const char *name, const std::string &text, const std::string &expected) const

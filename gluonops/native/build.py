@@ -31,7 +31,10 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
 # libmxnet.so exports a copy of lib_api.h's classes, of another compiler. In a program that is linked with it, ours
 # would be resolved to those, and crash while the library loads.
-LINKING = ["-Wl,-Bsymbolic"]
+# MXNet keeps functions of ours until the process has ended, beyond its own dlclose.
+LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+# MXNet's wheels have the std::string of compilers before GCC 5; inference.cc talks to MXNet in C++.
+MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
 
@@ -40,7 +43,7 @@ class BuildError(Exception):
     """The library cannot be built; the message says why and what to do."""
 
 
-def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, package=PACKAGE):
+def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators=None):
     """Build the library.
 
     Parameters
@@ -53,8 +56,8 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, package=P
         How many compilers run at once; by default one per processor, at most 4.
     generated : str or Path, optional
         Where the C++ goes that is written from the contracts; the last part is ``generated``.
-    package : Path, optional
-        The package whose operators are compiled.
+    operators : list of str, optional
+        Which operators it has; all of them by default.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, package=P
         There is no compiler or no MXNet, or the compiler failed.
     """
     compiler, mxnet, library = find_compiler(), find_mxnet(mxnet), pathlib.Path(library)
-    sources = write_sources(generated, package)
+    sources = [source for source in write_sources(generated) if operators is None or source.stem in operators]
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources))
         with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
@@ -75,18 +78,18 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, package=P
         library.parent.mkdir(parents=True, exist_ok=True)
         partial = library.with_name(f".{library.name}.{os.getpid()}")
         try:
-            _run([*compiler, "-shared", *LINKING, *openmp(compiler), "-o", str(partial),
-                  *(str(output) for _, output in units)])
+            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units),
+                  *LINKING])
             os.replace(partial, library)
         finally:
             partial.unlink(missing_ok=True)
     return library
 
 
-def write_sources(generated=GENERATED, package=PACKAGE):
+def write_sources(generated=GENERATED):
     """Write the C++ that follows from the contracts; returns the source file of every operator."""
     generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
-    return generate(pathlib.Path(generated), pathlib.Path(package))
+    return generate(pathlib.Path(generated))
 
 
 def includes(source):
@@ -111,6 +114,7 @@ def compilations(compiler, mxnet, folder, sources):
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
+    yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
     for target, flags in targets.items():

@@ -13,14 +13,13 @@
 #include <vector>
 
 #include "refusal.h"
+#include "sizes.h"
 
 namespace gluonops {
 
 typedef std::vector<int64_t> Shape;
 
-const int64_t UNKNOWN = -1;
-const int64_t MAX_SIZE = INT64_MAX;
-const int MAX_NDIM = 8;
+const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
 
 // An integer that stays at its largest value instead of wrapping round: what attributes make of one another may be of
 // any size, and a divisor that wrapped round to zero would end the process.
@@ -47,7 +46,7 @@ class Wide {
     friend bool operator<(Wide a, Wide b) { return a.value_ < b.value_; }
     friend bool operator>(Wide a, Wide b) { return a.value_ > b.value_; }
 
-    int64_t narrow() const { return int64_t(value_); }
+    int64_t narrow() const { return int64_t(value_); }   // of one that fits
 
     std::string text() const
     {
@@ -119,17 +118,25 @@ inline Dim named(const std::string &name, const std::string &text, Size mul, Siz
     return {name, text, std::move(mul), std::move(div), {}};
 }
 
+// Refuses what attributes make of a size where it is too small, or 64 bits do not hold it.
+inline void check_attributes(const char *where, const std::string &label, Wide value, int64_t low)
+{
+    if (value < low)
+        refuse(where, label + " is " + value.text() + "; expected at least " + std::to_string(low),
+               "Choose other attributes");
+    if (value > INT64_MAX)
+        refuse(where, label + " is more than 2**63 - 1", "Choose smaller attributes");
+}
+
 inline Dim fixed(const char *where, Wide value, const std::string &label = "")
 {
-    if (value < 0 || value > MAX_SIZE)
-        refuse(where, label + " is not a size from 0 to " + std::to_string(MAX_SIZE), "Choose other attributes");
+    check_attributes(where, label, value, 0);
     return {"", value.text(), {}, {}, {label, value}};
 }
 
 inline Size factor(const char *where, const std::string &label, Wide value)
 {
-    if (value < 1)
-        refuse(where, label + " is " + value.text() + "; expected at least 1", "Choose other attributes");
+    check_attributes(where, label, value, 1);
     return {label, value};
 }
 
@@ -149,6 +156,31 @@ inline Pattern group(const std::string &name, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; ++i)
         dims.push_back(named(i || name.empty() ? "dim" + std::to_string(i) : name));
     return dims;
+}
+
+inline std::string plural(size_t count, const char *what)
+{
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// The axis counted from the front.
+inline int64_t normalized_axis(const char *where, int64_t axis, int ndim, const char *what = "data")
+{
+    if (axis < -ndim || axis >= ndim)
+        refuse(where, "axis " + std::to_string(axis) + " is out of range for " + what + " of " +
+               plural(size_t(ndim), "dimension"),
+               "Choose an axis from " + std::to_string(-ndim) + " to " + std::to_string(ndim - 1));
+    return axis < 0 ? axis + ndim : axis;
+}
+
+// The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere.
+inline std::vector<int64_t> counts_at(const char *where, const Integers &counts, int64_t axis, const Pattern &dims)
+{
+    if (counts.is_tuple)
+        return counts.values;
+    std::vector<int64_t> result(dims.size(), 1);
+    result[size_t(normalized_axis(where, axis, int(dims.size())))] = counts.values[0];
+    return result;
 }
 
 // `group * counts`: the last dimension by the last count; counts with no dimension in front of them stand alone.
@@ -192,11 +224,6 @@ inline std::string pattern_text(const Pattern &dims)
     return text + (dims.size() == 1 ? ",)" : ")");
 }
 
-inline std::string plural(size_t count, const char *what)
-{
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 // Works out the shapes of one operator's tensors. The work of gluonops/core/dims.py, with its messages.
 class Solver {
  public:
@@ -216,12 +243,13 @@ class Solver {
                 check_value(dim);
         for (const Dim &dim : declared_.whole)
             check_value(dim);
-        std::vector<Shape> result;
-        for (const Pattern &pattern : declared_.patterns) {
-            result.emplace_back();
-            for (const Dim &dim : pattern)
-                result.back().push_back(size_of(dim));
-        }
+        std::vector<Shape> result(declared_.patterns.size());
+        for (size_t t = 0; t < result.size(); ++t)
+            for (const Dim &dim : declared_.patterns[t])
+                result[t].push_back(size_of(t, dim));
+        for (size_t t = 0; t < result.size(); ++t)
+            if (too_many_elements(result[t]))
+                refuse(where_, described(t) + " has more than 2**60 elements", "Choose smaller attributes");
         return result;
     }
 
@@ -257,6 +285,10 @@ class Solver {
         for (size_t i = 0; i < pattern.size(); ++i) {
             if (tensor.shape[i] == UNKNOWN)
                 continue;
+            const Dim::Scaled base = pattern[i].base(tensor.shape[i]);
+            if (base.whole && base.value > largest_size)
+                refuse(where_, has_shape(tensor) + "; " + (pattern[i].fixed() ? "a size" : pattern[i].name) +
+                       " is above " + std::to_string(largest_size), "Choose smaller attributes");
             if (pattern[i].fixed())
                 check_fixed(tensor, pattern, pattern[i], tensor.shape[i]);
             else
@@ -305,7 +337,7 @@ class Solver {
                " of shape " + shape_text(source.shape), std::string("Reshape ") + tensors_[t].name);
     }
 
-    // Refuses a dimension that does not divide, or is too large.
+    // Refuses a dimension that does not divide.
     void check_value(const Dim &dim) const
     {
         const Base *base = dim.fixed() ? nullptr : find(dim);
@@ -316,9 +348,11 @@ class Solver {
             refuse(where_, has_shape(*base->source) + "; " + dim.name + " " + base->size.text() +
                    " is not divisible by " + dim.div.text(), remedy(dim.name) + " or choose another " +
                    dim.div.attribute());
-        if (value.value > MAX_SIZE)
-            refuse(where_, has_shape(*base->source) + "; " + dim.text + " is more than the largest size, " +
-                   std::to_string(MAX_SIZE), "Choose a smaller " + dim.mul.attribute());
+    }
+
+    std::string described(size_t t) const
+    {
+        return std::string(tensors_[t].name) + " " + pattern_text(declared_.patterns[t]);
     }
 
     std::string remedy(const std::string &name) const
@@ -329,12 +363,17 @@ class Solver {
         return "Pad the input";
     }
 
-    int64_t size_of(const Dim &dim) const
+    // The size of a tensor's dimension; refuses one that no tensor has.
+    int64_t size_of(size_t t, const Dim &dim) const
     {
-        if (dim.fixed())
-            return dim.fixed_size.value.narrow();
-        const Base *base = find(dim);
-        return base ? dim.value(base->size).value.narrow() : UNKNOWN;
+        const Base *base = dim.fixed() ? nullptr : find(dim);
+        if (!dim.fixed() && !base)
+            return UNKNOWN;
+        const Wide size = base ? dim.value(base->size).value : dim.fixed_size.value;
+        if (size > largest_size)
+            refuse(where_, described(t) + " has a size above " + std::to_string(largest_size),
+                   "Choose smaller attributes");
+        return size.narrow();
     }
 
     const char *where_;
@@ -346,16 +385,6 @@ class Solver {
 inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
 {
     return Solver(where, declared, tensors).solve();
-}
-
-// The axis counted from the front.
-inline int64_t normalized_axis(const char *where, int64_t axis, int ndim, const char *what)
-{
-    if (axis < -ndim || axis >= ndim)
-        refuse(where, "axis " + std::to_string(axis) + " is out of range for " + what + " of " +
-               plural(size_t(ndim), "dimension"),
-               "Choose an axis from " + std::to_string(-ndim) + " to " + std::to_string(ndim - 1));
-    return axis < 0 ? axis + ndim : axis;
 }
 
 }  // namespace gluonops

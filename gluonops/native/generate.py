@@ -494,7 +494,10 @@ class Operator:
         variable = _variable_of(term)
         if term.counts is None:
             return variable
-        return f"repeated(NAME, {variable}, {quoted(term.counts)}, attrs.{term.counts}.values)"
+        counts = f"attrs.{term.counts}.values"
+        if term.axis is not None:
+            counts = f"counts_at(NAME, attrs.{term.counts}, attrs.{term.axis}, {variable})"
+        return f"repeated(NAME, {variable}, {quoted(term.counts)}, {counts})"
 
     def _dim(self, term):
         if isinstance(term, self.shapes.At):

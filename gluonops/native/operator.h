@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
+#include "inference.h"
 #include "kernel.h"
 
 namespace gluonops {
@@ -128,15 +130,6 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
     return types;
 }
 
-// MXNet's shapes in a library have sizes of 32 bits, of which the largest means unknown.
-inline unsigned size_for_mxnet(const char *where, const char *name, const Shape &shape, int64_t size)
-{
-    if (size >= int64_t(~0u))
-        refuse(where, std::string(name) + " would have shape " + shape_text(shape) +
-               "; expected sizes below 4294967295", "Choose smaller ones");
-    return unsigned(size);
-}
-
 template <typename Body>
 MXReturnValue guarded(const char *where, const Body &body)
 {
@@ -163,6 +156,9 @@ struct Registered {
     static MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
     {
         return guarded(Op::NAME, [&] {
+            install_inference();
+            if (strings.count(MX_STR_EXTRA_INPUTS))   // MXNet takes any number there
+                refuse(Op::NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
             parse(strings);
             *inputs = Op::INPUTS;
             *outputs = Op::OUTPUTS;
@@ -172,6 +168,7 @@ struct Registered {
     static MXReturnValue infer_type(const Strings &strings, std::vector<int> *inputs, std::vector<int> *outputs)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs", inputs->size(), Op::INPUTS);
             const Tensors tensors = Op::tensors(parse(strings));
             const std::vector<int> types = inferred_types(Op::NAME, Op::types(), tensors, *inputs);
             for (size_t i = 0; i < tensors.size(); ++i)
@@ -179,84 +176,120 @@ struct Registered {
         });
     }
 
-    // Every tensor's shape, as far as it follows from those known, outputs included; none where the number of
-    // dimensions does not follow. The work of Op.infer_shape in gluonops/core/contract.py.
-    static std::vector<Shape> infer(const Strings &strings, const std::vector<Known> &known)
+    // Every tensor's shape from those that are known, forwards and backwards.
+    static void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     {
-        const typename Op::Attrs attrs = parse(strings);
-        std::vector<int> ndims;
-        for (size_t i = 0; i < Op::INPUTS; ++i)
-            ndims.push_back(known[i].given ? int(known[i].shape.size()) : -1);
-        if (ndims[0] < 0)
-            ndims[0] = only_ndim(attrs, known, ndims);
-        return ndims[0] < 0 ? std::vector<Shape>() : solve(Op::NAME, Op::shapes(attrs, ndims), known);
+        try {
+            Strings strings;
+            for (const auto &text : texts)
+                strings.emplace(text.first, text.second);
+            complete(strings, inputs, outputs);
+        } catch (const Refusal &refusal) {
+            throw std::runtime_error(refusal.text);
+        }
     }
 
-    // The first input's number of dimensions, where the others leave just one; else -1.
-    static int only_ndim(const typename Op::Attrs &attrs, const std::vector<Known> &known, std::vector<int> ndims)
+    static void complete(const Strings &strings, PartialShapes *inputs, PartialShapes *outputs)
     {
-        int only = -1;
+        check_count("inputs", inputs->size(), Op::INPUTS);
+        check_count("outputs", outputs->size(), Op::OUTPUTS);
+        const typename Op::Attrs attrs = parse(strings);
+        const Tensors tensors = Op::tensors(attrs);
+        std::vector<int> ndims;
+        std::vector<Known> known;
+        for (size_t i = 0; i < tensors.size(); ++i) {
+            const PartialShape &shape = i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS];
+            known.push_back({tensors[i].name, shape.has_ndim, shape.sizes});
+            if (i < Op::INPUTS)
+                ndims.push_back(shape.has_ndim ? int(shape.sizes.size()) : -1);
+        }
+        if (!known[0].given)
+            ndims[0] = only_ndim(attrs, ndims, known);
+        if (ndims[0] < 0)
+            return;
+        const std::vector<Shape> shapes = solve(Op::NAME, Op::shapes(attrs, ndims), known);
+        for (size_t i = 0; i < tensors.size(); ++i)
+            (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = PartialShape{true, shapes[i]};
+    }
+
+    // The first input's number of dimensions, where the other tensors leave just one; else -1.
+    static int only_ndim(const typename Op::Attrs &attrs, std::vector<int> ndims, const std::vector<Known> &known)
+    {
+        int found = -1;
         for (int ndim = 1; ndim <= MAX_NDIM; ++ndim) {
             ndims[0] = ndim;
-            if (!fits(attrs, known, ndims))
+            if (!fits(attrs, ndims, known))
                 continue;
-            if (only >= 0)
+            if (found >= 0)
                 return -1;
-            only = ndim;
+            found = ndim;
         }
-        return only;
+        return found;
     }
 
-    static bool fits(const typename Op::Attrs &attrs, const std::vector<Known> &known, const std::vector<int> &ndims)
+    static bool fits(const typename Op::Attrs &attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
     {
-        bool any = false;
+        std::vector<Pattern> patterns;
         try {
-            const Shapes declared = Op::shapes(attrs, ndims);
-            if (int(declared.patterns[0].size()) != ndims[0])
-                return false;
-            for (size_t i = 0; i < known.size(); ++i) {
-                any |= known[i].given;
-                if (known[i].given && known[i].shape.size() != declared.patterns[i].size())
-                    return false;
-            }
+            patterns = Op::shapes(attrs, ndims).patterns;
         } catch (const Refusal &) {
             return false;
         }
-        return any;
+        bool any = false, all = patterns[0].size() == size_t(ndims[0]);
+        for (size_t i = 0; i < known.size(); ++i) {
+            any |= known[i].given;
+            all &= !known[i].given || known[i].shape.size() == patterns[i].size();
+        }
+        return any && all;
     }
 
-    // Every tensor's shape from the inputs': MXNet shows a library no output's. A shape that is unknown altogether
-    // comes, and goes back, without dimensions; a size that is unknown comes as the largest number and goes back as 0.
+    // lib_api.h's inference, which MXNet uses where install_inference() could not do better. It shows no output. A shape
+    // that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the largest
+    // number and goes back as 0.
     static MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
                                      std::vector<std::vector<unsigned>> *outputs)
     {
         return guarded(Op::NAME, [&] {
-            const Tensors tensors = Op::tensors(parse(strings));
-            std::vector<Known> known;
-            for (size_t i = 0; i < tensors.size(); ++i) {
-                known.push_back({tensors[i].name, false, {}});
-                if (i >= Op::INPUTS)
-                    continue;
-                for (const unsigned size : (*inputs)[i])
-                    known[i].shape.push_back(size == ~0u ? UNKNOWN : int64_t(size));
-                known[i].given = !known[i].shape.empty();
+            PartialShapes known_inputs, known_outputs(outputs->size());
+            for (const std::vector<unsigned> &shape : *inputs) {
+                known_inputs.push_back({!shape.empty(), {}});
+                for (const unsigned size : shape)
+                    known_inputs.back().sizes.push_back(size == ~0u ? UNKNOWN : int64_t(size));
             }
-            if (!known[0].given)
-                return;
-            const std::vector<Shape> shapes = infer(strings, known);
-            for (size_t i = 0; i < tensors.size(); ++i) {
-                auto &to = i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS];
-                to.clear();
-                for (const int64_t size : shapes[i])
-                    to.push_back(size == UNKNOWN ? 0 : size_for_mxnet(Op::NAME, tensors[i].name, shapes[i], size));
-            }
+            complete(strings, &known_inputs, &known_outputs);
+            *inputs = as_unsigned(known_inputs);
+            *outputs = as_unsigned(known_outputs);
         });
+    }
+
+    static std::vector<std::vector<unsigned>> as_unsigned(const PartialShapes &shapes)
+    {
+        std::vector<std::vector<unsigned>> result;
+        for (const PartialShape &shape : shapes) {
+            result.emplace_back();
+            for (const int64_t size : shape.sizes) {
+                if (size >= int64_t(~0u))
+                    refuse(Op::NAME, "a shape is " + shape_text(shape.sizes) + "; expected sizes below 2**32 - 1",
+                           "Choose smaller shapes or attributes");
+                result.back().push_back(size == UNKNOWN ? 0 : unsigned(size));
+            }
+        }
+        return result;
+    }
+
+    // A graph from elsewhere may give a node any number of inputs.
+    static void check_count(const char *what, size_t count, size_t expected)
+    {
+        if (count != expected)
+            refuse(Op::NAME, "the node has " + std::to_string(count) + " " + what + "; expected " +
+                   std::to_string(expected), "Correct the graph");
     }
 
     static MXReturnValue forward(const Strings &strings, std::vector<MXTensor> *inputs, std::vector<MXTensor> *outputs,
                                  const mxnet::ext::OpResource &)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs", inputs->size(), Op::INPUTS);
             const typename Op::Attrs attrs = parse(strings);
             verify(attrs, *inputs, 0, *outputs);
             Op::forward(attrs, inputs->data(), outputs->data());
@@ -268,6 +301,7 @@ struct Registered {
                                   const mxnet::ext::OpResource &)
     {
         return guarded(Op::NAME, [&] {
+            check_count("inputs of the gradient", inputs->size(), Op::INPUTS + 2 * Op::OUTPUTS);
             const typename Op::Attrs attrs = parse(strings);
             const Arrays all = inputs->data();
             verify(attrs, *inputs, Op::OUTPUTS, {});
@@ -295,28 +329,6 @@ struct Registered {
     }
 };
 
-// The shape inference of every operator of the library, by its name in a graph, for whoever asks it without MXNet.
-struct OperatorEntry {
-    std::string name;
-    size_t inputs;
-    std::vector<Tensor> (*tensors)(const Strings &);
-    std::vector<Shape> (*infer)(const Strings &, const std::vector<Known> &);
-};
-
-inline std::vector<OperatorEntry> &operators()
-{
-    static std::vector<OperatorEntry> entries;
-    return entries;
-}
-
-template <typename Op>
-bool enter(const char *name)
-{
-    const auto tensors = [](const Strings &strings) { return Op::tensors(Registered<Op>::parse(strings)); };
-    operators().push_back({name, Op::INPUTS, tensors, Registered<Op>::infer});
-    return true;
-}
-
 #define GLUONOPS_REGISTER_OP(graph_name, Op)                    \
     REGISTER_OP(graph_name)                                     \
         .setParseAttrs(Registered<Op>::parse_attributes)        \
@@ -324,7 +336,7 @@ bool enter(const char *name)
         .setInferShape(Registered<Op>::infer_shape)             \
         .setForward(Registered<Op>::forward, "cpu")             \
         .setBackward(Registered<Op>::backward, "cpu");          \
-    const bool graph_name##_entered = enter<Op>(#graph_name);
+    const Inference inference(#graph_name, Registered<Op>::infer);
 
 }  // namespace gluonops
 

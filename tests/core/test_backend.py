@@ -116,7 +116,7 @@ def test_environment_variable():
 
 
 @pytest.mark.parametrize("value, text", [
-    (np.ones(3), "data is ndarray; expected NDArrays or Symbols. Convert arrays with mx.nd.array"),
+    (np.ones(3), "data is numpy.ndarray; expected NDArrays or Symbols. Convert arrays with mx.nd.array"),
     (mx.np.ones(3), "data is mxnet.numpy.ndarray; expected NDArrays or Symbols. Convert it with .as_nd_ndarray()"),
     (mx.nd.ones((2, 2)).tostype("csr"), "data is sparse NDArray; expected NDArrays or Symbols. Convert it with .to"),
     ([1, 2], "data is list"),
@@ -148,3 +148,30 @@ def test_names_in_nested_blocks(backend):
         assert gops.ops.abs(mx.sym.var("x"), name="mine").list_outputs() == ["mine_output"]
         with mx.name.Prefix("outer_"):
             assert gops.ops.softmax_output(mx.sym.var("x"), name="mine").list_arguments() == ["x", "outer_mine_label"]
+
+
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+def test_every_node_has_a_name_of_its_own(backend):
+    """The emitter's nodes are named after the operator's, and marked; ``plot_network`` tells nodes by their names."""
+    with gops.backend(backend):
+        data, label = mx.sym.var("data"), mx.sym.var("label")
+        graph = gops.ops.softmax_cross_entropy(gops.ops.abs(gops.ops.tile(data, 2)), label)
+    nodes = json.loads(graph.tojson())["nodes"]
+    names = [node["name"] for node in nodes]
+    assert len(set(names)) == len(names)
+    inserted = {node["name"]: node["attrs"]["__gluonops_inserted__"] for node in nodes
+                if "__gluonops_inserted__" in node.get("attrs", {})}
+    assert not any("gluonops" in node["op"] or node["op"] in ("Custom", "null") for node in nodes
+                   if node["name"] in inserted)
+    if backend == "native":
+        assert inserted["abs0_data_guard"] == inserted["softmax_cross_entropy0_label_guard"] == "guard"
+    edges = [(nodes[entry[0]]["name"], node["name"]) for node in nodes for entry in node["inputs"]]
+    assert all(names.index(source) < names.index(target) for source, target in edges), "no cycle"
+
+
+def test_marked_nodes_around_a_loss_head():
+    with gops.backend("native"):
+        graph = gops.ops.softmax_output(mx.sym.var("data"), name="head")
+    marks = {name: attrs["__gluonops_inserted__"] for name, attrs in graph.attr_dict().items()
+             if "__gluonops_inserted__" in attrs}
+    assert marks == {"head_data_guard": "guard", "head_label_guard": "guard", "head_loss": "head", "head": "head"}

@@ -2,6 +2,7 @@
 import copy
 import subprocess
 import sys
+import traceback
 from unittest import mock
 
 import gluonops as gops
@@ -105,6 +106,39 @@ def test_mxnets_own_errors_stay(rng):
     assert not isinstance(caught.value, gops.OpError)
 
 
+class TestWhatMXNetPrints:
+    """MXNet prints the traceback of every Python error in a CustomOp; those that the user gets anyway are left out."""
+
+    def test_bad_shapes(self, capfd):
+        with gops.backend("custom"), pytest.raises(gops.OpError, match="height 3 is not divisible"):
+            gops.ops.reorg(mx.sym.var("data")).infer_shape(data=(1, 4, 3, 4))
+        assert capfd.readouterr() == ("", "")
+
+    def test_the_users_traceback(self):
+        with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
+            gops.ops.reorg(mx.sym.var("data")).infer_shape(data=(1, 4, 3, 4))
+        shown = "".join(traceback.format_exception(type(caught.value), caught.value, caught.tb))
+        assert "MXNetError" not in shown and "custom.cc" not in shown and shown.count("Traceback") == 1
+
+    def test_bad_labels(self, capfd, monkeypatch):
+        monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
+        with pytest.raises(gops.OpError, match=r"label\[1\] is 5"):
+            mx.nd.Custom(mx.nd.ones((2, 3)), mx.nd.array([0, 5]), op_type="gluonops_softmax_output").wait_to_read()
+        assert capfd.readouterr() == ("", "")
+
+    def test_an_error_of_another_kind_keeps_its_traceback(self, broken, capfd):
+        broken("forward")
+        with gops.backend("custom"), pytest.raises(gops.OpError):
+            gops.ops.abs(mx.nd.ones(3)).asnumpy()
+        printed = capfd.readouterr().out
+        assert "Error in CustomOp.forward: Traceback" in printed and "ZeroDivisionError: planted" in printed
+
+    def test_other_peoples_operators_keep_theirs(self, capfd):
+        with pytest.raises(mx.MXNetError):
+            mx.sym.Custom(mx.sym.var("data"), op_type="theirs_broken").infer_shape(data=(2,))
+        assert "Error in theirs_broken.infer_shape: Traceback" in capfd.readouterr().out
+
+
 def test_fields_and_copies():
     error = gops.OpError("reorg", "stride is 0", "Pass another")
     twin = copy.copy(error)   # goes through __reduce__, as what a DataLoader's worker sends does
@@ -130,6 +164,12 @@ class PlainProperties(mx.operator.CustomOpProp):
 class LossProperties(PlainProperties):
     def __init__(self):
         super().__init__(need_top_grad=False)
+
+
+@mx.operator.register("theirs_broken")
+class BrokenProperties(PlainProperties):
+    def infer_shape(self, in_shape):
+        raise gops.OpError("theirs", "an OpError of somebody else's operator", "Nothing")
 
 
 @pytest.mark.parametrize("order", ["ours_first", "theirs_first"])

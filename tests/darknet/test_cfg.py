@@ -42,6 +42,15 @@ def test_darknets_defaults(tmp_path):
         (1, 1, 8, 8), (1, 1, 4, 4), (1, 1, 1, 1)]
 
 
+def test_a_pooling_of_one_pixel(tmp_path):
+    """As the last one of AlexeyAB's jnet-conv.cfg: the window reaches beyond the image, and the pixel wins."""
+    net = load("[net]\nwidth=3\nheight=3\nchannels=2\n" + "[maxpool]\nsize=2\nstride=2\n" * 3, tmp_path)
+    data = mx.nd.arange(-18, 0).reshape((1, 2, 3, 3))
+    outputs = net.layer_outputs(data)
+    assert [x.shape for x in outputs] == [(1, 2, 2, 2), (1, 2, 1, 1), (1, 2, 1, 1)]
+    assert outputs[2].asnumpy().ravel().tolist() == [-10, -1]
+
+
 REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchors=1,2\n"
 
 

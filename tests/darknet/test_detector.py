@@ -95,6 +95,33 @@ def test_region_activation(class_softmax, rng):
     np.testing.assert_allclose(found, activated(raw, class_softmax).reshape(raw.shape), rtol=1e-5, atol=1e-6)
 
 
+def test_float16_maps(rng):
+    """Boxes are float32, from the maps that float16 has."""
+    raw = mx.nd.array(maps(rng, 40, 40, 1) * 0.5).astype("float16")
+    block = detector(threshold=0.01)
+    block.cast("float16")
+    found = block(raw)
+    region = gops.darknet.Region(ANCHORS, CLASSES)(raw)
+    boxes = gops.darknet.Boxes(ANCHORS, CLASSES, STRIDE)
+    boxes.initialize()
+    expected = boxes(region.astype("float32"))[0].asnumpy()
+    assert all(array.dtype == np.float32 for array in found)
+    candidates = {tuple(row) for row in expected[:, 1:]}
+    rows = np.concatenate([array[0].asnumpy() for array in found[1:]], axis=1)
+    assert all(tuple(row) in candidates for row in rows if row[0] >= 0) and rows[0, 0] > 0
+
+
+def test_a_float16_net_exports(tmp_path):
+    (tmp_path / "net.cfg").write_text("[net]\nwidth=32\nheight=32\nchannels=3\n[convolutional]\nfilters=7\n"
+                                      "[region]\nclasses=2\nnum=1\nanchors=1,2\n")
+    for net in (gops.darknet.load(tmp_path / "net.cfg"), gops.models.tiny_yolov2(head_channels=4)):
+        net.initialize()
+        net.cast("float16")
+        symbol, _ = gops.export.symbol(net.detector(), tmp_path / "net", (1, 3, 32, 32), dtype="float16")
+        _, types, _ = mx.sym.load(symbol).infer_type(data="float16")
+        assert types == [np.float32] * 3
+
+
 def test_topk_and_nothing(rng):
     raw = mx.nd.array(maps(rng))
     candidates = 2 * 3 * 15

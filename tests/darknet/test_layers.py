@@ -56,6 +56,15 @@ def test_max_pool(size, stride, padding, hybridize, rng):
         np.testing.assert_allclose(x.grad.asnumpy(), gradient, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size, stride", [(2, 2), (2, 1), (2, 3), (4, 2)])
+def test_max_pool_of_images_smaller_than_the_window(size, stride, rng):
+    block = layers.MaxPool(size, stride, any_size=True)
+    for height, width in ((size - 1, size - 1), (size - 1, 5), (6, size - 1), (7, 8)):
+        data = -1 - rng.rand(2, 3, height, width)
+        expected, _ = max_pool(data.astype("float32"), size, stride, size - 1)
+        np.testing.assert_array_equal(run(block, data), expected.astype("float32"))
+
+
 @pytest.mark.parametrize("padding", [-1, 3])
 def test_max_pool_refuses_windows_without_a_pixel(padding):
     with pytest.raises(gops.OpError, match=rf"padding is {padding}; expected 0 to 2 for windows of 2"):

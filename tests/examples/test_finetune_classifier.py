@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from PIL import Image
-from training_runs import EXAMPLES, assert_same_run, content, results, runner, standing
+from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
 
 SCRIPT = EXAMPLES / "finetune_classifier.py"
 QUICK = ("--model", "mlp", "--batch-size", "128", "--epochs", "2")   # 11 batches an epoch
@@ -61,7 +61,7 @@ def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options, capsys):
     said = capsys.readouterr().err
     assert "saved stopped/last.checkpoint. To continue: python finetune_classifier.py" in said
     assert "--resume auto" in said and not (stopped / "results.json").exists()
-    assert standing(stopped)["seen"] < standing(whole)["seen"] == 2 * 1294
+    assert train_state(stopped)["seen"] < train_state(whole)["seen"] == 2 * 1294
     train("stopped", *QUICK, *options, "--resume", "auto")
     assert_same_run(whole, stopped)
 
@@ -87,7 +87,7 @@ finetune_classifier.main()
     done = subprocess.run([sys.executable, "-c", killed, str(EXAMPLES), "--out", "killed", "--save-every", "4", *QUICK],
                           cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert standing(tmp_path / "killed")["batch"] == 8
+    assert train_state(tmp_path / "killed")["batch"] == 8
     assert_same_run(whole, train("killed", *QUICK, "--resume"))
 
 
@@ -159,7 +159,7 @@ def test_classes_keep_their_rows(train, tmp_path):
     weight = "param:net.output.weight"
     np.testing.assert_array_equal(new[weight][:2], old[weight][3:])
     assert not np.isin(new[weight][2:], old[weight]).any()
-    assert standing(tmp_path / "new")["classes"] == list("34567")
+    assert train_state(tmp_path / "new")["classes"] == list("34567")
 
     (tmp_path / "names").write_text("".join(f"{digit}\n" for digit in "01234"))
     again = content(train("again", *QUICK, "--classes", *"40", "--lr", "0", "--pretrained", "old/best.params",

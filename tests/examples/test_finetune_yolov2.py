@@ -13,7 +13,7 @@ import pytest
 from gluonops import data
 from matplotlib.image import imread
 from PIL import Image
-from training_runs import EXAMPLES, assert_same_run, content, results, runner, standing
+from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
 
 SCRIPT = EXAMPLES / "finetune_yolov2.py"
 QUICK = ("--count", "20", "6", "--size", "64", "--head-channels", "8", "--batch-size", "4", "--pretrain-epochs", "0",
@@ -60,9 +60,9 @@ def test_end_to_end(tmp_path):
     (8, ("--accumulate", "2", "--freeze", "1"))])
 def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options):
     whole, stopped = train("whole", *QUICK, *options), train("stopped", *QUICK, *options, stop=stop)
-    assert content(stopped)["param:loss.seen"] == standing(stopped)["seen"] < 40
+    assert content(stopped)["param:loss.seen"] == train_state(stopped)["seen"] < 40
     train("stopped", *QUICK, *options, "--resume")
-    assert content(stopped)["param:loss.seen"] == standing(stopped)["seen"] == 40
+    assert content(stopped)["param:loss.seen"] == train_state(stopped)["seen"] == 40
     assert_same_run(whole, stopped)
 
 
@@ -166,7 +166,7 @@ def test_classes_keep_their_rows(train, squares, tmp_path):
     before = old["param:net.output.conv.weight"].reshape(5, 15, -1)
     after = new["param:net.output.conv.weight"].reshape(5, 8, -1)
     np.testing.assert_array_equal(after[:, [0, 1, 2, 3, 4, 5, 7]], before[:, [0, 1, 2, 3, 4, 5 + 3, 5 + 7]])
-    assert standing(tmp_path / "new")["anchors"] == [[1, i] for i in range(1, 6)]
+    assert train_state(tmp_path / "new")["anchors"] == [[1, i] for i in range(1, 6)]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import sys
 
 import gluonops as gops
 import pytest
-from training_runs import EXAMPLES, assert_same_run, runner, standing
+from training_runs import EXAMPLES, assert_same_run, runner, train_state
 
 QUICK = ("--model", "mlp", "--batch-size", "128", "--epochs", "2")   # 11 batches an epoch
 
@@ -58,7 +58,7 @@ def test_during_validation(train, monkeypatch, capfd, validation, stands):
     with monkeypatch.context() as patch:
         patch.setattr(finetune_classifier, "predict", validating)
         stopped = train("stopped", *QUICK, stop=0)
-    assert len(calls) == validation and (standing(stopped)["epoch"], standing(stopped)["batch"]) == stands
+    assert len(calls) == validation and (train_state(stopped)["epoch"], train_state(stopped)["batch"]) == stands
     said = capfd.readouterr().err
     assert "saving after the validation; once more ends at once" in said and "saved stopped/last.checkpoint. To" in said
     train("stopped", *QUICK, "--resume")
@@ -74,7 +74,7 @@ def test_twice_during_validation(train, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             train("stopped", *QUICK)
     stopped = whole.with_name("stopped")
-    assert (standing(stopped)["epoch"], standing(stopped)["batch"]) == (0, 11)
+    assert (train_state(stopped)["epoch"], train_state(stopped)["batch"]) == (0, 11)
     train("stopped", *QUICK, "--resume")
     assert_same_run(whole, stopped)
 

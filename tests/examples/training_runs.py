@@ -52,7 +52,7 @@ def content(folder, file="last.checkpoint"):
     return {name: value.asnumpy() for name, value in mx.nd.load(str(folder / file)).items() if name != "standing"}
 
 
-def standing(folder):
+def train_state(folder):
     """Where the run of a checkpoint stood."""
     return json.loads(mx.nd.load(str(folder / "last.checkpoint"))["standing"].asnumpy().tobytes())
 
@@ -68,5 +68,5 @@ def assert_same_run(one, other):
         assert set(mine) == set(theirs)
         for name, value in mine.items():
             np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-    assert standing(one)["history"] == standing(other)["history"]
+    assert train_state(one)["history"] == train_state(other)["history"]
     assert results(one)["epochs"] == results(other)["epochs"]

@@ -136,6 +136,44 @@ def test_float16_where_it_does_not_run(ready, tmp_path):
     gops.export.picture(net, tmp_path / "net.svg", (1, 4), dtype="float16")
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_a_net_that_ran_and_was_cast(hybridize, dtype, tmp_path):
+    """Its variables still had the shapes and the type from before."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(3))
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    net(mx.nd.ones(SHAPE))
+    net.cast(dtype)
+    symbol, parameters = gops.export.symbol(net, tmp_path / "net", SHAPE, dtype=dtype)
+    graph = mx.sym.load(symbol)
+    assert graph.infer_type(data=dtype)[1] == [np.dtype(dtype)]
+    found = dict(zip(graph.list_arguments(), graph.infer_shape(data=SHAPE)[0]))
+    saved = mx.nd.load(parameters)
+    assert all(saved[f"arg:{name}"].shape == shape for name, shape in found.items() if name != "data")
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_shape_that_the_parameters_do_not_fit(hybridize, tmp_path):
+    """The net ran with another size: the dense layer's weight is too small for this one."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3), nn.Dense(3))
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    net(mx.nd.ones(SHAPE))
+    with pytest.raises(gops.OpError, match=r"refuses data_shape, data \(2, 3, 10, 10\): .*Provided = \[3,144\]"):
+        gops.export.symbol(net, tmp_path / "net", (2, 3, 10, 10))
+    assert os.listdir(tmp_path) == []
+
+
+class ReadsShape(gluon.HybridBlock):
+    def hybrid_forward(self, F, data):
+        return F.reshape(data, (data.shape[0], -1))
+
+
 def test_a_type_of_numpys(tmp_path):
     """It was noted as "<class 'numpy.float32'>"."""
     gops.export.symbol(dense(), tmp_path / "net", (1, 4), dtype=np.float32)
@@ -192,6 +230,7 @@ def test_several_outputs(data, tmp_path):
      "TypeError: "),
     (dense, {"data_shape": (2, 4), "dtype": "float33"}, "dtype is 'float33'; expected a type such as 'float32'"),
     (dense, {"data_shape": (2, 4), "dtype": "float64"}, "Dense refuses data_shape, data (2, 4): MXNetError: Error in"),
+    (ReadsShape, {}, "ReadsShape reads .shape of a Symbol, in test_symbol.py line"),
     (lambda: nn.HybridLambda(lambda F, x: None), {}, "HybridLambda returns None among its outputs; expected symbols"),
     (lambda: nn.HybridLambda(lambda F, x: []), {}, "HybridLambda returns nothing"),
     (lambda: nn.HybridLambda(lambda F, x: {"a": x}), {}, "among its outputs; expected symbols, in lists or tuples"),

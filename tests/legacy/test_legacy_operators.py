@@ -260,7 +260,7 @@ def replace(in_data, out_data):
     (NumpySoftmax, lambda op, x: op(x, data=x), "the input 'data' is given twice"),
     (NumpySoftmax, lambda op, x: op(x, lable=x), "there is no input 'lable'; expected data, label"),
     (NumpySoftmax, lambda op, x: op(x, mx.sym.var("label")), "data is NDArray, label is Symbol"),
-    (lambda: NumpyTile(2), lambda op, x: op(x.asnumpy()), "data is ndarray; expected NDArrays")])
+    (lambda: NumpyTile(2), lambda op, x: op(x.asnumpy()), "data is numpy.ndarray; expected NDArrays")])
 def test_mistakes(op, call, text):
     instance, x = op(), mx.nd.ones((2, 3))
     with pytest.raises(gops.OpError, match=text):

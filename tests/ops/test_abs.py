@@ -1,4 +1,3 @@
-import numpy as np
 from op_suite import Bad, Case, OpSuite, Row
 
 
@@ -22,9 +21,3 @@ class TestAbs(OpSuite):
         ({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),
         ({"data": (-1, 3), "output": (2, -1)}, {}, {"data": (2, 3), "output": (2, 3)}),
     )
-
-    def oracle(self, attrs, data):
-        return np.abs(data)
-
-    def oracle_gradient(self, attrs, head, data):
-        return {"data": head * np.sign(data)}

@@ -41,21 +41,6 @@ class TestCenterLoss(OpSuite):
         ({"data": (-1, 3), "label": (2,)}, {}, {"data": (2, 3), "label": (2,), "centers": (-1, 3), "output": (2,)}),
     )
 
-    def draw(self, case, dtype, rng, label_dtype="float32"):
-        data, label, centers = case.shapes
-        return [(rng.randn(*data) * 2).astype(dtype), rng.randint(0, centers[0], label).astype(label_dtype),
-                (rng.randn(*centers) * 2).astype(dtype)]
-
-    def oracle(self, attrs, data, label, centers):
-        return np.array([((x - centers[int(k)]) ** 2).sum() / 2 for x, k in zip(data, label)])
-
-    def oracle_gradient(self, attrs, head, data, label, centers):
-        gradients = {"data": np.zeros(data.shape), "centers": np.zeros(centers.shape)}
-        for i, k in enumerate(label.astype(int)):
-            gradients["data"][i] = head[i] * (data[i] - centers[k])
-            gradients["centers"][k] -= gradients["data"][i]
-        return gradients
-
     def test_shape_inference(self, case, rng):
         """From the data and the number of classes."""
         data, label, centers = case.shapes

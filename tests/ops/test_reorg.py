@@ -70,40 +70,6 @@ class TestReorg(OpSuite):
         ({"data": (-1, 4, 4, -1)}, {}, {"data": (-1, 4, 4, -1), "output": (-1, 16, 2, -1)}),
     )
 
-    def oracle(self, attrs, data):
-        s = attrs.stride
-        b, c, h, w = data.shape
-        if attrs.reverse:
-            small, c, h, w = data, c // (s * s), h * s, w * s
-            large = np.empty((b, c, h, w), data.dtype)
-            for (channel, y, x), place in self.places(attrs.mode if attrs.mode == "CRD" else "DCR", s, c, h, w):
-                large[:, channel, y, x] = small[(slice(None), *place)]
-            return large
-        small = np.empty((b, c * s * s, h // s, w // s), data.dtype)
-        if attrs.mode == "darknet":   # reinterpret, move as DCR, reinterpret
-            data = data.reshape(b, c // (s * s), h * s, w * s)
-            moved = np.empty((b, c, h, w), data.dtype)
-            for (channel, y, x), place in self.places("DCR", s, *data.shape[1:]):
-                moved[(slice(None), *place)] = data[:, channel, y, x]
-            return moved.reshape(small.shape)
-        for (channel, y, x), place in self.places(attrs.mode, s, c, h, w):
-            small[(slice(None), *place)] = data[:, channel, y, x]
-        return small
-
-    @staticmethod
-    def places(mode, s, channels, height, width):
-        """(channel, y, x) in the large image -> where it is in the small one."""
-        for channel, y, x in np.ndindex(channels, height, width):
-            block = (y % s) * s + x % s
-            depth = channel * s * s + block if mode == "CRD" else block * channels + channel
-            yield (channel, y, x), (depth, y // s, x // s)
-
-    def oracle_gradient(self, attrs, head, data):
-        numbers = self.oracle(attrs, np.arange(data.size).reshape(data.shape))
-        gradient = np.empty(data.size)
-        gradient[numbers.ravel()] = head.ravel()
-        return {"data": gradient.reshape(data.shape)}
-
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("case", range(6))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
-from softmax_oracle import onehot, softmax, surprise
+from oracles._softmax import softmax
 
 
 class TestSoftmaxOutput(OpSuite):
@@ -53,23 +53,6 @@ class TestSoftmaxOutput(OpSuite):
         ({"label": (2,)}, {}, {"data": (2, -1), "label": (2,), "output": (2, -1)}),
         ({"data": (-1, 3), "label": (2,)}, {}, {"data": (2, 3), "label": (2,), "output": (2, 3)}),
     )
-
-    def weights(self, attrs, label):
-        counts = np.ones(label.shape) if attrs.ignore_label is None else label != attrs.ignore_label
-        n = {"null": 1, "batch": label.shape[0], "valid": max(1, counts.sum())}[attrs.normalization]
-        return counts * attrs.grad_scale / n
-
-    def oracle(self, attrs, data, label):
-        return softmax(data, attrs.axis)
-
-    def oracle_gradient(self, attrs, head, data, label):
-        gradient = softmax(data, attrs.axis) - onehot(label, data.shape[attrs.axis], attrs.axis)
-        return {"data": gradient * np.expand_dims(self.weights(attrs, label), attrs.axis)}
-
-    def scalar(self, attrs, head, data, label):
-        """The weighted cross-entropy: what the op differentiates whatever the head gradient."""
-        rows = (surprise(data, attrs.axis) * onehot(label, data.shape[attrs.axis], attrs.axis)).sum(attrs.axis)
-        return (rows * self.weights(attrs, label)).sum()
 
 
 def gradient(data, label, backend, **attrs):

@@ -1,4 +1,3 @@
-import numpy as np
 from op_suite import Bad, Case, OpSuite, Row
 
 
@@ -35,16 +34,3 @@ class TestTile(OpSuite):
     determined = (
         ({"output": (3, 8)}, {"tiles": 2}, {"data": (3, 4), "output": (3, 8)}),
     )
-
-    def counts(self, attrs, ndim):
-        if isinstance(attrs.tiles, tuple):
-            return attrs.tiles
-        return tuple(attrs.tiles if i == attrs.axis % ndim else 1 for i in range(ndim))
-
-    def oracle(self, attrs, data):
-        return np.tile(data, self.counts(attrs, data.ndim))
-
-    def oracle_gradient(self, attrs, head, data):
-        """Number the elements, tile the numbers, and add up what lands on each."""
-        numbers = np.tile(np.arange(data.size).reshape(data.shape), self.counts(attrs, data.ndim))
-        return {"data": np.bincount(numbers.ravel(), head.ravel(), data.size).reshape(data.shape)}

@@ -93,6 +93,8 @@ def slice_(m, n):
 
 @converts("slice_axis")
 def slice_axis(m, n):
+    if n.value("begin") == 0 and n.value("end") is None:
+        return n.inputs[0]
     return cut(m, n.inputs[0], [n.value("axis")], [n.value("begin")], [n.value("end")])
 
 

@@ -82,10 +82,7 @@ OP = Op(
     attrs=(Attr("tiles", IntOrTuple(1), 1, "how many times: an integer for `axis`, a tuple as in numpy.tile"),
            Attr("axis", Int(), -1, "the axis that an integer repeats")),
     types={"T": FLOATS + INTEGERS},
-    shapes=(
-        Shapes(when="is_tuple(tiles)", data="...", output="... * tiles"),
-        Shapes(data="outer..., repeated@axis, ...", output="outer..., repeated * tiles, ..."),
-    ),
+    shapes=Shapes(data="...", output="... * tiles@axis"),
     refused=(
         Refused("is_tuple(tiles) and axis != -1", "axis is {axis} and tiles is the tuple {tiles}",
                 "Leave axis out, or pass an integer"),

@@ -1,0 +1,156 @@
+"""Check and time the CUDA kernels on an NVIDIA GPU, against a copy within its memory, torch and Liger-Kernel.
+
+    python -m benchmarks.gpu --check-only --plan plan.json      # anywhere: compile, count bytes, write a plan
+    python -m benchmarks.gpu --plan plan.json --json gpu.json   # on the GPU: CuPy and NumPy are enough, no MXNet
+    python -m benchmarks.gpu --runner mxnet --plan plan.json    # on the GPU: our operators, through MXNet's mx.rtc
+
+Every operator's results are compared with NumPy's first; one that differs gets no figures. The exit status is 0, 1
+where a result differs, 2 for a misspelled command, 3 where there is no GPU (the kernels were compiled and nothing was
+run), 4 where a Python package is missing.
+"""
+import argparse
+import datetime
+import pathlib
+import statistics
+import sys
+
+import numpy as np
+
+from ..common import machine, results, tables
+from . import cases, compare, peers, report
+from .runners import RUNNERS, NoGPU
+
+MODULE = "benchmarks.gpu"
+NO_GPU, MISSING = 3, 4
+CALLS = 10   # queued behind one another for every time that is taken
+PARTS = {"forward": ("forward",), "backward": ("backward",), "both": ("forward", "backward")}
+REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA 12), or choose --runner mxnet",
+            "gluonops": "Install gluonops, or bring a plan from where it is installed (--check-only --plan FILE) for "
+                        "--runner cupy"}
+
+
+def measure(runner, case: dict, torch, samples: int) -> dict:
+    """Check a case, then time it; what goes into the JSON."""
+    parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
+    record = {key: case[key] for key in ("op", "name", "shape", "dtype")}
+    record.update(bytes={part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()},
+                  data_bytes=int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize,
+                  counterparts=peers.counterparts(case), wrong=None, ms={}, with_launches=[])
+    given = compare.inputs(case)
+    runner.prepare(case, given, compare.before(case))
+    record["wrong"] = check(runner, case, given)
+    if samples and not record["wrong"]:
+        steps = {("gluonops", part): lambda passes=passes: [runner.launch(p) for p in passes]
+                 for part, passes in parts.items()}
+        steps.update({("copy", part): runner.copier(record["bytes"][part]) for part in parts})
+        for peer, functions in (torch.runners(case, given) if torch else {}).items():
+            steps.update({(peer, part): function for part, function in functions.items()})
+        for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
+            record["ms"].setdefault(peer, {})[part] = ms
+            record["with_launches"] += [f"{peer} {part}"] * (not hidden)
+    runner.release()
+    return record
+
+
+def check(runner, case: dict, given: dict):
+    """What is wrong with the results, or None."""
+    rows = compare.sample(case)
+    wanted = compare.expected(case, given, rows)
+    whole = case["passes"]["forward"]["written"] if rows is None else []
+    computed, added = runner.run({name: wanted[name].astype(case["arrays"][name][1]) for name in whole})
+    problems = [compare.differs(case, name, array, wanted[name], rows, added.get(name))
+                for name, array in computed.items()]
+    problems += [f"something was written in front of {name}" for name in runner.spilled()]
+    return "; ".join(filter(None, problems)) or None
+
+
+def timed(runner, steps: dict, samples: int) -> dict:
+    """(Median milliseconds, whether they are the GPU's alone) of every step, taken in turns so that a change of the
+    GPU's clock hits all alike."""
+    for function in steps.values():
+        runner.time(function, 3)
+    times = {key: [] for key in steps}
+    for _ in range(samples):
+        for key, function in steps.items():
+            times[key].append(runner.time(function, CALLS))
+    return {key: (statistics.median(ms for ms, _ in values), all(hidden for _, hidden in values))
+            for key, values in times.items()}
+
+
+def load(args) -> dict:
+    """The plan from --plan where that file is there and is to be run, else a new one."""
+    if args.plan and args.plan.exists() and not args.check_only:
+        plan = results.load(args.plan)
+        plan["cases"] = [case for case in plan["cases"] if not args.op or case["op"] in args.op]
+        return plan
+    from . import plan as plans
+
+    plan = plans.make(cases.cases(args.quick, args.op))
+    if args.plan:
+        results.save(args.plan, plan)
+    return plan
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
+    parser.add_argument("--plan", type=pathlib.Path, metavar="FILE", help="run this plan; made if it is not there, and "
+                        "made anew with --check-only")
+    parser.add_argument("--quick", action="store_true", help="small and odd sizes, checked and not timed: for "
+                        "compute-sanitizer (a plan that is there keeps its sizes)")
+    parser.add_argument("--runner", choices=RUNNERS, default="cupy", help="cupy (default): the kernels alone; mxnet: "
+                        "our operators under autograd, with CustomOps through mx.rtc")
+    parser.add_argument("--op", action="append", help="only this operator; may be repeated")
+    parser.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is taken "
+                        "of (default 10; 0: check only)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results")
+    args = parser.parse_args(arguments)
+    try:
+        plan = load(args)
+        if not plan["cases"]:
+            parser.error(f"there are no cases of {' or '.join(args.op or ['any operator'])}")
+        if args.check_only:
+            print("\n".join(report.describe(plan)))
+            return 0
+        runner = RUNNERS[args.runner](args.quick)
+    except ImportError as error:
+        name, reason = (error.name or "").split(".")[0], " ".join(str(error).split()).rstrip(".")
+        remedy = f" {REMEDIES.get(name, f'Install {name}')}." if name else ""   # else the reason has the remedy
+        print(f"{name or 'a package'} cannot be imported: {reason}.{remedy}", file=sys.stderr)
+        return MISSING
+    except NoGPU as error:
+        print(f"no GPU to run on ({' '.join(str(error).split())}): {len(plan['programs'])} programs for "
+              f"{len(plan['cases'])} cases are compiled, and nothing was launched", file=sys.stderr)
+        return NO_GPU
+    return run(args, arguments, plan, runner)
+
+
+def run(args, arguments, plan: dict, runner) -> int:
+    """Every case of a plan, printed as it is done; the exit status."""
+    runner.load(plan["programs"])
+    try:
+        torch = None if args.quick or args.runner == "mxnet" else peers.Torch()
+    except ImportError:
+        torch = None
+    print(f"{runner.name}; {runner.machine}; peers: {'torch' if torch else 'none'}"
+          f"{', liger' if torch and torch.liger else ''}", flush=True)
+    records = []
+    for case in plan["cases"]:
+        records.append(measure(runner, case, torch, 0 if args.quick else args.samples))
+        print("\n".join(report.lines(records[-1])), flush=True)
+    verdicts = [] if args.quick else report.verdicts(records)
+    if verdicts:
+        print(f"\n{tables.targets_text(verdicts)}")
+    if args.json:
+        results.save(args.json, {
+            "date": datetime.date.today().isoformat(), "runner": runner.name,
+            "machine": {**runner.machine, "torch": torch and torch.torch.__version__},
+            "command": machine.command(MODULE, arguments), "targets": verdicts, "cases": records})
+    wrong = [record for record in records if record["wrong"]]
+    print(f"{len(records)} cases, {len(wrong)} differ from NumPy")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""Whom our kernels are compared with: torch's functions, and Liger-Kernel's cross-entropy."""
+import importlib
+from collections.abc import Callable
+
+from .cases import rows as rows_of
+
+PEERS = ("torch", "liger")
+
+
+def counterparts(case: dict) -> list[str]:
+    """The peers that have a function which does what a case does; whether they are installed or not."""
+    if case["request"] == "add" or case["offset"] or not case["dtype"].startswith("float"):
+        return []
+    declared = rows_of(case["op"])
+    if not hasattr(declared, "in_torch") or declared.in_torch(None, case["attrs"], len(case["shape"])) is None:
+        return []
+    return list(PEERS) if getattr(declared, "LIGER", False) else ["torch"]
+
+
+class Torch:
+    """torch's functions, and Liger-Kernel's where it is installed; peer -> part -> function to time."""
+
+    def __init__(self):
+        self.torch = importlib.import_module("torch")
+        try:
+            self.liger = importlib.import_module("liger_kernel.transformers").LigerCrossEntropyLoss()
+        except ImportError:
+            self.liger = None
+
+    def runners(self, case: dict, given: dict) -> dict[str, dict[str, Callable]]:
+        peers = counterparts(case)
+        if not peers or "output_grad" not in given:
+            return {}
+        torch = self.torch
+        function = rows_of(case["op"]).in_torch(torch.nn.functional, case["attrs"], len(case["shape"]))
+        data = torch.from_numpy(given["data"]).cuda().requires_grad_()
+        label = torch.from_numpy(given["label"].astype("int64")).cuda() if "label" in given else None
+        head = torch.from_numpy(given["output_grad"]).cuda()
+
+        def forward():
+            with torch.no_grad():
+                return function(data, label)
+
+        found = {"torch": {"forward": forward,
+                           "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
+        if self.liger and "liger" in peers:
+            logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
+            found["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
+        return found

@@ -1,0 +1,97 @@
+"""What is launched: a plan that needs neither MXNet nor a compiler to be run.
+
+A plan is plain data (it goes into JSON): the PTX that ``mx.rtc`` would hand to the driver, and for every case and pass
+the kernel, its arguments in order, grid and block, and the bytes that it has to move, all as ``gluonops/core/rtc.py``
+has them.
+"""
+import math
+from collections.abc import Iterable
+
+import gluonops as gops
+import numpy as np
+from gluonops.core import nvrtc, registry, rtc
+from gluonops.core.contract import accumulator
+
+from .cases import Case
+
+PASSES = ("forward", "backward")
+
+
+def make(chosen: Iterable[Case]) -> dict:
+    """The plan of these cases; compiles their kernels.
+
+    Raises
+    ------
+    OpError
+        NVRTC is not installed, or a kernel does not compile.
+    """
+    compiler, programs, entries = nvrtc.Compiler(), {}, []
+    for case in chosen:
+        op = registry.get(case.op).op
+        types = {variable: case.label if variable == "L" else case.dtype for variable in op.types}
+        key = f"{case.op} {' '.join(types.values())}"
+        if key not in programs:
+            programs[key] = _compile(compiler, op, types)
+        entries.append({"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype,
+                        "request": case.request, "offset": case.offset,
+                        **_launches(op, case, types, programs[key]["names"])})
+    return {"gluonops": gops.__version__, "cases": entries, "programs": {
+        key: {"ptx": program["ptx"], "kernels": list(program["names"].values())} for key, program in programs.items()}}
+
+
+def _compile(compiler, op, types):
+    names = [rtc.export_name(op, direction, types) for direction in PASSES]
+    program = compiler.compile(rtc.source(op), names, rtc.OPTIONS)
+    if not program.compiled or program.messages:
+        raise op.error(f"the kernels {', '.join(names)} do not compile: {program.messages}", "See `make cuda-check`")
+    return {"ptx": program.ptx.decode(), "names": {name: lowered for lowered, name in program.names.items()}}
+
+
+def _launches(op, case, types, lowered):
+    """What a case consists of.
+
+    ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
+    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are scalars of the
+    contract; ``passes`` (what to launch). Integers have no gradient.
+    """
+    attrs = op.parse(case.attrs)
+    shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
+    kinds, whole = op.type_vars(attrs), {**types, "A": accumulator(case.dtype)}
+    arrays = {t.name: (shapes[t.name], whole[kinds[t.name]]) for t in op.tensors}
+    if op.reads_head_gradient:
+        arrays["output_grad"] = arrays["output"]
+    scalars = op.cuda.scalars(attrs, shapes)
+    tables = {name: list(values) for name, values in scalars.items() if isinstance(values, tuple)}
+    arrays.update({name: ((len(values),), "float64") for name, values in tables.items()})
+    passes = {}
+    for direction in PASSES if case.dtype.startswith("float") else PASSES[:1]:
+        reads, writes, requests = rtc.read(op, direction), [], []
+        for tensor in rtc.written(op, direction):
+            name = tensor.name if direction == "forward" else f"{tensor.name}_grad"
+            wanted = direction == "forward" or tensor.has_gradient(attrs)
+            arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
+            writes.append(name)
+            requests.append(rtc.REQUESTS[case.request if wanted else "null"])
+        steps, left, grid, block = rtc.plan(op, direction, attrs, shapes)
+        scratch = []
+        if rtc.in_steps(op):
+            scratch = [f"{direction}_partial"]
+            arrays[scratch[0]] = ((left,), "float64")
+        written = [name for name, request in zip(writes, requests) if request]
+        passes[direction] = {
+            "kernel": lowered[rtc.export_name(op, direction, types)], "grid": grid, "block": block, "written": written,
+            "bytes": sum(math.prod(arrays[name][0]) * np.dtype(arrays[name][1]).itemsize for name in reads + written),
+            "launches": [[*(("array", name) for name in reads + writes + scratch),
+                          *(("int32", value) for value in requests), *[("int64", step)] * len(scratch),
+                          *(_scalar(name, value) for name, value in scalars.items())] for step in steps]}
+    classes = op.index_sizes(attrs, shapes)
+    return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs], "classes": classes,
+            "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "tables": tables,
+            "passes": passes}
+
+
+def _scalar(name, value):
+    """(kind, value) of a scalar as an argument; a tuple of numbers is an array."""
+    if isinstance(value, tuple):
+        return "array", name
+    return "float64" if isinstance(value, float) else "int64", value

@@ -1,0 +1,38 @@
+"""reorg: moves its data."""
+from ..cases import Row, Target
+
+MODES = ("darknet", "DCR", "CRD")
+TYPICAL = [
+    *(Row((3, 4, 6, 10), {"mode": mode}) for mode in MODES),
+    Row((1, 8, 4, 514), {"mode": "CRD"}),
+    Row((2, 9, 9, 6), {"stride": 3, "mode": "DCR"}),
+]
+SMALL = [Row((2, 4, 6, 10), {"mode": "darknet"})]
+INTEGERS = [Row((2, 4, 6, 10), {"mode": "CRD"})]
+VARIANTS = [
+    Row((2, 8, 3, 5), {"mode": "darknet", "reverse": True, "stride": 2}),
+    Row((1, 8, 3, 32), {"mode": "DCR", "reverse": True, "stride": 2}),
+    Row((2, 18, 3, 5), {"mode": "CRD", "reverse": True, "stride": 3}),
+    Row((1, 1, 70, 140), {"stride": 70, "mode": "DCR"}),   # a cell larger than a block's share
+]
+LARGE = [
+    *(Row((size, 64, 64, 64), {"mode": mode}) for size in (64, 256, 1024) for mode in MODES),
+    Row((512, 64, 64, 64), {"mode": "CRD"}, dtype="float16"),
+]
+EXACT = ("output", "data_grad")
+TARGETS = [
+    Target("forward", "copy", 0.9),
+    Target("backward", "copy", 0.9),
+    Target("forward", "torch", 1),
+    Target("both", "torch", 1),
+]
+
+
+def independent(attrs, ndim):
+    return True
+
+
+def in_torch(F, attrs, ndim):
+    if attrs["mode"] != "CRD" or attrs["reverse"]:
+        return None
+    return lambda data, _: F.pixel_unshuffle(data, attrs["stride"])

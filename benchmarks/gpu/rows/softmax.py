@@ -1,0 +1,27 @@
+"""softmax: over rows of classes."""
+from ..cases import Row, Target
+
+# The first has a thread or a few for a row, the second a block, the last several blocks.
+ROWS = [Row((37, 7)), Row((5, 1031)), Row((2, 40011))]
+SIZES = [Row((8192, 1000)), Row((65536, 1000)), Row((1048576, 64)), Row((8192, 32000)), Row((256, 131072)),
+         Row((16, 1048576)), Row((8192, 32000), dtype="float16")]
+
+TYPICAL = ROWS
+SMALL = [Row((9, 33)), Row((2, 33001))]
+VARIANTS = [
+    Row((3, 5), {"temperature": 0.5, "axis": 0}),
+    Row((2, 1031, 5), {"axis": 1}),
+    Row((4, 5, 4096), {"axis": 1}),   # so many rows that each has one thread
+]
+LARGE = SIZES
+TARGETS = [Target("both", "copy", 0.8), Target("forward", "torch", 1), Target("both", "torch", 1)]
+
+
+def independent(attrs, ndim):
+    return attrs["axis"] % ndim != 0
+
+
+def in_torch(F, attrs, ndim):
+    if attrs["temperature"] != 1:
+        return None
+    return lambda data, _: data.softmax(attrs["axis"])

@@ -1,0 +1,18 @@
+"""softmax_output: Module's loss head."""
+from ..cases import Row
+from .softmax import ROWS
+
+TYPICAL = ROWS
+SMALL = [Row((9, 33))]
+VARIANTS = [
+    Row((2, 1031, 5), {"axis": 1}),
+    Row((9, 33), {"ignore_label": 2, "normalization": "valid"}),
+    Row((9, 33), {"normalization": "batch"}),
+    Row((2, 5, 7), {"axis": 1, "ignore_label": 255, "normalization": "valid", "grad_scale": -0.5}),
+    Row((2, 33001), {"ignore_label": -1, "normalization": "valid"}),
+]
+LARGE = [Row((65536, 1000))]
+
+
+def independent(attrs, ndim):
+    return attrs["axis"] % ndim != 0 and attrs["normalization"] == "null"

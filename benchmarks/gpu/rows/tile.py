@@ -1,0 +1,35 @@
+"""tile: copies its data."""
+from ..cases import Row, Target
+
+TYPICAL = [
+    Row((7, 13), {"tiles": 3}),
+    Row((5, 3, 7), {"tiles": 2, "axis": 1}),
+    Row((1, 48), {"tiles": 300, "axis": 0}),   # whose copies are shared
+]
+SMALL = [Row((7, 13), {"tiles": 3})]
+VARIANTS = [Row((2, 3, 2, 5), {"tiles": (2, 1, 3, 1)})]
+LARGE = [
+    *(Row((size, 64, 64, 64), {"tiles": 2, "axis": axis}) for size in (64, 256) for axis in (1, -1)),
+    Row((1, 1000), {"tiles": 65536, "axis": 0}),
+    Row((1 << 22, 7), {"tiles": 3}),
+    Row((512, 64, 64, 64), {"tiles": 2, "axis": 1}, dtype="float16"),
+]
+EXACT = ("output",)
+TARGETS = [
+    Target("forward", "copy", 0.9),
+    Target("backward", "copy", 0.9),
+    Target("forward", "torch", 1),
+    Target("both", "torch", 1),
+]
+
+
+def independent(attrs, ndim):
+    return isinstance(attrs["tiles"], int) and attrs["axis"] % ndim != 0
+
+
+def in_torch(F, attrs, ndim):
+    if not isinstance(attrs["tiles"], int):
+        return None
+    counts = [1] * ndim
+    counts[attrs["axis"]] = attrs["tiles"]
+    return lambda data, _: data.tile(counts)

@@ -1,0 +1,244 @@
+"""How a case is run: the kernels alone with CuPy, or our operators in MXNet.
+
+A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
+name, what was in those that were added to); ``spilled()``; ``launch(part)``, which queues one pass; ``copier(size)``, a
+function that copies so many bytes within the GPU's memory, half of them read and half written; and ``time(function,
+calls)``: (milliseconds of a call, whether they are the GPU's alone).
+"""
+import math
+import os
+import pathlib
+import tempfile
+import time
+import warnings
+
+import numpy as np
+
+from .cases import rows as rows_of
+
+BUSY = 1 << 28     # bytes of the copies that the GPU is kept busy with
+MOST_AHEAD = 512   # such copies, in a queue that holds about a thousand
+
+
+class NoGPU(Exception):
+    """There is no GPU, or no driver for it."""
+
+
+def filler(dtype):
+    """What an array is filled with before it is written."""
+    return np.nan if np.dtype(dtype).kind == "f" else 85
+
+
+def filled(array):
+    """Whether an array is as it was filled."""
+    return bool(np.isnan(array).all() if array.dtype.kind == "f" else (array == filler(array.dtype)).all())
+
+
+class CuPy:
+    """Runs a plan's kernels with CuPy, measured by the GPU's own clock.
+
+    Arrays are filled on the CPU and copied, so that CuPy has nothing to compile.
+    """
+    name = "the plan's PTX through CuPy"
+
+    def __init__(self, quick=False):
+        import cupy
+        self.cupy, self.functions, self.ahead, self.buffers = cupy, {}, {}, None
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:   # there is no driver
+            raise NoGPU(str(error)) from error
+        if not count:
+            raise NoGPU("the driver sees none")
+        if quick:   # no pool: compute-sanitizer is to see where every array ends
+            cupy.cuda.set_allocator(None)
+        device = cupy.cuda.Device(0)
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        self.machine = {"gpu": properties["name"].decode(), "capability": device.compute_capability,
+                        "driver_cuda": cupy.cuda.runtime.driverGetVersion(), "cupy": cupy.__version__}
+
+    def load(self, programs):
+        """Hand the PTX to the driver."""
+        with tempfile.TemporaryDirectory() as folder:
+            for number, program in enumerate(programs.values()):
+                path = pathlib.Path(folder, f"{number}.ptx")
+                path.write_text(program["ptx"])
+                module = self.cupy.RawModule(path=str(path))
+                self.functions.update((name, module.get_function(name)) for name in program["kernels"])
+
+    def prepare(self, case, given, before):
+        """Put the arrays of a case on the GPU; what a kernel writes is filled with NaN bits first."""
+        self.case, self.before, self.whole, self.arrays = case, before, {}, {}
+        for name, (shape, dtype) in case["arrays"].items():
+            size = case["offset"] + math.prod(shape)
+            whole = self.whole[name] = self.cupy.empty(size, dtype)
+            whole.set(np.full(size, filler(dtype), dtype))
+            self.arrays[name] = whole[case["offset"]:].reshape(shape)
+        for name, array in {**given, **before}.items():
+            self.put(name, array)
+        kinds = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
+        self.kernels = {part: (self.functions[p["kernel"]], tuple(p["grid"]), tuple(p["block"]), [tuple(
+            self.arrays[value] if kind == "array" else kinds[kind](value) for kind, value in arguments)
+            for arguments in p["launches"]]) for part, p in case["passes"].items()}
+
+    def put(self, name, array):
+        self.arrays[name].set(np.ascontiguousarray(array))
+
+    def run(self, outputs):
+        """Backward gets ``outputs``, NumPy's, where they are given, so that each kernel is judged on its own."""
+        results = {}
+        for part, p in self.case["passes"].items():
+            if part == "backward":
+                for name, array in outputs.items():
+                    self.put(name, array)
+            self.launch(part)
+            results.update((name, self.cupy.asnumpy(self.arrays[name])) for name in p["written"])
+        return results, self.before
+
+    def spilled(self):
+        """The arrays in front of whose first element something was written."""
+        fronts = {name: self.cupy.asnumpy(whole[:self.case["offset"]]) for name, whole in self.whole.items()}
+        return [name for name, front in fronts.items() if not filled(front)]
+
+    def launch(self, part):
+        function, grid, block, launches = self.kernels[part]
+        for arguments in launches:
+            function(grid, block, arguments)
+
+    def copier(self, size):
+        source, target = (self.cupy.zeros(size // 2, "uint8") for _ in range(2))
+        return lambda: self.cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, 0)
+
+    def time(self, function, calls):
+        """The GPU's time for ``calls`` calls queued one behind another on the default stream, torch's as well.
+
+        The GPU is busy with copies until the last is queued, so that it never waits for Python: more of them until
+        the first call has not begun by then. A function that itself waits for the GPU cannot be queued ahead of it:
+        its time is what it takes as it is, launches and all.
+        """
+        cuda = self.cupy.cuda
+        start, end = cuda.Event(), cuda.Event()
+        self.buffers = self.buffers or self.copier(2 * BUSY)
+        while True:
+            ahead = self.ahead.setdefault(function, 4)
+            for _ in range(ahead):
+                self.buffers()
+            start.record()
+            for _ in range(calls):
+                function()
+            end.record()
+            hidden = ahead > 0 and not start.done
+            end.synchronize()
+            if hidden or not ahead:
+                return cuda.get_elapsed_time(start, end) / calls, hidden
+            self.ahead[function] = 2 * ahead if 2 * ahead <= MOST_AHEAD else 0
+
+    def release(self):
+        self.arrays = self.whole = self.kernels = None
+        self.ahead.clear()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+
+class MXNet:
+    """Runs our operators in MXNet on ``mx.gpu(0)``: ``gops.ops.<op>`` under autograd, in the custom backend.
+
+    It needs none of MXNet's own CUDA operators, which a new GPU lacks: every array is made on the CPU and copied, the
+    gradients' as well, and every head gradient is given. What is timed are calls of the CustomOps by hand.
+    """
+    name = "CustomOps through mx.rtc"
+
+    def __init__(self, quick=False):
+        if quick:
+            os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # for compute-sanitizer, as in CuPy
+        import gluonops
+        import mxnet as mx
+        from gluonops import _driver
+        from gluonops.core import backend
+        if not backend.has_gpu():
+            raise NoGPU("MXNet sees none")
+        warnings.simplefilter("error", RuntimeWarning)   # a kernel that is given up on is a failure here
+        self.mx, self.device, gpu = mx, mx.gpu(0), _driver.examine()["gpus"][0]
+        self.machine = {"gpu": gpu["name"], "capability": gpu["capability"], "mxnet": mx.__version__,
+                        "gluonops": gluonops.__version__}
+
+    def load(self, programs):
+        """Nothing: mx.rtc compiles by itself."""
+
+    def prepare(self, case, given, before):
+        from gluonops.core import custom, registry
+        self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
+        self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
+        initial = {**given, **before}
+        for name, (shape, dtype) in case["arrays"].items():
+            self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
+
+    def put(self, name, array):
+        """Copy an array to the device, where it starts behind as many elements as the case says."""
+        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
+        whole = np.concatenate([front, array.ravel()])
+        self.whole[name] = self.mx.nd.array(whole, dtype=whole.dtype).as_in_context(self.device)
+        self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
+
+    def run(self, outputs):
+        """As a user would; MXNet gives the outputs' memory, so only gradients can be added to.
+
+        A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
+        """
+        import gluonops as gops
+        op, mx, case = self.entry.op, self.mx, self.case
+        inputs = [self.arrays[arg.name] for arg in op.inputs]
+        gradients = case["passes"].get("backward", {"written": []})["written"]
+        attrs = {**case["attrs"], **getattr(rows_of(case["op"]), "ALL_OUTPUTS", {})}
+        if gradients:
+            mx.autograd.mark_variables([self.arrays[name.replace("_grad", "")] for name in gradients],
+                                       [self.arrays[name] for name in gradients], case["request"])
+        with gops.backend("custom"), mx.autograd.record():
+            returned = getattr(gops.ops, case["op"])(*inputs, **attrs)
+        returned = returned if isinstance(returned, tuple) else (returned,)
+        if gradients:
+            if "output_grad" not in self.arrays:   # an operator that ignores it; else MXNet would make one
+                self.put("output_grad", np.ones(returned[0].shape, case["dtype"]))
+            mx.autograd.backward([returned[0]], [self.arrays["output_grad"]])
+        results = {out.name: array.asnumpy() for out, array in zip(op.outputs, returned)}
+        results.update((name, self.arrays[name].asnumpy()) for name in gradients)
+        hidden = [out.name for out in op.outputs if out.name not in results]
+        if hidden:
+            self.launch("forward")
+            results.update((name, self.arrays[name].asnumpy()) for name in hidden)
+        return results, {name: self.before[name] for name in gradients if name in self.before}
+
+    def spilled(self):
+        offset = self.case["offset"]
+        return [name for name, whole in self.whole.items() if offset and not filled(whole[:offset].asnumpy())]
+
+    def launch(self, part):
+        op, arrays = self.entry.op, self.arrays
+        inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
+        if part == "forward":
+            self.operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
+            return
+        requests = ["write" if arg.has_gradient(self.operator.attrs) else "null" for arg in op.inputs]
+        # The operator reads the head gradients that its contract declares; for the others anything will do.
+        heads = [arrays.get(f"{out.name}_grad", arrays[out.name]) for out in op.outputs]
+        gradients = [arrays.get(f"{arg.name}_grad", arrays[arg.name]) for arg in op.inputs]   # a label may have none
+        self.operator.backward(requests, heads, inputs, outputs, gradients, [])
+
+    def copier(self, size):
+        source, target = (self.mx.nd.empty((size // 2,), self.device, "uint8") for _ in range(2))
+        return lambda: source.copyto(target)
+
+    def time(self, function, calls):
+        """From the first call until the engine has nothing left to do: MXNet's own share included."""
+        self.mx.nd.waitall()
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        self.mx.nd.waitall()
+        return (time.perf_counter() - start) * 1e3 / calls, False
+
+    def release(self):
+        self.arrays = self.whole = None
+        self.mx.nd.waitall()
+
+
+RUNNERS = {"cupy": CuPy, "mxnet": MXNet}

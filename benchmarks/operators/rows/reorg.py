@@ -1,0 +1,70 @@
+"""reorg: moves its data. MXNet and torch each know one of the three layouts; the others cost them a permutation."""
+import gluonops as gops
+from gluonops.bench.peers import reorg_blocks
+
+from ..declare import (
+    MOVES,
+    NODES,
+    Case,
+    Peer,
+    Target,
+    image_of_megabytes,
+    images,
+    in_mxnet,
+    in_numpy,
+    in_torch,
+    node,
+    node_targets,
+    ours,
+    sweep,
+    sweep_target,
+)
+
+STRIDE = 2
+TARGETS = (
+    Target("reorg", MOVES, "copyto", at_most=1.5),
+    Target("reorg", MOVES, "space_to_depth", faster=15),
+    Target("reorg", ("forward",), "identity", at_most=1.3, mode="alone"),
+    Target("reorg", ("forward",), "torch", faster=3, mode="alone"),
+    *node_targets("reorg"),
+    sweep_target("reorg"),
+)
+
+
+def cases(quick):
+    for shape in images(quick):
+        for layout in ("darknet", "DCR", "CRD"):
+            yield Case("reorg", f"reorg {layout}", shape, peers(shape, layout))
+    yield node("reorg", there_and_back(), NODES // 2)
+    yield from sweep("reorg", lambda shape: peers(shape, "CRD"), image_of_megabytes, "transpose", quick)
+
+
+def peers(shape, layout):
+    batch, channels, height, width = shape
+    larger = batch, channels * STRIDE**2, height // STRIDE, width // STRIDE
+    _, blocks, order = reorg_blocks(shape, STRIDE, layout)
+
+    def torch_reorg(F, data):
+        if layout == "CRD":
+            return F.nn.functional.pixel_unshuffle(data, STRIDE)
+        return data.reshape(blocks).permute(order).reshape(larger)   # what pixel_unshuffle itself does
+
+    return (*ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
+            *in_mxnet("reorg", shape, stride=STRIDE, mode=layout),
+            in_numpy("reorg", stride=STRIDE, mode=layout, reverse=False), in_torch(torch_reorg))
+
+
+def there_and_back():
+    """Peers of two operators, whose output has the shape of their input."""
+    def gluonops_pair(data):
+        return gops.ops.reorg(gops.ops.reorg(data, STRIDE, "DCR"), STRIDE, "DCR", True)
+
+    def mxnet_pair(F, data):
+        return F.depth_to_space(F.space_to_depth(data, block_size=STRIDE), block_size=STRIDE)
+
+    def numpy_pair(F, data):
+        for reverse in (False, True):
+            data = F.Custom(data, op_type="numpy_reorg", stride=STRIDE, mode="DCR", reverse=reverse)
+        return data
+
+    return *ours("reorg", gluonops_pair), Peer("space_to_depth", mxnet_pair), Peer("numpy", numpy_pair)

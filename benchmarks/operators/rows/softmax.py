@@ -1,0 +1,30 @@
+"""softmax: over rows of classes."""
+import gluonops as gops
+
+from ..declare import (
+    ROUNDED,
+    Case,
+    Target,
+    in_mxnet,
+    in_numpy,
+    in_torch,
+    ours,
+    rows,
+    rows_of_megabytes,
+    sweep,
+    sweep_target,
+)
+
+PEERS = (*ours("softmax", gops.ops.softmax), *in_mxnet("softmax"), in_numpy("softmax"),
+         in_torch(lambda F, data: F.softmax(data, -1)))
+TARGETS = (
+    Target("softmax", ("forward",), "copyto", at_most=1.5),
+    Target("softmax", ("forward",), "torch", faster=1),
+    sweep_target("softmax"),
+)
+
+
+def cases(quick):
+    for shape in rows(quick):
+        yield Case("softmax", "softmax", shape, PEERS, tolerance=ROUNDED)
+    yield from sweep("softmax", PEERS, rows_of_megabytes, "mxnet", quick, tolerance=ROUNDED)

@@ -1,0 +1,46 @@
+"""softmax_cross_entropy: of rows of classes, with class indices."""
+import gluonops as gops
+import numpy as np
+
+from ..declare import (
+    ROUNDED,
+    Case,
+    Peer,
+    Target,
+    in_mxnet,
+    in_numpy,
+    in_torch,
+    ours,
+    rows,
+    rows_of_megabytes,
+    sweep,
+    sweep_target,
+)
+
+OP = "softmax_cross_entropy"
+
+
+def loss_of_probabilities(output, label):
+    return -np.log(output[np.arange(len(label)), label.astype(int)])
+
+
+PEERS = (
+    *ours(OP, gops.ops.softmax_cross_entropy),
+    Peer("SoftmaxOutput", lambda F, data, label: F.SoftmaxOutput(data, label), as_output=loss_of_probabilities),
+    *in_mxnet(OP),
+    in_numpy(OP),
+    in_torch(lambda F, data, label: F.nn.functional.cross_entropy(data, label, reduction="none")),
+)
+TARGETS = (
+    Target(OP, ("both",), "copyto", at_most=2.5),
+    Target(OP, ("both",), "torch", faster=2),
+    Target(OP, ("both",), "SoftmaxOutput", faster=10),
+    Target(OP, ("both",), "numpy", faster=20),
+    sweep_target(OP),
+)
+
+
+def cases(quick):
+    for shape in rows(quick):
+        yield Case(OP, OP, shape, PEERS, label=True, tolerance=ROUNDED)
+    yield from sweep(OP, PEERS, rows_of_megabytes, "gluon loss", quick, label=True, tolerance=ROUNDED)

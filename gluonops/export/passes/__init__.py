@@ -1,0 +1,1 @@
+"""Passes over a graph on its way out."""

@@ -1,0 +1,144 @@
+"""Keeps MXNet's fusion from computing an exported graph wrongly.
+
+``Module.bind`` and ``optimize_for(backend="MKLDNN")`` rewrite a graph for inference on the CPU. First they take out
+identities, which are copies and dropouts. Then they fuse a convolution with the batch norm, the sum and the
+activation behind it, and a dense layer with the activation behind it. Every reader of a node in such a chain reads
+the chain's result from then on, so a chain has to end at a node with several readers. MXNet 1.9.1 overlooks some of
+the readers, and :func:`prepare_for_fusion` changes the graph where it would.
+"""
+from __future__ import annotations
+
+from ..graph import Graph, Node
+
+COPIES = ("_copy", "identity")
+IDENTITIES = (*COPIES, "Dropout")
+SUMS = ("elemwise_add", "_plus", "_Plus", "_add")
+BEHIND_CONVOLUTION = ("BatchNorm", *SUMS, "Activation", "LeakyReLU", "clip")
+BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
+
+
+def prepare_for_fusion(graph: Graph, inference: bool) -> None:
+    """Change what MXNet 1.9.1 would fuse wrongly, in place. The graph computes the same.
+
+    Parameters
+    ----------
+    graph : Graph
+    inference : bool
+        Whether dropouts may be taken for identities.
+    """
+    _shorten_identities(graph, IDENTITIES if inference else COPIES)
+    _unfuse_sums(graph)
+    _copy_outputs(graph)
+    _unfuse_dense_layers(graph)
+
+
+def _shorten_identities(graph: Graph, identities: tuple[str, ...]) -> None:
+    """Let every identity read what the identities in front of it read.
+
+    MXNet takes an identity out together with the operator in front of it. It fails where that is an identity which
+    is still there: the second one behind a variable, or the third one in a row.
+    """
+    for node in graph.nodes():
+        if node.op in IDENTITIES:
+            while node.source().op in identities:
+                node.inputs = list(node.source().inputs)
+
+
+def _unfuse_sums(graph: Graph) -> None:
+    """Make every sum that MXNet would fuse wrongly an ``add_n``, which it does not fuse.
+
+    MXNet overlooks one kind of reader: a sum that closes a cycle. In ``conv(relu(x)) + x``, with a convolution
+    ``x``, the sum cannot be fused with ``x``, because it needs ``conv(relu(x))`` first. MXNet finds the cycle, takes
+    the sum off the readers of ``x``, fuses ``x`` with ``relu``, and the sum reads ``relu(x)``. Pre-activation
+    ResNets begin like this. ``x + x`` behind a convolution is an error.
+    """
+    readers = _readers(graph)
+    for node in graph.nodes():
+        if node.op in SUMS and _is_fused_wrongly(node, readers):
+            node.op = "add_n"
+            node.attrs = {**node.attrs, "num_args": "2"}
+
+
+def _copy_outputs(graph: Graph) -> None:
+    """Put a copy behind every output in the middle of a convolution's chain: MXNet overlooks outputs too."""
+    readers = _readers(graph)
+    for node, index in list(graph.heads):
+        computed = _computed(node)
+        if not _is_fused_with_a_sum(computed) and computed.op not in SUMS:
+            continue
+        if any(reader.op in BEHIND_CONVOLUTION for reader in readers[computed]):
+            copy = _copy(node.name, (node, index))
+            node.name = graph.free_name(f"{node.name}_copied")   # the output keeps its name
+            graph.heads = [(copy, 0) if head == (node, index) else head for head in graph.heads]
+
+
+def _unfuse_dense_layers(graph: Graph) -> None:
+    """Put a copy between a dense layer with several readers and an activation behind it.
+
+    MXNet stops to look for readers of a dense layer when it has found an activation.
+    """
+    readers = _readers(graph)
+    outputs = [_computed(node) for node, _ in graph.heads]
+    for dense in graph.nodes():
+        if dense.op != "FullyConnected" or len(readers[dense]) + outputs.count(dense) < 2:
+            continue
+        for reader in readers[dense]:
+            if reader.op in BEHIND_DENSE:
+                reader.inputs[0] = _copy(graph.free_name(f"{reader.name}_input"), reader.inputs[0]), 0
+
+
+def _copy(name: str, entry: tuple[Node, int]) -> Node:
+    """A node that copies an output, and that MXNet does not take for an identity."""
+    return Node("slice_axis", name, {"axis": "0", "begin": "0", "end": "None", **entry[0].marks()}, [entry])
+
+
+def _readers(graph: Graph) -> dict[Node, list[Node]]:
+    """Node -> the nodes that read it once MXNet has taken the identities out."""
+    readers = {node: [] for node in graph.nodes()}
+    for node in readers:
+        for source, _ in node.inputs:
+            readers[_computed(source)].append(node)
+    return readers
+
+
+def _computed(node: Node) -> Node:
+    """The node whose result a node has once MXNet has taken the identities out."""
+    while node.op in IDENTITIES:
+        node = node.source()
+    return node
+
+
+def _is_fused_wrongly(add: Node, readers: dict[Node, list[Node]]) -> bool:
+    left, right = (_computed(source) for source, _ in add.inputs)
+    if left is right:
+        return _is_fused_with_a_sum(left)
+    return _is_overlooked(add, left, right, readers) or _is_overlooked(add, right, left, readers)
+
+
+def _is_overlooked(add: Node, operand: Node, other: Node, readers: dict[Node, list[Node]]) -> bool:
+    """Whether MXNet may fuse ``operand`` with another of its readers although the sum reads it too."""
+    if not _is_fused_with_a_sum(operand):
+        return False
+    if not any(reader.op in BEHIND_CONVOLUTION for reader in readers[operand] if reader is not add):
+        return False
+    return _depends_on(other, operand)
+
+
+def _is_fused_with_a_sum(node: Node) -> bool:
+    """Whether a node is a convolution, or the batch norm of one."""
+    if node.op == "BatchNorm":
+        node = _computed(node.source())
+    return node.op == "Convolution"
+
+
+def _depends_on(node: Node, source: Node) -> bool:
+    """Whether ``node`` is computed from ``source``."""
+    seen, waiting = set(), [node]
+    while waiting:
+        current = waiting.pop()
+        if current is source:
+            return True
+        if current not in seen:
+            seen.add(current)
+            waiting += [behind for behind, _ in current.inputs]
+    return False

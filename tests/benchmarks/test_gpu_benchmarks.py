@@ -1,0 +1,407 @@
+"""benchmarks/gpu as far as a machine without a GPU allows: its cases, its oracle, its plumbing, its verdicts.
+
+The oracles are checked against our CPU kernels, the runner of MXNet with the CUDA kernels in the emulator, and
+that of CuPy with a CuPy made of NumPy, whose kernels do what the oracles say.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import cuda_emulator
+import mxnet as mx
+import numpy as np
+import numpy_cupy
+import oracles
+import pytest
+from benchmarks.common import results as files
+from benchmarks.gpu import __main__ as program
+from benchmarks.gpu import cases as gpu_cases
+from benchmarks.gpu import compare, peers, report, runners
+from benchmarks.gpu import plan as plans
+from gluonops.core import backend, registry, rtc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")
+    return program
+
+
+@pytest.fixture(scope="module")
+def plan(gpu):
+    """The quick plan without a compiler, which takes over a minute for all its types: the PTX is the kernels' names."""
+    with pytest.MonkeyPatch.context() as patch:
+        def named(compiler, op, types):
+            names = [rtc.export_name(op, direction, types) for direction in ("forward", "backward")]
+            return {"ptx": "".join(f".entry {name}(" for name in names), "names": {name: name for name in names}}
+
+        patch.setattr(plans, "_compile", named)
+        return json.loads(json.dumps(plans.make(gpu_cases.cases(quick=True))))
+
+
+def test_every_operator_and_path_is_among_the_quick_cases(plan):
+    """All operators and types; adding, offsets, tables, launches in two steps and gradients of dense labels."""
+    cases = plan["cases"]
+    assert {case["op"] for case in cases} == set(registry.entries())
+    for name, entry in registry.entries().items():
+        mine = [case for case in cases if case["op"] == name]
+        assert {case["dtype"] for case in mine} == set(entry.op.types["T"])
+        assert {case["request"] for case in mine} == {"write", "add"} and {case["offset"] for case in mine} == {0, 1, 3}
+        assert len({case["arrays"]["label"][1] for case in mine if "label" in case["arrays"]}) in (0, 3)
+    for op in ("softmax", "softmax_cross_entropy", "softmax_output"):
+        mine = [case for case in cases if case["op"] == op]
+        assert {len(p["launches"]) for case in mine for p in case["passes"].values()} == {1, 2}
+        assert {case["attrs"]["axis"] for case in mine} >= {1, -1}
+    assert any("label_grad" in case["passes"]["backward"]["written"] for case in cases if "backward" in case["passes"])
+    assert {case["op"] for case in cases if case["tables"]} == {"region_decode", "region_loss"}
+
+
+def test_a_plan_is_compiled(gpu):
+    """The names in it are those of the PTX's entries."""
+    case = gpu_cases.Case("center_loss", (3, 5), "float16", more={"centers": (2, 5)}, label="uint8")
+    made = plans.make([case])
+    program, = made["programs"].values()
+    for part in made["cases"][0]["passes"].values():
+        assert f".entry {part['kernel']}(" in program["ptx"]
+
+
+@pytest.fixture
+def cupy(gpu, monkeypatch):
+    """A CuPy made of NumPy, which knows the runner on it."""
+    module = numpy_cupy.module()
+    prepare = runners.CuPy.prepare
+
+    def remember(runner, *arguments):
+        module.runner = runner
+        prepare(runner, *arguments)
+
+    monkeypatch.setattr(runners.CuPy, "prepare", remember)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def run(*arguments, **variables):
+    return subprocess.run([sys.executable, "-m", "benchmarks.gpu", *map(str, arguments)], cwd=ROOT,
+                          capture_output=True, text=True, env={**os.environ, **variables})
+
+
+def test_without_a_gpu(gpu, tmp_path):
+    """A line that says so, a status of its own, and a plan that is left for a machine that has one."""
+    path = tmp_path / "plan.json"
+    done = run("--quick", "--op", "abs", "--runner", "mxnet", "--plan", path, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 3 and not done.stdout and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("no GPU to run on (MXNet sees none): ")
+    assert "are compiled, and nothing was launched" in done.stderr
+    assert {case["op"] for case in files.load(path)["cases"]} == {"abs"}
+    done = run("--check-only", "--quick", "--op", "abs")
+    assert done.returncode == 0 and "abs (7x149) float32: forward 8344 bytes, grid " in done.stdout
+
+
+@pytest.mark.parametrize("missing, runner", [("cupy", "cupy"), ("gluonops", "mxnet")])
+def test_a_missing_package_is_no_missing_gpu(gpu, missing, runner, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, missing, None)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"cases": [{}], "programs": {}}))
+    assert gpu.main(["--runner", runner, "--plan", str(path)]) == 4
+    error = capsys.readouterr().err
+    assert error.startswith(f"{missing} cannot be imported: ") and "nstall" in error and "GPU" not in error
+
+
+def test_a_misspelled_operator_is_no_success(gpu, plan, tmp_path, capsys):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    with pytest.raises(SystemExit) as caught:
+        gpu.main(["--plan", str(path), "--op", "sotfmax"])
+    assert caught.value.code == 2 and "there are no cases of sotfmax" in capsys.readouterr().err
+
+
+def test_what_goes_wrong_on_a_gpu_is_not_hidden(gpu, cupy, tmp_path, capsys, monkeypatch):
+    """No driver is status 3; any other failure is a failure."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"cases": [{}], "programs": {}}))
+    for error, status in ((cupy.cuda.runtime.CUDARuntimeError("cudaErrorNoDevice"), 3), (ValueError("broken"), None)):
+        def fail(error=error):
+            raise error
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", fail)
+        if status is None:
+            with pytest.raises(ValueError, match="broken"):
+                gpu.main(["--plan", str(path)])
+        else:
+            assert gpu.main(["--plan", str(path)]) == status
+            assert capsys.readouterr().err.startswith("no GPU to run on (cudaErrorNoDevice)")
+
+
+def test_bytes_are_those_of_the_tensors(plan):
+    """Read once and written once; the hidden outputs and the labels count."""
+    found = {(case["name"], tuple(case["shape"]), case["dtype"]): {part: p["bytes"] for part, p in
+                                                                  case["passes"].items()} for case in plan["cases"]}
+    assert found["abs", (7, 149), "float16"] == {"forward": 2 * 7 * 149 * 2, "backward": 3 * 7 * 149 * 2}
+    assert found["abs", (7, 149), "int64"] == {"forward": 2 * 7 * 149 * 8}
+    assert found["tile tiles=3", (7, 13), "float64"] == {"forward": (1 + 3) * 91 * 8, "backward": (3 + 1) * 91 * 8}
+    rows, classes = 5, 1031
+    assert found["softmax_cross_entropy", (rows, classes), "float16"] == {
+        "forward": rows * classes * 2 + rows * (4 + 2 + 4 + 4),   # the label, the loss, the maximum, the logarithm
+        "backward": 2 * rows * classes * 2 + rows * (4 + 2 + 4 + 4)}
+
+
+def test_arguments_are_those_of_the_kernels(plan):
+    kinds = {"int": "int32", "int64_t": "int64", "double": "float64"}
+    for case in plan["cases"]:
+        op = registry.get(case["op"]).op
+        attrs, shapes = op.parse(case["attrs"]), {t.name: tuple(case["arrays"][t.name][0]) for t in op.tensors}
+        label = {"region_loss": "seen"}.get(case["op"], "label")
+        label = case["arrays"][label][1] if label in case["arrays"] and case["attrs"].get("sparse_label", True) \
+            else "float32"
+        dtypes = {variable: label if variable == "L" else case["dtype"] for variable in op.types}
+        dtypes["A"] = rtc.accumulator(case["dtype"])
+        scalars = op.cuda.scalars(attrs, shapes)
+        assert case["tables"] == {name: list(v) for name, v in scalars.items() if isinstance(v, tuple)}
+        for part, launch in case["passes"].items():
+            text = rtc.signature(op, part, dtypes, op.type_vars(attrs), scalars).replace("const ", "").split(", ")
+            assert launch["kernel"] == rtc.export_name(op, part, dtypes)
+            steps, _, grid, block = rtc.plan(op, part, attrs, shapes)
+            assert (launch["grid"], launch["block"]) == (list(grid), list(block))
+            assert len(launch["launches"]) == len(steps)
+            for step, arguments in zip(steps, launch["launches"]):
+                assert len(text) == len(arguments)
+                for declared, (kind, value) in zip(text, arguments):
+                    c_type, name = declared.split()
+                    if kind == "array":
+                        assert rtc.C_TYPES[case["arrays"][value][1]] == c_type
+                        assert value.replace(f"{part}_partial", "partial") == name.lstrip("*")
+                    else:
+                        assert kinds[c_type] == kind and (name != "step" or value == step)
+
+
+@pytest.fixture
+def on_cpu(gpu):
+    """The runner of MXNet, on the CPU, where our operators run the C++ kernels."""
+    class OnCPU(runners.MXNet):
+        def __init__(self):
+            self.mx, self.machine, self.device = mx, {}, mx.cpu(0)
+
+    return OnCPU()
+
+
+def test_every_case_agrees_with_the_oracle(gpu, plan, on_cpu):
+    for case in plan["cases"]:
+        record = gpu.measure(on_cpu, case, None, 0)
+        assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
+
+
+def test_the_command_with_mxnet(gpu, plan, on_cpu, tmp_path, monkeypatch, capsys):
+    """From a plan to the JSON; a wrong result is status 1."""
+    monkeypatch.setitem(runners.RUNNERS, "mxnet", lambda quick: on_cpu)
+    path, results = tmp_path / "plan.json", tmp_path / "mxnet.json"
+    path.write_text(json.dumps(plan))
+    words = ["--runner", "mxnet", "--quick", "--op", "center_loss", "--plan", str(path), "--json", str(results)]
+    assert gpu.main(words) == 0
+    cases = files.load(results)["cases"]
+    assert {case["op"] for case in cases} == {"center_loss"} and not any(case["wrong"] for case in cases)
+    assert "peers: none" in capsys.readouterr().out
+    monkeypatch.setattr(oracles.get("center_loss"), "backward", lambda attrs, head, data, label, centers: {
+        "data": data, "centers": centers})
+    assert gpu.main(words) == 1 and f"{len(cases)} cases, {len(cases)} differ" in capsys.readouterr().out
+
+
+@pytest.fixture
+def emulated(monkeypatch, on_cpu):
+    """The same with the CUDA kernels, and MXNet's custom backend as it is on a GPU: without its guard from oneDNN."""
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    cuda_emulator.install(monkeypatch)
+    monkeypatch.setattr(backend, "needs_plain_layout", lambda space, inputs: False)
+    yield on_cpu
+    mx.nd.waitall()
+
+
+@pytest.mark.parametrize("op", sorted(registry.entries()))
+def test_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op):
+    """Small cases of every kind: typical ones, other attributes, views, adding, labels of integers.
+
+    All outputs are compared, hidden ones included.
+    """
+    cases = [case for case in plan["cases"] if case["op"] == op and (
+        case["dtype"] != "float64" and np.prod(case["shape"]) < 3000
+        or case["shape"] == [2, 33001] and case["dtype"] == "float32")]   # rows that two blocks share
+    for case in cases:
+        record = gpu.measure(emulated, case, None, 0)
+        assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
+    assert any(grid[1] > 1 for _, grid, _ in cuda_emulator.launches) == ([2, 33001] in [c["shape"] for c in cases])
+    launched = {name.split("<")[0] for name, _, _ in cuda_emulator.launches}
+    assert launched == {f"{op}_forward", f"{op}_backward"}
+
+
+def test_mxnet_runs_no_operator_of_mxnets(gpu, plan, emulated, tmp_path):
+    """Nothing but copies and our nodes: a stripped MXNet has no kernel for anything else."""
+    def ran(function):
+        mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=str(tmp_path / "profile.json"))
+        mx.profiler.set_state("run")
+        try:
+            function()
+            mx.nd.waitall()
+        finally:
+            mx.profiler.set_state("stop")
+        return set(json.loads(mx.profiler.dumps(reset=True, format="json"))["Time"].get("operator", {}))
+
+    harmless = ran(lambda: mx.nd.array([1.0]).copyto(mx.cpu(0))) | {"DeleteVariable", "WaitForVar"}
+    assert ran(lambda: mx.nd.array([1.0]).attach_grad()) - harmless, "the profiler would show it"
+    cases = {case["op"]: case for case in plan["cases"] if case["offset"] and np.prod(case["shape"]) < 3000}
+    assert set(cases) == set(registry.entries())
+    for op, case in cases.items():
+        assert ran(lambda: gpu.measure(emulated, case, None, 0)) <= harmless, op   # noqa: B023
+
+
+def test_times_and_rates(gpu, plan, on_cpu):
+    case = next(case for case in plan["cases"] if case["op"] == "softmax")
+    record = gpu.measure(on_cpu, case, None, 2)
+    assert {peer: set(ms) for peer, ms in record["ms"].items()} == {peer: {"forward", "backward", "both"}
+                                                                     for peer in ("gluonops", "copy")}
+    assert record["bytes"]["both"] == record["bytes"]["forward"] + record["bytes"]["backward"]
+    text = list(report.lines(record))
+    assert len(text) == 5 and "GB/s" in text[1] and "x copy" in text[1]
+    assert text[4] == ("  the cost of launching is in: gluonops forward, gluonops backward, gluonops both, "
+                       "copy forward, copy backward, copy both")
+
+
+@pytest.mark.parametrize("op, name", [("reorg", "output"), ("softmax_cross_entropy", "output"), ("tile", "data_grad"),
+                                      ("softmax_output", "data_grad"), ("center_loss", "centers_grad"),
+                                      ("region_loss", "parts"), ("softmax_cross_entropy", "log_sum"),
+                                      ("region_loss", "gradient")])
+def test_a_wrong_element_gets_no_figures(gpu, plan, on_cpu, op, name, monkeypatch):
+    case = next(case for case in plan["cases"] if case["op"] == op)
+    right = type(on_cpu).run
+
+    def spoiled(self, outputs):
+        results, added = right(self, outputs)
+        results[name].flat[-1] += 1
+        return results, added
+
+    monkeypatch.setattr(type(on_cpu), "run", spoiled)
+    record = gpu.measure(on_cpu, case, None, 2)
+    assert record["wrong"].startswith(f"{name} is ") and "1 of " in record["wrong"] and not record["ms"]
+    assert any("MISMATCH" in line for line in report.lines(record))
+
+
+def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
+    """Some rows, the first and the last among them; a wrong one is named by its place, and a NaN anywhere is seen."""
+    for case in plan["cases"]:
+        assert compare.sample(case) is None
+    case = {**next(case for case in plan["cases"] if case["name"] == "softmax" and case["shape"] == [37, 7])}
+    large = {**case, "shape": [1 << 17, 64], "arrays": {**case["arrays"], **{
+        name: [[1 << 17, 64], "float32"] for name in ("data", "output", "output_grad", "data_grad")}}}
+    rows, given = compare.sample(large), compare.inputs(large)
+    assert rows[0] == 0 and rows[-1] == (1 << 17) - 1 and 40000 < len(rows) < 1 << 16
+    wanted = compare.expected(large, given, rows)
+    results = compare.expected(large, given)["output"].astype("float32")
+    assert compare.differs(large, "output", results, wanted["output"], rows) is None
+    results[-1, 5] = 7
+    assert compare.differs(large, "output", results, wanted["output"], rows).startswith("output is 7 at (131071, 5); ")
+    unseen = np.setdiff1d(np.arange(1 << 17), rows)[3]
+    results[unseen, 1] = np.nan
+    assert "output has 1 NaN of " in compare.differs(large, "output", results, wanted["output"], rows)
+    assert compare.sample({**large, "attrs": {**case["attrs"], "axis": 0}}) is None
+
+
+def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
+    """From a plan to the JSON, with kernels that are right."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path, results = tmp_path / "plan.json", tmp_path / "gpu.json"
+    path.write_text(json.dumps(plan))
+    assert gpu.main(["--plan", str(path), "--json", str(results), "--samples", "1"]) == 0
+    out = capsys.readouterr().out
+    assert f"{len(plan['cases'])} cases, 0 differ from NumPy" in out and "5.00 x copy" in out
+    assert "launching" not in out
+    written = files.load(results)
+    assert written["command"] == "python -m benchmarks.gpu --plan plan.json --json gpu.json --samples 1"
+    assert written["machine"]["gpu"] == "NumPy" and len(written["cases"]) == len(plan["cases"])
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_what_is_written_in_front_of_a_view_is_seen(gpu, plan, cupy):
+    runner = runners.CuPy()
+    runner.load(plan["programs"])
+    cupy.spill = True
+    case = next(case for case in plan["cases"] if case["op"] == "abs" and case["offset"])
+    assert gpu.measure(runner, case, None, 0)["wrong"] == (
+        "something was written in front of output; something was written in front of data_grad")
+
+
+def test_compute_sanitizer_sees_every_allocation(cupy, monkeypatch):
+    allocators = []
+    monkeypatch.setattr(cupy.cuda, "set_allocator", allocators.append)
+    runners.CuPy()
+    assert not allocators
+    runners.CuPy(quick=True)
+    assert allocators == [None], "no pool"
+
+
+def test_a_time_is_the_gpus_alone(cupy):
+    """However long launching takes; but where a function waits for the GPU, no queue hides what that takes."""
+    runner, clock = runners.CuPy(), cupy.clock
+    assert runner.time(lambda: clock.queue(0.025, 0.1), 10) == (pytest.approx(0.025), True)
+    assert runner.time(lambda: clock.queue(0.3, 0.001), 10) == (pytest.approx(0.3), True)
+
+    def waits():
+        clock.queue(0.025, 0.1)
+        clock.wait()
+
+    ms, hidden = runner.time(waits, 10)
+    assert not hidden and 0.12 < ms < 0.13
+
+
+def test_targets_are_judged(gpu):
+    record = {"op": "abs", "name": "abs", "shape": [2**25], "dtype": "float32", "data_bytes": 2**27, "wrong": None,
+              "bytes": {}, "counterparts": ["torch"],
+              "ms": {"gluonops": {"forward": 1.0, "backward": 1.0, "both": 2.0},
+                     "copy": {"forward": 0.95, "backward": 0.85, "both": 1.8}, "torch": {"forward": 1.2}}}
+    verdicts = {(v["case"].rsplit(", ")[-1], v["target"].split()[-1]): v for v in report.verdicts([record])}
+    assert {key: v["passed"] for key, v in verdicts.items()} == {
+        ("forward", "copy"): True, ("backward", "copy"): False, ("forward", "torch"): True, ("both", "torch"): None}
+    assert verdicts["backward", "copy"]["measured"] == "0.85 x"
+    assert verdicts["both", "torch"]["measured"] == "not measured"
+    assert report.verdicts([{**record, "data_bytes": 63e6}]) == [], "it may lie in the cache"
+    assert all(v["passed"] is None for v in report.verdicts([{**record, "ms": {}}]))
+    ops = {op for op in registry.entries() if report.targets(op)}
+    assert ops == {"reorg", "tile", "abs", "softmax", "softmax_cross_entropy"}
+
+
+def test_a_peer_that_is_absent_is_not_measured(gpu):
+    """Every large case with a counterpart has a verdict on torch, and cross-entropy one on Liger; DCR has none."""
+    records = []
+    for case in gpu_cases.cases():
+        attrs = registry.get(case.op).op.parse(case.attrs)._asdict()
+        entry = {"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype, "attrs": attrs,
+                 "request": case.request, "offset": case.offset}
+        records.append({**entry, "data_bytes": 1e9, "ms": {}, "counterparts": peers.counterparts(entry)})
+    found = {}
+    for verdict in report.verdicts(records):
+        assert verdict["measured"] == "not measured" and verdict["passed"] is None
+        words = verdict["case"].split()
+        found.setdefault(verdict["target"].split()[-1], set()).add(" ".join(words[:2] if words[0] == "reorg"
+                                                                           else words[:1]))
+    assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax",
+                              "softmax_cross_entropy"},
+                     "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy"},
+                     "liger": {"softmax_cross_entropy"}}
+
+
+def test_torch_computes_the_same(gpu, plan, monkeypatch):
+    """The peers' outputs and gradients against the oracle, on the CPU."""
+    torch = pytest.importorskip("torch", reason="torch is optional")
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    torch_peers, seen = peers.Torch(), set()
+    for case in plan["cases"]:
+        given = compare.inputs(case)
+        functions = torch_peers.runners(case, given) if case["dtype"] == "float32" else {}
+        if functions:
+            seen.add(case["op"])
+            expected = compare.expected(case, given)
+            assert compare.differs(case, "output", functions["torch"]["forward"]().numpy(), expected["output"]) is None
+            gradient, = functions["torch"]["both"]()
+            assert compare.differs(case, "data_grad", gradient.numpy(), expected["data_grad"]) is None
+    assert seen == {"abs", "reorg", "softmax", "softmax_cross_entropy", "tile"}

@@ -1,0 +1,242 @@
+"""Hypothesis's strategies for cases, from the contracts: attributes, shapes, dtypes, special values and labels.
+
+A case is a flat record that JSON can hold, so that a failing one is run again by itself, whatever the strategies
+have become meanwhile.
+"""
+import dataclasses
+import json
+
+import fuzz_contract as contracts
+from fuzz_contract import UNKNOWN
+from hypothesis import assume
+from hypothesis import strategies as st
+
+# Elements of the largest tensor: of nearly every case, and of one with a long axis.
+SMALL, LARGE = 1 << 12, 1 << 17
+SIZES = (1, 2, 3, 4, 5, 7, 11, 13, 6, 8, 9, 16, 17, 31)
+LONG = (1031, 2053, 4099, 20011, 65537)
+EDGES = (2 ** 24 + 1, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53 + 1, 2 ** 62, 2 ** 63 - 1, -2 ** 31, -2 ** 63)
+FACTORS = (1e-3, 0.25, 0.5, 0.999, 1.0, 2.0, 2.5, 10.0, 1e3)
+EXTREMES = (1e-45, 1e-38, 1e-30, 1e-8, 1e8, 1e30)
+
+SPECIALS = ("zero", "negative_zero", "equal", "denormal", "huge", "max", "inf", "-inf", "nan")
+BAD_LABELS = ("below", "above", "far_above", "far_below", "fraction", "nan", "inf")
+REQUESTS = ("write", "add", "null")
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """An operator run on arrays. ``shapes`` in the order of the inputs; arrays are drawn from ``seed``."""
+    op: str
+    attrs: dict
+    shapes: tuple
+    dtype: str
+    label_dtype: str = "float32"
+    specials: tuple = ()
+    bad_labels: tuple = ()
+    request: str = "write"
+    static: bool = False
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """What is asked of a graph in which only ``known`` shapes and ``dtypes`` are given; -1 is an unknown size.
+
+    ``graph``: the operator alone, or with a layer behind it, or a sum that gives the output's shape.
+    """
+    op: str
+    attrs: dict
+    known: dict
+    dtypes: dict
+    graph: str = "alone"
+    np_shape: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Hostile:
+    """A graph's JSON in which one attribute has another text."""
+    op: str
+    attrs: dict
+    shapes: tuple
+    attr: str
+    text: str
+
+
+PROBES = {kind.__name__.lower(): kind for kind in (Values, Inference, Hostile)}
+GRAPHS = ("alone", "layer", "sum")
+
+
+def to_json(case):
+    """One line that :func:`from_json` reads back."""
+    return json.dumps({"probe": type(case).__name__.lower(), **dataclasses.asdict(case)})
+
+
+def from_json(text):
+    """The case of a line."""
+    fields = json.loads(text)
+    kind = PROBES[fields.pop("probe")]
+    return kind(**{name: _tuples(value) for name, value in fields.items()})
+
+
+def _tuples(value):
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    return {key: _tuples(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+# -- attributes --------------------------------------------------------------------------------------------------
+def _integers(kind, default):
+    low = -4 if kind.low is None else kind.low
+    usual = st.integers(low, max(low, 0) + 5)
+    return _mostly(usual, st.sampled_from([edge for edge in EDGES if edge >= low]))
+
+
+def _floats(kind, default):
+    bounds = [bound for bound in (kind.low, kind.above, kind.below) if bound is not None]
+    near = [bound + step for bound in bounds for step in (-1e-6, 0.0, 1e-6)]
+
+    def allowed(values):
+        return [value for value in values if _accepts(kind, value)]
+    return _mostly(st.sampled_from(allowed([*FACTORS, *(-factor for factor in FACTORS)])),
+                   st.sampled_from(allowed([*near, *EXTREMES])))
+
+
+def _accepts(kind, value):
+    try:
+        kind.parse(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _mostly(usual, rare):
+    return st.integers(0, 9).flatmap(lambda pick: rare if pick == 9 else usual)
+
+
+def _pairs(kind, default):
+    side = st.integers(1, 2000).map(lambda steps: steps / 256 + 0.01)
+    return st.lists(st.tuples(side, side), min_size=1, max_size=4).map(lambda found: tuple(sum(found, ())))
+
+
+KINDS = {
+    "Int": _integers,
+    "Float": _floats,
+    "Bool": lambda kind, default: st.booleans(),
+    "Choice": lambda kind, default: st.sampled_from(kind.words),
+    "IntOrTuple": lambda kind, default: st.one_of(
+        _integers(kind.item, default), st.lists(st.integers(kind.item.low, kind.item.low + 3), min_size=1,
+                                                max_size=5).map(tuple)),
+    "Pairs": _pairs,
+    "Optional": lambda kind, default: st.one_of(st.none(), of_kind(kind.kind, default)),
+}
+
+
+def of_kind(kind, default):
+    """Values of one kind of attribute."""
+    return KINDS[type(kind).__name__](kind, default)
+
+
+@st.composite
+def attributes(draw, name):
+    """Attributes that the contract takes; some have their default."""
+    found = {attr: draw(of_kind(kind, default)) if draw(st.booleans()) else default
+             for attr, (kind, default) in contracts.kinds(name).items()}
+    assume(contracts.parse(name, found) is not None)
+    return found
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------
+def _multiples(attrs):
+    """Sizes, and the same times what the integers among the attributes may ask them to divide by."""
+    numbers = {value for value in attrs if isinstance(value, int) and 1 < value <= 16}
+    factors = [1] + [factor for number in sorted(numbers) for factor in (number, number ** 2)]
+    return list(dict.fromkeys(size * factor for factor in factors for size in SIZES))
+
+
+@st.composite
+def shapes(draw, name, attrs, empty=False):
+    """A shape for every input, in order; ``empty``: perhaps of a batch of 0."""
+    typed = contracts.parse(name, attrs)
+    long_axis = draw(st.integers(0, 29)) == 29
+    limit = LARGE if long_axis else SMALL
+    known = {}
+    for arg in contracts.input_names(name):
+        found = (contracts.infer(name, typed, known) or {}).get(arg) if known else None
+        ndims = contracts.ranks(name, typed, known, arg)
+        if found is not None:   # most often what follows from the data, else another rank that goes with it
+            ndims = [len(found)] * 3 + ndims
+        assume(ndims)
+        known[arg] = (UNKNOWN,) * draw(st.sampled_from(ndims))
+        known[arg] = contracts.infer(name, typed, known)[arg]
+        for axis in range(len(known[arg])):
+            if known[arg][axis] != UNKNOWN:
+                continue
+            sizes = _multiples(typed) + [0] * (empty and axis == 0 and len(known) == 1) + list(LONG) * long_axis
+            fitting = [size for size in sizes if _fits(name, typed, known, arg, axis, size, limit)]
+            assume(fitting)
+            known[arg] = _with(known[arg], axis, draw(st.sampled_from(fitting)))
+            known[arg] = contracts.infer(name, typed, known)[arg]
+    assume(contracts.elements(contracts.infer(name, typed, known).values()) <= limit)
+    return tuple(known[arg] for arg in contracts.input_names(name))
+
+
+def _with(shape, axis, size):
+    return (*shape[:axis], size, *shape[axis + 1:])
+
+
+def _fits(name, attrs, known, arg, axis, size, limit):
+    found = contracts.infer(name, attrs, {**known, arg: _with(known[arg], axis, size)})
+    return found is not None and contracts.elements(found.values()) <= limit
+
+
+# -- cases -------------------------------------------------------------------------------------------------------
+@st.composite
+def values(draw, name):
+    """Arrays for an operator, and how it is run on them."""
+    attrs = draw(attributes(name))
+    shape = draw(shapes(name, attrs, empty=draw(st.integers(0, 9)) == 9))
+    has_labels = bool(contracts.classes(name, contracts.parse(name, attrs), shape))
+    return Values(name, attrs, shape, draw(st.sampled_from(contracts.dtypes(name, "T")[::-1])),
+                  draw(st.sampled_from(contracts.dtypes(name, "L") or ("float32",))),
+                  tuple(draw(_mostly(st.just([]), st.lists(st.sampled_from(SPECIALS), max_size=3, unique=True)))),
+                  tuple(draw(st.lists(st.sampled_from(BAD_LABELS), max_size=2, unique=True))) if has_labels else (),
+                  draw(st.sampled_from(REQUESTS)), draw(st.booleans()), draw(st.integers(0, 2 ** 32 - 1)))
+
+
+@st.composite
+def inference(draw, name):
+    """Any subset of the shapes and dtypes, with sizes left out, and once in a while a wrong one."""
+    attrs = draw(attributes(name))
+    whole = dict(zip(contracts.input_names(name), draw(shapes(name, attrs))))
+    known = {}
+    for arg, shape in whole.items():
+        if draw(st.booleans()):
+            known[arg] = tuple(UNKNOWN if draw(st.integers(0, 2)) == 2 else size for size in shape)
+            if draw(st.integers(0, 14)) == 14:
+                known[arg] = tuple(draw(st.lists(st.integers(1, 9), max_size=5)))
+    dtypes = {arg: draw(st.sampled_from(contracts.dtypes(name, variable))) for arg, variable
+              in contracts.variables(name, contracts.parse(name, attrs)).items() if draw(st.booleans())}
+    return Inference(name, attrs, known, dtypes, draw(st.sampled_from(GRAPHS)), draw(st.booleans()))
+
+
+NUMBERS = [str(edge) for edge in (*EDGES, 2 ** 63, 2 ** 64, 2 ** 64 + 1, 10 ** 30, 3037000500, 65536, 46341, 1 << 20)]
+TEXTS = ["", " ", "0", "-0", "-1", "+1", " 3 ", "3 4", "1.0", "1.5", "1e3", "0x10", "010", "1_000", "3L", "--1", "٣",
+         "nan", "-nan", "inf", "-inf", "Infinity", "1e400", "-1e400", "1e-400", "5e-324", "1e-46", ".5", "5.", "1e",
+         "True", "true", "TRUE", "False", "yes", "None", "none", "null", "nullptr", "()", "(", ")", "(1", "(1,)", "(,)",
+         "(1,2", "1,2", "[1, 2]", "[1)", "(1, 2, 3, 4, 5, 6, 7, 8, 9)", "(0, 1)", "(-1, 2)", "((1, 2), (3, 4))",
+         "(4294967296, 4294967296)", "(9223372036854775807, 2)", "{}", "'1'", "\"1\"", "\t1\n", "1;", "%s%n",
+         "(" * 5000, "1" * 5000, "(" + "1, " * 5000 + "1)", "__import__('os')", "DCR ", "dcr"]
+
+
+@st.composite
+def hostile(draw, name):
+    """A graph with an attribute that nobody who means well wrote."""
+    attrs = draw(attributes(name))
+    shape = draw(shapes(name, attrs))
+    attr = draw(st.sampled_from([*contracts.kinds(name), "unheard_of"]))
+    return Hostile(name, attrs, shape, attr, draw(st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS),
+                                                            st.text("0123456789()[],.-+eE nait_x", max_size=8))))
+
+
+STRATEGIES = {"values": values, "inference": inference, "hostile": hostile}

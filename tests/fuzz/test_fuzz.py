@@ -1,0 +1,102 @@
+"""A short, seeded part of ``make fuzz``; and the tester itself finds what is planted, and what dies or hangs."""
+import json
+import sys
+
+import fuzz_cases
+import fuzz_contract as contracts
+import fuzz_driver
+import fuzz_values
+import hypothesis
+import pytest
+
+WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that hangs
+
+
+def test_no_case_fails():
+    """The same few cases of every operator in every run; ``make fuzz`` draws others for as long as it is told."""
+    tasks = fuzz_driver.exploration(contracts.operators(), fuzz_driver.PROBES, seed=0, examples=6, rounds=1, until=None)
+    session = fuzz_driver.Session(tasks, 1, fuzz_driver.worker_command(), WATCHDOG, float("inf")).run()
+    assert not session.failures and not session.broken, fuzz_driver.report(session)
+    assert {op for op, _ in session.counts} == set(contracts.operators())
+
+
+@pytest.mark.parametrize("name", contracts.operators())
+class TestStrategies:
+    def test_every_attribute_has_values(self, name):
+        assert {type(kind).__name__ for kind, _ in contracts.kinds(name).values()} <= set(fuzz_cases.KINDS)
+
+    @pytest.mark.parametrize("probe", fuzz_driver.PROBES)
+    def test_a_case_is_a_line(self, name, probe):
+        """And the line is the case again; the contract takes what is not meant to be refused."""
+        @hypothesis.settings(max_examples=10, suppress_health_check=list(hypothesis.HealthCheck))
+        @hypothesis.given(fuzz_cases.STRATEGIES[probe](name))
+        def check(case):
+            assert fuzz_cases.from_json(fuzz_cases.to_json(case)) == case
+            typed = contracts.parse(name, case.attrs)
+            if probe == "values":
+                known = dict(zip(contracts.input_names(name), case.shapes))
+                assert contracts.complete(contracts.infer(name, typed, known).values())
+        check()
+
+
+def test_the_operators_are_the_registered_ones():
+    assert fuzz_driver.operator_names() == contracts.operators()
+
+
+CASE = fuzz_cases.Values("abs", {}, ((2, 3),), "float32")
+
+
+def test_right_numbers_are_right():
+    assert fuzz_values.check(CASE) == []
+
+
+@pytest.mark.parametrize("plant, kind", [(lambda x: -x, "output is wrong"), (lambda x: x / 0, "output is infinite"),
+                                         (lambda x: (x - x) / 0, "output is NaN")])
+def test_a_wrong_operator_is_found(plant, kind, monkeypatch):
+    """In every backend and way."""
+    right = contracts.suite("abs")
+
+    class Planted(type(right)):
+        @property
+        def function(self):
+            return lambda data, **attrs: plant(right.function(data, **attrs))
+
+    monkeypatch.setattr(contracts, "suite", lambda name: Planted())
+    found = [where for where, how, _ in fuzz_values.check(CASE) if how == kind]
+    assert {where.split(" ")[0] for where in found} == {"custom", "reference", "native", "builtin"}
+    assert {where.partition(" ")[2] for where in found} == {"imperative", "hybridized", "simple_bind write"}
+
+
+STUB = """
+import json, os, sys, time
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    case = json.loads(line)["case"]
+    print(json.dumps({"begin": case}), flush=True)
+    fate = json.loads(case)["fate"]
+    if fate == "dies":
+        os.abort()
+    if fate == "hangs":
+        time.sleep(3600)
+    failures = {"abs values: native: output is NaN": "how"} if fate == "fails" else {}
+    print(json.dumps({"end": case, "judged": True, "failures": failures}), flush=True)
+    print(json.dumps({"done": True}), flush=True)
+"""
+
+
+def test_a_case_that_kills_or_hangs_is_reported():
+    """With the command that runs it again; the cases behind it run in a new process."""
+    cases = [json.dumps({"op": "abs", "probe": "values", "fate": fate})
+             for fate in ("passes", "dies", "passes", "hangs", "fails", "passes")]
+    tasks = iter([{"case": case} for case in cases])
+    session = fuzz_driver.Session(tasks, 1, [sys.executable, "-c", STUB], 3, float("inf")).run()
+    assert session.counts["abs", "values"] == 6 and not session.broken
+    assert sorted(session.failures) == ["abs values: hangs: no answer in 3 s", "abs values: native: output is NaN",
+                                        "abs values: the process died with -6"]
+    text = fuzz_driver.report(session)
+    assert all(fuzz_driver.again(cases[i]) in text for i in (1, 3, 4)) and "3 ways of failing in 6 cases" in text
+
+
+def test_a_worker_that_cannot_start_is_said():
+    session = fuzz_driver.Session(iter([{"case": "{}"}]), 1, [sys.executable, "-c", "1 / 0"], 60, float("inf")).run()
+    assert "ZeroDivisionError" in session.broken[0]

@@ -1,0 +1,185 @@
+"""Questions about shapes that ended the process where MXNet asked them by way of lib_api.h.
+
+test_native_shapes.py runs this file: ``python shape_questions.py suites question...``, with the first case of every
+operator's suite as a literal.
+"""
+import ast
+import itertools
+import json
+import sys
+import warnings
+
+import gluonops as gops
+import mxnet as mx
+from gluonops.core import registry
+
+SUITES = {}   # operator -> (attributes, shapes)
+
+SQUARE = "stride * stride is more than 2**63 - 1"
+ABSURD = [
+    ("reorg", {"stride": 2**32, "mode": "DCR", "reverse": True}, (1, 4, 4, 4), SQUARE),
+    ("reorg", {"stride": 2**63 - 1}, (1, 4, 4, 4), SQUARE),
+    ("tile", {"tiles": 2**31}, (1,), "output (dim0 * tiles,) has a size above 2147483647"),
+    ("tile", {"tiles": 2**63 - 1}, (2, 3), "output (dim0 * tiles, dim1 * tiles) has a size above 2147483647"),
+    ("tile", {"tiles": (2**62, 4)}, (1, 1), "has a size above 2147483647"),
+    ("tile", {"tiles": (2**30, 2**30, 2**30)}, (1, 1), "has more than 2**60 elements"),
+    ("region_decode", {"classes": 2**63 - 1}, (1, 125, 2, 2), "anchors * (5 + classes) is more than 2**63 - 1"),
+    ("region_decode", {"classes": 2**61}, (1, 125, 2, 2), "anchors * (5 + classes) is more than 2**63 - 1"),
+    ("region_loss", {"classes": 2**63 - 6}, (1, 125, 2, 2), "anchors * (5 + classes) is more than 2**63 - 1"),
+    ("softmax", {"axis": -2**63}, (2, 3), "axis -9223372036854775808 is out of range"),
+    ("softmax_output", {"axis": 2**63 - 1}, (2, 3), "axis 9223372036854775807 is out of range"),
+]
+
+
+def error_of(call):
+    """What it raises, as text; empty where it does not."""
+    try:
+        call()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def bare(name, **attrs):
+    """An operator of the library on variables alone, by its name in a graph."""
+    op = registry.get(name).op
+    strings = {key: str(value) for key, value in attrs.items()}
+    return getattr(mx.sym, op.graph_name)(*(mx.sym.var(arg.name) for arg in op.inputs), **strings)
+
+
+def variants(shape):
+    """Unknown, known, and known but for a size."""
+    yield None
+    yield shape
+    for axis in range(len(shape)):
+        yield shape[:axis] + (0,) + shape[axis + 1:]
+
+
+def any_subset():
+    """The contract's answer, or its complaint."""
+    for name, (attrs, case) in SUITES.items():
+        for shapes in itertools.product(*map(variants, case)):
+            same_as_contract(name, attrs, shapes)
+
+
+def same_as_contract(name, attrs, shapes):
+    op = registry.get(name).op
+    given = {arg.name: shape for arg, shape in zip(op.inputs, shapes) if shape is not None}
+    known = {key: tuple(size or -1 for size in shape) for key, shape in given.items()}
+    try:
+        found = op.infer_shape(op.parse(attrs), known)
+    except gops.OpError as error:
+        assert str(error) in error_of(lambda: bare(name, **attrs).infer_shape_partial(**given)), (name, given)
+        return
+    arguments, outputs, _ = bare(name, **attrs).infer_shape_partial(**given)
+    want = [tuple(max(size, 0) for size in found.get(tensor.name, ())) for tensor in op.tensors]
+    assert arguments + outputs == want, (name, given, arguments, outputs, want)
+
+
+def a_hundred_times():
+    for name, (attrs, _) in SUITES.items():
+        inputs = (mx.sym.var(arg.name) for arg in registry.get(name).op.inputs)
+        symbol = getattr(gops.ops, name)(*inputs, **attrs)
+        for _ in range(100):
+            symbol.infer_shape_partial()
+            assert symbol.infer_shape() == (None, None, None)
+            assert "nobody not found" in error_of(lambda: symbol.infer_shape(nobody=(2, 3)))   # noqa: B023
+
+
+def from_an_output():
+    x, z = mx.sym.var("x"), mx.sym.var("z")
+
+    def shape_of(node, **known):
+        return (node + z).infer_shape(**known)[0][0]
+
+    assert shape_of(mx.sym.gluonops_abs(x), z=(2, 3)) == (2, 3)
+    assert shape_of(mx.sym.gluonops_softmax(x), z=(2, 3, 4)) == (2, 3, 4)
+    assert shape_of(mx.sym.gluonops_tile(x, tiles=3), z=(2, 6)) == (2, 2)
+    assert shape_of(mx.sym.gluonops_reorg(x, stride=2), z=(1, 16, 2, 3)) == (1, 4, 4, 6)
+    assert mx.sym.FullyConnected(gops.ops.abs(x), num_hidden=3).infer_shape_partial(x=(0, 7))[0][1] == (3, 7)
+    wrong = error_of(lambda: shape_of(mx.sym.gluonops_tile(x, tiles=3), z=(2, 7)))
+    assert "gluonops.tile: output has shape (2, 7); expected (dim0 * tiles, dim1 * tiles)" in wrong, wrong
+
+
+def without_dimensions():
+    """Under np_shape () is a shape, and unknown is None."""
+    with mx.util.np_shape(True):
+        for name in SUITES:
+            op, symbol = registry.get(name).op, bare(name)
+            assert symbol.infer_shape_partial()[0] == [None] * len(op.inputs)
+            try:
+                expected = op.infer_shape(op.parse({}), {"data": ()})
+            except gops.OpError as error:
+                assert str(error) in error_of(lambda: bare(name).infer_shape_partial(data=())), name   # noqa: B023
+                continue
+            assert symbol.infer_shape_partial(data=())[1] == [expected[out.name] for out in op.outputs]
+
+
+def mistyped_names():
+    data, label = mx.sym.var("data"), mx.sym.var("softmax_label")
+    for head in (gops.ops.softmax_output(data, label), gops.ops.softmax_cross_entropy(data, label),
+                 gops.ops.softmax_output(mx.sym.FullyConnected(data, num_hidden=3), label)):
+        for _ in range(20):
+            for known in {"softmax_label": (4,)}, {"dato": (4, 3), "softmax_label": (4,)}:
+                error = error_of(lambda: head.simple_bind(mx.cpu(), **known))   # noqa: B023
+                assert "cannot decide shapes" in error and "data: " in error, error
+            executor = head.simple_bind(mx.cpu(), data=(4, 3), lable=(4,))   # it follows from the data
+            assert executor.arg_dict["softmax_label"].shape == (4,)
+            error_of(lambda: mx.viz.print_summary(head, shape={"softmax_label": (4,)}))   # noqa: B023
+        module = mx.mod.Module(head, label_names=("softmax_label",))
+        wrong = error_of(lambda: module.bind([("data", (4, 3))], [("softmax_label", (4, 7, 7))]))   # noqa: B023
+        assert "label has shape (4, 7, 7); expected 1 dimension (batch,)" in wrong, wrong
+
+
+def absurd_sizes():
+    """The same complaint in both languages, and never a wrapped number, a division by 0 or memory of another size."""
+    for name, attrs, shape, text in ABSURD:
+        op = registry.get(name).op
+        complaint = error_of(lambda: op.infer_shape(op.parse(attrs), {"data": shape}))   # noqa: B023
+        assert text in complaint, (name, attrs, complaint)
+        symbol = mx.sym.load_json(bare(name, **attrs).tojson())
+        for call in symbol.infer_shape, symbol.infer_shape_partial:
+            assert complaint in error_of(lambda: call(data=shape)), (name, attrs)   # noqa: B023
+        assert complaint in error_of(lambda: symbol.simple_bind(mx.cpu(), data=shape)), (name, attrs)   # noqa: B023
+        symbol.infer_shape_partial()
+
+
+def graph(operator, attrs, inputs):
+    """The JSON of one node on so many variables."""
+    nodes = [{"op": "null", "name": f"x{i}", "inputs": []} for i in range(inputs)]
+    nodes.append({"op": operator, "name": "h", "attrs": attrs, "inputs": [[i, 0, 0] for i in range(inputs)]})
+    return json.dumps({"nodes": nodes, "arg_nodes": list(range(inputs)), "heads": [[inputs, 0, 0]],
+                       "node_row_ptr": list(range(inputs + 2)), "attrs": {"mxnet_version": ["int", 10901]}})
+
+
+def ask(text):
+    symbol = mx.sym.load_json(text)
+    known = dict.fromkeys(symbol.list_arguments(), (2, 3))
+    symbol.infer_shape_partial()
+    symbol.infer_shape_partial(**known)
+    symbol.infer_type_partial(**dict.fromkeys(known, "float32"))
+    symbol.simple_bind(mx.cpu(), grad_req="null", **known).forward()
+
+
+def strange_graphs():
+    """Any number of inputs, a gradient without its operator, what MXNet itself trusts: an error, or a result."""
+    for name in SUITES:
+        op = registry.get(name).op
+        for count in range(5):
+            error = error_of(lambda: ask(graph(op.graph_name, {}, count)))   # noqa: B023
+            if count != len(op.inputs):
+                assert f"the node has {count} inputs; expected {len(op.inputs)}" in error, (name, count, error)
+            error_of(lambda: ask(graph(f"_backward_{op.graph_name}", {}, count)))   # noqa: B023
+        for number in "-1", "1", "4294967296", "x":
+            text = graph(op.graph_name, {"__ext_extra_inputs__": number}, len(op.inputs))
+            error = error_of(lambda: ask(text))   # noqa: B023
+            assert "the node has the attribute __ext_extra_inputs__" in error, (name, number, error)
+
+
+if __name__ == "__main__":
+    gops.backend("native")
+    warnings.simplefilter("ignore")   # infer_shape warns of every argument that does not follow
+    SUITES.update(ast.literal_eval(sys.argv[1]))
+    for question in sys.argv[2:]:
+        globals()[question]()
+        print("answered:", question, flush=True)

@@ -1,0 +1,27 @@
+"""What the oracles of the softmax family share."""
+import numpy as np
+
+
+def softmax(logits, axis, temperature=1.0):
+    powers = np.exp((logits - logits.max(axis=axis, keepdims=True)) / temperature)
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def nll(logits, axis):
+    """The negative log-likelihood of every class: logsumexp(logits) - logits."""
+    top = logits.max(axis=axis, keepdims=True)
+    return np.log(np.exp(logits - top).sum(axis=axis, keepdims=True)) - (logits - top)
+
+
+def onehot(label, classes, axis):
+    """1 at the label's class and 0 elsewhere, in the layout of the logits; NaN in the row of a label that is no class."""
+    encoded = (label[..., None] == np.arange(classes)).astype("float64")
+    encoded[~encoded.any(axis=-1)] = np.nan
+    return np.moveaxis(encoded, -1, axis)
+
+
+def valid_rows(label, ignore_label):
+    """False for the rows whose label is ignored."""
+    if ignore_label is None:
+        return np.ones(label.shape, bool)
+    return label != ignore_label

@@ -1,0 +1,44 @@
+"""softmax_cross_entropy: of every row, for class indices or probabilities, with label smoothing."""
+import numpy as np
+
+from ._softmax import nll, onehot, softmax, valid_rows
+
+
+def prepare(attrs, data, label):
+    """(logits, the weight of every class) with the axis kept.
+
+    An ignored row counts as a row of zeros whose classes have no weight, whatever it holds.
+    """
+    classes, axis = data.shape[attrs.axis], attrs.axis
+    uniform = attrs.smoothing / classes
+    if not attrs.sparse_label:
+        return data, label * (1 - attrs.smoothing) + uniform
+
+    label = label.reshape(data.max(axis).shape)   # it may have kept the axis, with one class
+    valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)
+    target = onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform
+    return np.where(valid, data, 0), np.where(valid, target, 0)
+
+
+def forward(attrs, data, label):
+    """``max`` and ``log_sum`` are hidden outputs."""
+    axis = attrs.axis
+    logits, target = prepare(attrs, data, label)
+    output = (nll(logits, axis) * target).sum(axis)
+    largest = logits.max(axis, keepdims=True)
+    log_sum = np.log(np.exp(logits - largest).sum(axis))
+
+    shape = label.shape if attrs.sparse_label else output.shape
+    return {"output": output.reshape(shape), "max": largest.reshape(shape), "log_sum": log_sum.reshape(shape)}
+
+
+def backward(attrs, head, data, label):
+    axis = attrs.axis
+    logits, target = prepare(attrs, data, label)
+    head = head.reshape(data.max(axis, keepdims=True).shape)
+
+    total = target.sum(axis, keepdims=True)
+    gradients = {"data": head * (softmax(logits, axis) * total - target)}
+    if not attrs.sparse_label:
+        gradients["label"] = head * (1 - attrs.smoothing) * nll(logits, axis)
+    return gradients
