@@ -65,8 +65,9 @@ class BuildPy(build_py):
     def run(self):
         super().run()
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
+        native = folder / "gluonops" / "native"
         try:
-            NATIVE["build"](folder / "gluonops" / "native" / "libgluonops.so")
+            NATIVE["build"](native / "libgluonops.so", generated=native / "generated")
         except NATIVE["BuildError"] as error:
             print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends "
                   "work, slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",

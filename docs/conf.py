@@ -4,8 +4,7 @@ import sys
 import textwrap
 
 import gluonops
-from gluonops import loss, nn, ops
-from gluonops.core import table
+from gluonops import loss, nn, ops, table
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))

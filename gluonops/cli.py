@@ -243,7 +243,8 @@ def _run_doctor(args):
 
 
 def _run_ops(args):
-    from gluonops.core import registry, table
+    from gluonops import table
+    from gluonops.core import registry
     names = [registry.get(args.name).op.name] if args.name else None
     if args.json:
         print(json.dumps(table.rows(names), indent=2))

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
-from gluonops.ops.region_decode.contract import VOC_ANCHORS
+from gluonops.ops._region.contract import VOC_ANCHORS
 from mxnet.gluon import nn
 
 from .backbone import gluoncv_features

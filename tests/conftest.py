@@ -62,8 +62,8 @@ def backend(request, monkeypatch):
     ``cuda`` is custom with its CUDA kernels, run on the CPU (see tests/cuda/cuda_emulator.py)."""
     suite = getattr(request.cls, "name", None)
     file = {"native": "kernel.cc", "cuda": "kernel.cu"}.get(request.param)
-    if suite and file in registry.get(suite).op.waived:
-        pytest.skip(f"no {request.param} kernel: {registry.get(suite).op.waived[file]}")
+    if suite and file in registry.get(suite).op.unsupported:
+        pytest.skip(f"no {request.param} kernel: {registry.get(suite).op.unsupported[file]}")
     if request.param == "reference":
         monkeypatch.setitem(native._state, "path", None)
     elif request.param == "cuda":

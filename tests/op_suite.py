@@ -112,14 +112,15 @@ class OpSuite:
         """Random inputs for a case, as NumPy arrays of their dtypes."""
         attrs, oracle = self.typed(case), oracles.get(self.name)
         shapes = {arg.name: shape for arg, shape in zip(self.op.inputs, case.shapes)}
+        sizes = self.op.index_sizes(attrs, shapes)
         drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
         for arg in self.op.inputs:
-            shape, is_label = shapes[arg.name], self.op.kinds(attrs)[arg.name] == "L"
+            shape, is_label = shapes[arg.name], self.op.type_vars(attrs)[arg.name] == "L"
             if arg.name in drawn:
                 array = drawn[arg.name]
-            elif arg.classes and is_label:
-                classes = shapes[arg.classes][getattr(attrs, "axis", 0)]
-                array = oracles.draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
+            elif arg.name in sizes:
+                ignored = getattr(attrs, arg.values.ignore) if arg.values.ignore else None
+                array = oracles.draw_labels(rng, shape, sizes[arg.name], ignored)
             elif np.dtype(dtype).kind in "iu":
                 array = rng.randint(0 if dtype == "uint8" else -100, 100, shape)
             else:

@@ -9,8 +9,8 @@ import sys
 
 import gluonops as gops
 import pytest
-from gluonops import cli
-from gluonops.core import native, registry, table
+from gluonops import cli, table
+from gluonops.core import native, registry
 from gluonops.export.to_onnx.registry import CONVERTERS
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -158,10 +158,10 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
     assert rows()["abs"] == f"{forms}; no ONNX: no converter for abs" and rows()["tile"] == f"{forms}; ONNX"
 
 
-def test_a_waived_file_prints_its_reason(monkeypatch):
+def test_an_unsupported_file_prints_its_reason(monkeypatch):
     entry = registry.get("abs")
-    waived = dataclasses.replace(entry.op, cuda=None, waived={"kernel.cu": "one | line of mx.nd"})
-    monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=waived)})
+    without = dataclasses.replace(entry.op, cuda=None, unsupported={"kernel.cu": "one | line of mx.nd"})
+    monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=without)})
     assert table.rows()[0]["backends"] == "custom, native, builtin; no CUDA kernel: one | line of mx.nd"
     assert "one \\| line of mx.nd" in table.markdown()
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from gluonops.core import table
+from gluonops import table
 
 README = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
 

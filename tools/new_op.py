@@ -48,7 +48,7 @@ BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}
     """'''
 
 
-WAIVED = 'waived={"kernel.cc": "not written yet"},'
+UNSUPPORTED = 'unsupported={"kernel.cc": "not written yet"},'
 
 
 class Refused(Exception):
@@ -137,12 +137,12 @@ def page(text, name):
 
 
 def contract(text, name):
-    text = blank(text, name, "contract.py", "shapes", "elements")
+    text = blank(text, name, "contract.py", "scalars", "elements")
     text = substitute(r"(?m)^(from \.\.\.core\.contract import .*\n)", r"\1from ...core.errors import OpError\n",
                       text, "contract.py")
     text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
     # C++ comes last: until kernel.cc is written and `make native` has run, the operator says that it has none.
-    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {WAIVED}\n", text, "contract.py")
+    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {UNSUPPORTED}\n", text, "contract.py")
 
 
 def reference(text, name):

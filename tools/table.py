@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 import gluonops  # noqa: F401  (registers the operators)
-from gluonops.core import table
+from gluonops import table
 
 
 def main():

@@ -56,7 +56,7 @@ def _launches(op, case, types, lowered):
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
-    kinds, whole = op.kinds(attrs), {**types, "A": accumulator(case.dtype)}
+    kinds, whole = op.type_vars(attrs), {**types, "A": accumulator(case.dtype)}
     arrays = {t.name: (shapes[t.name], whole[kinds[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]
@@ -84,8 +84,7 @@ def _launches(op, case, types, lowered):
             "launches": [[*(("array", name) for name in reads + writes + scratch),
                           *(("int32", value) for value in requests), *[("int64", step)] * len(scratch),
                           *(_scalar(name, value) for name, value in scalars.items())] for step in steps]}
-    classes = {arg.name: shapes[arg.classes][getattr(attrs, "axis", 0)]
-               for arg in op.inputs if arg.classes and kinds[arg.name] == "L"}
+    classes = op.index_sizes(attrs, shapes)
     return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs], "classes": classes,
             "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "tables": tables,
             "passes": passes}

@@ -126,7 +126,7 @@ def _inputs(op, shape, case, dtype, context):
     rng = np.random.RandomState(0)
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {"data": shape, **{key: of(shape) for key, of in case.others.items()}})
-    kinds, arrays = op.kinds(attrs), []
+    kinds, arrays = op.type_vars(attrs), []
     for arg in op.inputs:
         values = rng.standard_normal(shapes[arg.name])
         if arg.name == "label":

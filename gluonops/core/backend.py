@@ -138,6 +138,25 @@ def emit(op, inputs, values, name=None):
     return build(op, mx.nd, attrs, inputs.values(), {})
 
 
+def call(op, arguments):
+    """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
+
+    Parameters
+    ----------
+    op : Op
+    arguments : dict
+        A value for every input and attribute of the contract, and ``name``; others are left alone.
+
+    Returns
+    -------
+    NDArray or Symbol
+        As :func:`emit` returns it.
+    """
+    inputs = {arg.name: arguments[arg.name] for arg in op.inputs}
+    values = {attr.name: arguments[attr.name] for attr in op.attrs}
+    return emit(op, inputs, values, arguments["name"])
+
+
 def _note_backend():
     """Note in the HybridBlock that is being traced, if there is one, which backend its nodes are for."""
     block = getattr(_scopes, "block", None)
@@ -158,7 +177,7 @@ def _builder(op, name):
     chosen = resolve(name)
     if chosen == "native" and not native.has(op):
         if name == "native":
-            raise op.error(f"it has no native kernel ({op.waived.get('kernel.cc', 'kernel.cc is missing')})",
+            raise op.error(f"it has no native kernel ({op.unsupported.get('kernel.cc', 'kernel.cc is missing')})",
                            "Use 'auto', 'custom' or 'builtin'")
         chosen = "custom"
     return {"builtin": _builtin, "native": _native, "custom": _custom}[chosen]
@@ -258,7 +277,7 @@ def _builtin(op, space, attrs, inputs, named):
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
     inputs = list(inputs)
     with scope:
-        if op.wide and known_dtype(inputs[0]) == "float16":
+        if op.accumulate_fp32 and known_dtype(inputs[0]) == "float16":
             result = _widened(op, space, attrs, inputs)
         else:
             result = registry.get(op.name).reference.forward(space, attrs, *inputs)
@@ -289,12 +308,12 @@ def _widened(op, space, attrs, inputs):
     MXNet has no operator that casts to the type of another tensor: a graph that does not know its types is left as it
     is, and computes in float16.
     """
-    kinds = op.kinds(attrs)
-    wide = [space.cast(value, dtype="float32") if kinds[arg.name] == "T" else value
+    variables = op.type_vars(attrs)
+    widened = [space.cast(value, dtype="float32") if variables[arg.name] == "T" else value
             for arg, value in zip(op.inputs, inputs)]
-    result = registry.get(op.name).reference.forward(space, attrs, *wide)
+    result = registry.get(op.name).reference.forward(space, attrs, *widened)
     result = result if isinstance(result, tuple) else (result,)
-    return tuple(space.cast(value, dtype="float16") if kinds[out.name] == "T" else value
+    return tuple(space.cast(value, dtype="float16") if variables[out.name] == "T" else value
                  for out, value in zip(op.outputs, result))
 
 
@@ -302,7 +321,7 @@ def _returned(op, attrs, outputs):
     """What the user gets of a node's outputs: one of them, or a tuple."""
     if len(op.outputs) == 1:
         return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
-    count = op.returned(attrs) if op.returned else 1
+    count = op.number_returned(attrs)
     return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 

@@ -1,27 +1,34 @@
-"""Op, Arg, Out, Attr, Cuda: what an operator declares, and what follows from the declaration alone.
+"""Op, Arg, Out, Attr, Shapes, Cuda: what an operator declares, and what follows from the declaration alone.
 
-One :class:`Op` per operator drives the CustomOpProp, the CUDA signatures, the parsing of attributes, validation,
-the support table and the test suite. Tensors have a type variable each (``"T"``: the data, ``"A"``: what T
-accumulates in, ``"L"``: the label), so that dtypes are inferred like shapes.
+One :class:`Op` per operator is the only source of its names, types, attributes, shapes and refusals. From it follow the
+CustomOpProp, the CUDA signatures, the C++ operator (``gluonops/native/generate.py``), validation, the support table
+and the test suite. Nothing here needs MXNet or NumPy: a build reads contracts without them.
+
+Tensors have a type variable each (``"T"``: the data, ``"A"``: what T accumulates in, ``"L"``: the label), so that
+dtypes are inferred like shapes. Conditions are :class:`gluonops.core.expressions.Expression` s, written as strings.
 """
 import collections
 import dataclasses
 import functools
+import re
+import types as _types
 import typing
-
-import numpy as np
+import warnings
 
 from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
-from .dims import UNKNOWN, Dim, Fixed, Size, names, solve
+from .dims import UNKNOWN, bare_sizes, solve
 from .errors import OpError
+from .expressions import Expression
+from .shapes import Shapes, normalized_axis
 
-__all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Bool", "Choice", "Cuda", "Dim", "Fixed", "Float",
-           "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Size", "UNKNOWN", "accumulator", "check_axis",
-           "names"]
+__all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
+           "Indices", "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Refused", "Rows", "Shapes", "UNKNOWN",
+           "accumulator", "normalized_axis"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
+ROLES = ("layer", "loss", "loss head")
 MAX_NDIM = 8
 BLOCK = 0   # a length; see Cuda
 
@@ -31,24 +38,105 @@ def accumulator(dtype):
     return "float32" if dtype == "float16" else dtype
 
 
+def dtype_name(dtype):
+    """``"float32"`` of a string, a NumPy dtype or a NumPy type."""
+    if isinstance(dtype, str):
+        return dtype
+    return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
+
+
+@dataclasses.dataclass(frozen=True)
+class Indices:
+    """An input of whole numbers from 0 on, below the size of a dimension.
+
+    Parameters
+    ----------
+    dimension : str
+        Its name in the shapes.
+    ignore : str, optional
+        An attribute: the number, or None, that is allowed besides.
+    when : str, optional
+        The condition under which the input holds indices; always without it.
+    """
+    dimension: str
+    ignore: typing.Optional[str] = None
+    when: typing.Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """An input whose last axis is a row of numbers, of which each row is valid or all zeros.
+
+    Parameters
+    ----------
+    columns : tuple of str
+    axes : tuple of str
+        What the axes in front of the last one count: ``("image", "box")``.
+    valid : str
+        The condition, over the columns and the attributes.
+    expected, remedy : str
+        The error's text; ``{expression}`` stands for a value.
+    """
+    columns: tuple
+    axes: tuple
+    valid: str
+    expected: str
+    remedy: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """A combination of attributes, or of attributes and numbers of dimensions, that is refused.
+
+    Parameters
+    ----------
+    when : str
+        The condition, over attributes and ``tensor.ndim``.
+    what, remedy : str
+        The error's text; ``{expression}`` stands for a value.
+    """
+    when: str
+    what: str
+    remedy: str
+
+    @property
+    def reads_ndim(self):
+        return ".ndim" in self.when
+
+
+@dataclasses.dataclass(frozen=True)
+class Becomes:
+    """What a loss head is at inference: another operator on some of its inputs, with some of its attributes."""
+    operator: str
+    inputs: tuple
+    attrs: tuple = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Arg:
     """An input.
 
-    ``dtype`` is its type variable, or a function of the attributes that gives it; ``gradient`` likewise says whether
-    it has one. ``classes`` marks class indices: the tensor along whose ``axis`` attribute they count (without such an
-    attribute, along its first dimension). ``values(attrs, array)`` -> (what, remedy) or None says what is wrong with
-    the values of the input, a NumPy array; like class indices they are looked at only where labels are checked.
+    Parameters
+    ----------
+    name : str
+    dtype : str
+        Its type variable, or two and a condition: ``"L if sparse else T"``.
+    doc : str
+    gradient : bool or str
+        Whether it has a gradient, or the condition under which it has one.
+    values : Indices or Rows, optional
+        What its numbers may be; looked at only where labels are checked (``GLUONOPS_CHECK_LABELS=1``).
     """
     name: str
-    dtype: typing.Union[str, typing.Callable]
+    dtype: str
     doc: str
-    gradient: typing.Union[bool, typing.Callable] = True
-    classes: typing.Optional[str] = None
-    values: typing.Optional[typing.Callable] = None
+    gradient: typing.Union[bool, str] = True
+    values: typing.Union[Indices, Rows, None] = None
 
     def has_gradient(self, attrs):
-        return self.gradient(attrs) if callable(self.gradient) else self.gradient
+        if isinstance(self.gradient, bool):
+            return self.gradient
+        return bool(expression(self.gradient)(attrs._asdict()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +170,20 @@ class Cuda:
     steps: typing.Optional[typing.Callable] = None
 
 
+@functools.cache
+def expression(text):
+    """The expression of a text, parsed once."""
+    return Expression(text)
+
+
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+def fill_in(text, values):
+    """``"axis is {axis}"`` with its expressions' values."""
+    return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """The contract of one operator.
@@ -96,21 +198,28 @@ class Op:
     attrs : tuple of Attr
     types : dict
         The dtypes that each type variable may take.
-    shapes : callable
-        ``shapes(attrs, ndims)`` -> (patterns, required): the declared shape of every tensor, given the number of
-        dimensions of the inputs (None where unknown, never for the first), and dimensions that must come out
-        whole. See :mod:`gluonops.core.dims`.
+    shapes : Shapes or tuple of Shapes
+        The declared shape of every tensor; of several the first whose condition holds. See
+        :mod:`gluonops.core.shapes`.
     backward : tuple of str
         The tensors that the gradient reads, in the order in which ``reference.backward`` and the CUDA kernel
         take them; ``output_grad`` is the head gradient. Absent from it: the op ignores the head gradient.
     cuda : Cuda
-    check : callable, optional
-        ``check(attrs)`` -> (what, remedy) or None: combinations of attributes that are refused.
-    wide : bool
+    refused : tuple of Refused
+        Combinations of attributes and of numbers of dimensions.
+    remedies : dict of str to str
+        Dimension -> what the user can do where it does not divide. The default is to pad the input or to choose
+        another attribute.
+        A declaration in ``shapes`` can have remedies of its own.
+    accumulate_fp32 : bool
         Whether float16 is computed in float32.
-    returned : callable, optional
-        ``returned(attrs)``: how many of the outputs, from the first on, functions and blocks return; 1 without it.
-    waived : dict
+    returned : str
+        An expression: how many of the outputs, from the first on, functions and blocks return.
+    role : {'layer', 'loss', 'loss head'}
+        A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
+    inference : Becomes, optional
+        What a loss head becomes in a graph that is exported for inference.
+    unsupported : dict
         File of the op's folder -> the reason why this op has none.
     """
     name: str
@@ -119,16 +228,24 @@ class Op:
     outputs: tuple
     attrs: tuple
     types: dict
-    shapes: typing.Callable
+    shapes: typing.Union[Shapes, tuple]
     backward: tuple
     cuda: typing.Optional[Cuda]
-    check: typing.Optional[typing.Callable] = None
-    wide: bool = False
-    returned: typing.Optional[typing.Callable] = None
-    waived: dict = dataclasses.field(default_factory=dict)
+    refused: tuple = ()
+    remedies: dict = dataclasses.field(default_factory=dict)
+    accumulate_fp32: bool = False
+    returned: str = "1"
+    role: str = "layer"
+    inference: typing.Optional[Becomes] = None
+    unsupported: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", [a.name for a in self.attrs]))
+        if self.role not in ROLES:
+            raise ValueError(f"{self.name}: role is {self.role!r}; expected one of {ROLES}")
+        names = [attr.name for attr in self.attrs]
+        declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
+        object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
+        object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # An imperative call is validated every time, mostly with what the call before it had.
         object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
 
@@ -147,6 +264,10 @@ class Op:
     def error(self, what, remedy):
         return OpError(self.name, what, remedy)
 
+    def number_returned(self, attrs):
+        """How many of the outputs, from the first on, functions and blocks return."""
+        return expression(self.returned)(attrs._asdict())
+
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values):
         """Typed attributes from Python values or from the strings in a graph."""
@@ -156,10 +277,13 @@ class Op:
                 expected = f"expected {', '.join(sorted(known))}" if known else "this op takes none"
                 raise self.error(f"{name!r} is not an attribute; {expected}", "Check the spelling")
         attrs = self.Attrs(*(a.parse(self.name, values.get(a.name, a.default)) for a in self.attrs))
-        refused = self.check(attrs) if self.check else None
-        if refused:
-            raise self.error(*refused)
+        self._refuse(attrs._asdict(), reads_ndim=False)
         return attrs
+
+    def _refuse(self, values, reads_ndim):
+        for refused in self.refused:
+            if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
+                raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
     def strings(self, attrs):
         """The attributes as a graph stores them."""
@@ -172,7 +296,7 @@ class Op:
         for ndim in range(1, MAX_NDIM + 1):
             ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
             try:
-                patterns, _ = self.shapes(attrs, ndims)
+                patterns, _, _ = self._expand(attrs, ndims)
             except OpError:
                 continue
             if len(patterns[first.name]) == ndim:
@@ -186,50 +310,80 @@ class Op:
         tuple for every tensor, or only what was given where the number of dimensions does not follow.
         """
         known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
+        found = self._patterns(attrs, known)
+        if found is None:
+            return known
+        patterns, whole, remedies = found
+        return solve(self.name, patterns, known, whole, remedies)
+
+    def sizes(self, attrs, shapes):
+        """The size of every named dimension that follows from the known shapes."""
+        known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
+        patterns, _, _ = self._patterns(attrs, known)
+        return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
+
+    def index_sizes(self, attrs, shapes):
+        """Input -> the size below which its whole numbers are, for the inputs that hold indices with these attributes.
+
+        ``shapes`` maps names to tuples.
+        """
+        holding = [arg for arg in self.inputs if isinstance(arg.values, Indices) and (
+            arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
+        sizes = self.sizes(attrs, shapes) if holding else {}
+        return {arg.name: sizes[arg.values.dimension] for arg in holding}
+
+    def _patterns(self, attrs, known):
+        """(patterns, whole, remedies) for the known shapes; None where the number of dimensions does not follow."""
         first = self.inputs[0].name
         ndims = {arg.name: len(known[arg.name]) if arg.name in known else None for arg in self.inputs}
         if ndims[first] is None:
             ndims[first] = self._only_ndim(attrs, known, ndims)
-            if ndims[first] is None:
-                return known
-        patterns, required = self.shapes(attrs, ndims)
-        return solve(self.name, patterns, known, required)
+        return None if ndims[first] is None else self._expand(attrs, ndims)
+
+    def _expand(self, attrs, ndims):
+        values = attrs._asdict()
+        rule = next(rule for rule in self.rules if rule.holds(values, ndims))
+        patterns, whole = rule.expand(self.name, values, ndims[self.inputs[0].name])
+        tensors = {name: _types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
+        self._refuse({**values, **tensors}, reads_ndim=True)
+        return patterns, whole, {**self.remedies, **rule.remedies}
 
     def _only_ndim(self, attrs, known, ndims):
         """The first input's number of dimensions, where the others leave just one."""
-        first, found = self.inputs[0].name, []
+        first, possible = self.inputs[0].name, []
         for ndim in range(1, MAX_NDIM + 1):
             try:
-                patterns, _ = self.shapes(attrs, {**ndims, first: ndim})
+                patterns, _, _ = self._expand(attrs, {**ndims, first: ndim})
             except OpError:
                 continue
             if known and len(patterns[first]) == ndim and all(
                     len(patterns[name]) == len(shape) for name, shape in known.items()):
-                found.append(ndim)
-        return found[0] if len(found) == 1 else None
+                possible.append(ndim)
+        return possible[0] if len(possible) == 1 else None
 
     # -- dtypes ----------------------------------------------------------------------------------------------
-    def kinds(self, attrs):
+    def type_vars(self, attrs):
         """The type variable of every tensor by name, gradients (``<name>_grad``) included."""
-        kinds = {t.name: t.dtype(attrs) if callable(t.dtype) else t.dtype for t in self.tensors}
-        return {**kinds, **{f"{name}_grad": kind for name, kind in kinds.items()}}
+        variables = {name: name for name in (*self.types, "A")}
+        found = {t.name: expression(t.dtype)({**attrs._asdict(), **variables}) for t in self.tensors}
+        return {**found, **{f"{name}_grad": variable for name, variable in found.items()}}
 
     def infer_type(self, attrs, dtypes):
         """Every tensor's dtype by name, from those known; a label without one takes the data's.
 
         Returns a dict of name to dtype string, None where it does not follow.
         """
-        bound, kinds = {}, self.kinds(attrs)
+        bound, variables = {}, self.type_vars(attrs)
         for tensor in self.tensors:
-            dtype, kind = dtypes.get(tensor.name), kinds[tensor.name]
-            if dtype is None or kind == "A":
+            dtype, variable = dtypes.get(tensor.name), variables[tensor.name]
+            if dtype is None or variable == "A":
                 continue
-            dtype = np.dtype(dtype).name
-            allowed = self.types[kind]
+            dtype = dtype_name(dtype)
+            allowed = self.types[variable]
             if dtype not in allowed:
                 raise self.error(f"{tensor.name} has dtype {dtype}; expected {', '.join(allowed)}",
                                  f"Cast it, for instance {tensor.name}.astype('{allowed[min(1, len(allowed) - 1)]}')")
-            other, source = bound.setdefault(kind, (dtype, tensor.name))
+            other, source = bound.setdefault(variable, (dtype, tensor.name))
             if other != dtype:
                 raise self.error(f"{tensor.name} has dtype {dtype}; expected {other}, the dtype of {source}",
                                  f"Cast it with {tensor.name}.astype('{other}')")
@@ -238,7 +392,7 @@ class Op:
             bound["A"] = (accumulator(dtype), None)
             if "L" in self.types:
                 bound.setdefault("L", (dtype, None))
-        return {t.name: bound.get(kinds[t.name], (None,))[0] for t in self.tensors}
+        return {t.name: bound.get(variables[t.name], (None,))[0] for t in self.tensors}
 
     def _validate(self, attrs, shapes, dtypes):
         """``validate``: every tensor's shape by name; an OpError unless these inputs are good.
@@ -250,10 +404,24 @@ class Op:
         self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
 
+    # -- names of before ---------------------------------------------------------------------------------------
+    def kinds(self, attrs):
+        """The old name of :meth:`type_vars`."""
+        _renamed("kinds", "type_vars")
+        return self.type_vars(attrs)
 
-def check_axis(name, axis, ndim, what="data"):
-    """The axis counted from the front; an OpError where ``what`` has no such axis."""
-    if not -ndim <= axis < ndim:
-        raise OpError(name, f"axis {axis} is out of range for {what} of {ndim} dimension{'s' * (ndim != 1)}",
-                      f"Choose an axis from {-ndim} to {ndim - 1}")
-    return axis % ndim
+    @property
+    def waived(self):
+        """The old name of ``unsupported``."""
+        _renamed("waived", "unsupported")
+        return self.unsupported
+
+    @property
+    def wide(self):
+        """The old name of ``accumulate_fp32``."""
+        _renamed("wide", "accumulate_fp32")
+        return self.accumulate_fp32
+
+
+def _renamed(old, new):
+    warnings.warn(f"gluonops: Op.{old} is now Op.{new}", DeprecationWarning, stacklevel=3)

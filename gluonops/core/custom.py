@@ -101,15 +101,15 @@ class Operator(mx.operator.CustomOp):
     def _backward_native(self, shapes, tensors, targets, context):
         """The native gradient takes every tensor and gives every gradient.
 
-        Missing tensors are replaced by placeholders.
+        Placeholders replace missing tensors.
         """
-        op, kinds = self.op, self.op.kinds(self.attrs)
-        dtypes = {kinds[name]: array.dtype for name, array in tensors.items()}
-        dtypes.update((kinds[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
+        op, variables = self.op, self.op.type_vars(self.attrs)
+        dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
+        dtypes.update((variables[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
 
         def placeholder(name, shape):   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
-            return mx.nd.empty(known, context, dtypes.get(kinds[name], dtypes["T"]))
+            return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
 
         names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
         arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
@@ -121,10 +121,10 @@ class Operator(mx.operator.CustomOp):
 
     def _widened(self, tensors):
         """float16 data as float32, where the contract asks for it."""
-        if not self.op.wide:
+        if not self.op.accumulate_fp32:
             return tensors
-        kinds = self.op.kinds(self.attrs)
-        return {name: array.astype("float32") if kinds[name] == "T" and array.dtype == np.float16 else array
+        variables = self.op.type_vars(self.attrs)
+        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
                 for name, array in tensors.items()}
 
     @staticmethod

@@ -10,8 +10,6 @@ import re
 import sys
 import threading
 
-import mxnet as mx
-
 __all__ = ["OpError"]
 
 
@@ -94,6 +92,7 @@ def _newest():
 
 def _finish():
     """At exit, wait for operators still running: MXNet would end the process under them with SIGABRT."""
+    import mxnet as mx
     try:
         mx.nd.waitall()
     except Exception as error:
@@ -102,6 +101,7 @@ def _finish():
 
 def install():
     """Wrap MXNet's factory of exceptions, once, and leave no operator running at exit."""
+    import mxnet as mx  # here: contracts, which raise OpErrors, are read without MXNet at build time
     original = mx.base.get_last_ffi_error
     if getattr(original, "gluonops", False):
         return

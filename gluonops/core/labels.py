@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-SHOWN = 3
+from .contract import Rows, expression, fill_in
 
 
 def checking():
@@ -15,7 +15,7 @@ def checking():
 
 
 def check(op, attrs, arrays):
-    """Raise an OpError that names the first label which is not a class, or what else an input may not hold.
+    """Raise an OpError that names the first label which is out of range, or the first row which is not valid.
 
     Parameters
     ----------
@@ -24,23 +24,43 @@ def check(op, attrs, arrays):
     arrays : dict of str to NDArray
         The inputs by name.
     """
+    sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})
     for arg in op.inputs:
-        wrong = arg.values and arg.values(attrs, arrays[arg.name].asnumpy())
-        if wrong:
-            raise op.error(*wrong)
-        if arg.classes is None or not getattr(attrs, "sparse_label", True):
-            continue
-        classes = arrays[arg.classes].shape[getattr(attrs, "axis", 0)]
-        label = arrays[arg.name].asnumpy()
-        values = label.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            good = (values >= 0) & (values < classes) & (values == np.floor(values))
-        if getattr(attrs, "ignore_label", None) is not None:
-            good |= values == attrs.ignore_label
-        if not good.all():
-            wrong = np.argwhere(~good)
-            position = ", ".join(str(i) for i in wrong[0])
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            skip = ", or name the value to skip with ignore_label" if hasattr(attrs, "ignore_label") else ""
-            raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{more}; expected a whole number from "
-                           f"0 to {classes - 1}", f"Correct the labels{skip}")
+        if isinstance(arg.values, Rows):
+            _check_rows(op, attrs, arg, arrays[arg.name].asnumpy())
+        elif arg.name in sizes:
+            _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])
+
+
+def _check_indices(op, attrs, arg, label, size):
+    values, ignore = label.astype(np.float64), arg.values.ignore
+    with np.errstate(invalid="ignore"):
+        good = (values >= 0) & (values < size) & (values == np.floor(values))
+    if ignore and getattr(attrs, ignore) is not None:
+        good |= values == getattr(attrs, ignore)
+    wrong = np.argwhere(~good)
+    if not len(wrong):
+        return
+    position = ", ".join(str(i) for i in wrong[0])
+    skip = f", or name the value to skip with {ignore}" if ignore else ""
+    raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{_more(wrong)}; expected a whole number from "
+                   f"0 to {size - 1}", f"Correct the labels{skip}")
+
+
+def _check_rows(op, attrs, arg, array):
+    rows, values = arg.values, attrs._asdict()
+    valid, numbers = expression(rows.valid), array.astype(np.float64)
+    wrong = [index for index in np.ndindex(*array.shape[:-1])
+             if numbers[index].any() and not valid({**values, **dict(zip(rows.columns, numbers[index].tolist()))})]
+    if not wrong:
+        return
+    first = wrong[0]
+    position = ", ".join(str(i) for i in first)
+    place = " of ".join(f"{axis} {i}" for axis, i in reversed(list(zip(rows.axes, first))))
+    row = ", ".join(f"{number:g}" for number in numbers[first])
+    raise op.error(f"{arg.name}[{position}], {place}, is ({row}){_more(wrong)}; expected "
+                   f"{fill_in(rows.expected, values)}", rows.remedy)
+
+
+def _more(wrong):
+    return f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""

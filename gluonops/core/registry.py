@@ -24,12 +24,12 @@ def folders(root):
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-def check_folder(folder, waived=()):
+def check_folder(folder, unsupported=()):
     """Raise an OpError naming the files that an operator's folder lacks."""
-    missing = [name for name in FILES if name not in waived and not (folder / name).is_file()]
+    missing = [name for name in FILES if name not in unsupported and not (folder / name).is_file()]
     if missing:
         raise OpError(f"ops.{folder.name}", f"the folder lacks {', '.join(missing)}; expected {', '.join(FILES)}",
-                      "Add the file, or waive it in contract.py with a reason")
+                      "Add the file, or name it in contract.py under unsupported, with a reason")
 
 
 def register(folder):
@@ -38,7 +38,7 @@ def register(folder):
     if not (folder / "contract.py").is_file():
         check_folder(folder)
     op = importlib.import_module(f"{package}.contract").OP
-    check_folder(folder, op.waived)
+    check_folder(folder, op.unsupported)
     if op.name != folder.name:
         raise OpError(f"ops.{folder.name}", f"the contract is named {op.name!r}; expected {folder.name!r}",
                       "Name folder and contract alike")

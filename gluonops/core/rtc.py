@@ -71,20 +71,20 @@ def export_name(op, direction, types):
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
 
 
-def signature(op, direction, types, kinds, scalars):
+def signature(op, direction, types, variables, scalars):
     """The argument list of a kernel, as ``mx.rtc`` and ``kernel.cu`` spell it.
 
     Parameters
     ----------
     types : dict of str to str
         Type variable -> dtype, ``"A"`` included.
-    kinds : dict of str to str
-        Tensor -> type variable; see ``Op.kinds``.
+    variables : dict of str to str
+        Tensor -> type variable; see ``Op.type_vars``.
     scalars : dict of str to int, float or tuple of float
     """
     grad = "_grad" if direction == "backward" else ""
-    parts = [f"const {C_TYPES[types[kinds[name]]]} *{name}" for name in read(op, direction)]
-    parts += [f"{C_TYPES[types[kinds[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
+    parts = [f"const {C_TYPES[types[variables[name]]]} *{name}" for name in read(op, direction)]
+    parts += [f"{C_TYPES[types[variables[t.name]]]} *{t.name}{grad}" for t in written(op, direction)]
     parts += ["double *partial"] * in_steps(op)
     parts += [f"int {t.name}{grad}_request" for t in written(op, direction)]
     parts += ["int64_t step"] * in_steps(op)
@@ -152,7 +152,7 @@ def same_locale():
         uselocale(before)
 
 
-def kept(loaded):
+def keep_alive(loaded):
     """A module or a kernel of ``mx.rtc``, which is never freed: on purpose.
 
     The last one to be freed unloads the code. At the interpreter's end the driver may refuse that, and MXNet's
@@ -168,7 +168,7 @@ def _module(op_name, exports, device):
     op = registry.get(op_name).op
     try:
         with same_locale():
-            return kept(mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports))
+            return keep_alive(mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports))
     except mx.MXNetError as error:
         raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
                                f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{excerpts(sources(op), str(error))}",
@@ -191,7 +191,7 @@ def _kernel(op_name, direction, types, text, device):
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
-    return kept(_module(op_name, exports, device).get_kernel(exports[direction == "backward"], text))
+    return keep_alive(_module(op_name, exports, device).get_kernel(exports[direction == "backward"], text))
 
 
 def launch(op, direction, attrs, shapes, tensors, targets):
@@ -211,9 +211,9 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     """
     if op.cuda is None:
         return False
-    kinds = op.kinds(attrs)
+    variables = op.type_vars(attrs)
     arrays = {**tensors, **{name: array for name, (request, array) in targets.items() if request != "null"}}
-    dtypes = {kinds[name]: array.dtype.__name__ for name, array in arrays.items()}
+    dtypes = {variables[name]: array.dtype.__name__ for name, array in arrays.items()}
     types = tuple((variable, dtypes.get(variable, dtypes["T"])) for variable in op.types)
     types += (("A", accumulator(dict(types)["T"])),)
     scalars = op.cuda.scalars(attrs, shapes)
@@ -222,7 +222,7 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     for tensor in written(op, direction):
         request, array = targets.get(tensor.name, ("null", None))
         if request == "null":   # never touched by the kernel, but mx.rtc wants an array of the right type
-            array = mx.nd.empty((1,), context, dict(types)[kinds[tensor.name]])
+            array = mx.nd.empty((1,), context, dict(types)[variables[tensor.name]])
         outputs.append((REQUESTS[request], array))
     arrays = [tensors[name] for name in read(op, direction)] + [array for _, array in outputs]
     numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
@@ -231,7 +231,7 @@ def launch(op, direction, attrs, shapes, tensors, targets):
     if in_steps(op):
         arrays.append(mx.nd.empty((left,), context, "float64"))
     launches = [arrays + requests + [step] * in_steps(op) + numbers for step in steps]
-    text, key = signature(op, direction, dict(types), kinds, scalars), (op.name, types, context.device_id)
+    text, key = signature(op, direction, dict(types), variables, scalars), (op.name, types, context.device_id)
     with lock:
         if key in _failed:
             return False

@@ -40,10 +40,8 @@ def without_losses(graph):
 
 
 def loss_names():
-    """The operators of gluonops that are losses: those whose block is in ``gluonops.loss``."""
-    from .. import loss
-    modules = {getattr(loss, name).__module__ for name in loss.__all__}
-    return {name for name in registry.entries() if f"gluonops.ops.{name}.block" in modules}
+    """The operators of gluonops that are losses, by their contracts."""
+    return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
 
 
 def _tainted(graph):
@@ -66,9 +64,9 @@ def _tainted(graph):
 
 def _replace_head(graph, node):
     """Put inference's form in a loss head's place; returns what was done, or None."""
-    if is_ours(node) and our_name(node) == "softmax_output":
-        softmax = registry.get("softmax").op
-        made = bare(softmax, node.name, node.inputs[:1], {"axis": node.attrs["axis"]})
+    entry = registry.entries().get(our_name(node)) if is_ours(node) else None
+    if entry is not None and entry.op.inference is not None:
+        made = _at_inference(entry.op, node)
     elif node.op in _HEADS:
         made = _HEADS[node.op](node)
     elif node.op == "where" and node.source().op == "ones_like":
@@ -79,6 +77,14 @@ def _replace_head(graph, node):
         return None
     graph.replace({(node, 0): (made, 0)})
     return f"the loss head {node.name!r}"
+
+
+def _at_inference(head, node):
+    """The operator that the contract of a loss head names."""
+    becomes = head.inference
+    inputs = dict(zip((arg.name for arg in head.inputs), node.inputs))
+    attrs = {name: node.attrs[name] for name in becomes.attrs if name in node.attrs}
+    return bare(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
 
 
 def _made(node, op, attrs=None, data=None):

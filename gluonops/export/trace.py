@@ -9,13 +9,14 @@ import mxnet as mx
 import numpy as np
 
 from .. import ops
+from ..core import registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from .graph import Graph
 from .nodes import strip
 from .stamp import net_facts
 
-HEADS = {"softmax_output": ops.softmax_output}
+HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 

@@ -6,7 +6,6 @@ from .constants import parameter_only
 from .graph import Graph
 from .inference import loss_names
 from .to_onnx.registry import CONVERTERS
-from .trace import HEADS
 
 
 def ways_out(op):
@@ -20,10 +19,10 @@ def ways_out(op):
     -------
     str
     """
-    json = "JSON: " + ", ".join(["builtin", "custom", *["native"] * ("kernel.cc" not in op.waived)])
+    json = "JSON: " + ", ".join(["builtin", "custom", *["native"] * ("kernel.cc" not in op.unsupported)])
     if op.name in loss_names():
         return f"loss: training only; {json}"
-    if op.name in HEADS:   # at inference it is another operator, which has a row of its own
+    if op.role == "loss head":   # at inference it is another operator, which has a row of its own
         return f"{json}; ONNX, without its label"
     missing = _without_converter(op)
     return f"{json}; no ONNX: no converter for {', '.join(missing)}" if missing else f"{json}; ONNX"

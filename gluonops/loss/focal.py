@@ -5,7 +5,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
-from ..core.contract import Attr, Bool, Choice, Float, Int, Optional, check_axis
+from ..core.contract import Attr, Bool, Choice, Float, Int, Optional, normalized_axis
 from ..core.errors import OpError
 
 __all__ = ["FocalLoss"]
@@ -86,7 +86,7 @@ class FocalLoss(Loss):
 
     def forward(self, pred, label, *args):
         if isinstance(pred, NDArray) and isinstance(label, NDArray):
-            axis = check_axis("FocalLoss", self._axis, pred.ndim, "pred")
+            axis = normalized_axis("FocalLoss", self._axis, pred.ndim, "pred")
             before, after = pred.shape[:axis], pred.shape[axis + 1:]
             allowed = [before + after, before + (1,) + after] if self._sparse_label else [pred.shape]
             if label.shape not in allowed:

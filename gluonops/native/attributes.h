@@ -1,5 +1,5 @@
-// Typed attributes from the strings of a graph, with the same grammar and the same complaints as
-// gluonops/core/attributes.py.
+// Typed attributes from the strings of a graph, with the grammar and the messages of gluonops/core/attributes.py. Which
+// attributes an operator has is generated from its contract.
 #ifndef GLUONOPS_NATIVE_ATTRIBUTES_H_
 #define GLUONOPS_NATIVE_ATTRIBUTES_H_
 
@@ -10,30 +10,15 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "call.h"
+#include "refusal.h"
+
 namespace gluonops {
-
-// What an operator refuses, in full; carried to MXNet by operator.h.
-struct Refusal {
-    std::string text;
-};
-
-[[noreturn]] inline void refuse(const std::string &where, const std::string &what, const std::string &remedy)
-{
-    throw Refusal{"gluonops." + where + ": " + what + ". " + remedy + "."};
-}
-
-// A tuple as Python writes it.
-inline std::string shape_text(const std::vector<int64_t> &shape)
-{
-    std::string text = "(";
-    for (size_t i = 0; i < shape.size(); ++i)
-        text += (i ? ", " : "") + std::to_string(shape[i]);
-    return text + (shape.size() == 1 ? ",)" : ")");
-}
 
 // A string as Python's repr writes it; beyond ASCII it is taken to be printable.
 inline std::string repr(const std::string &text)
@@ -115,11 +100,6 @@ inline bool parse_number(const std::string &text, double *value)
 }
 
 // As ast.literal_eval(text), for an integer or a tuple or list of integers.
-struct Integers {
-    bool is_tuple;
-    std::vector<int64_t> values;
-};
-
 inline Parsed parse_integers(const std::string &text, Integers *result)
 {
     std::string inside = stripped(text);
@@ -174,11 +154,6 @@ inline bool parse_pairs(const std::string &text, std::vector<double> *values)
     return values->size() % 2 == 0;
 }
 
-struct OptionalInteger {
-    bool given;
-    int64_t value;
-};
-
 // What a number may be, and how the complaint says so.
 struct Bounds {
     const char *expected = "a finite number";
@@ -225,23 +200,26 @@ class Attributes {
         return value;
     }
 
-    OptionalInteger optional_integer(const char *name) const
+    std::optional<int64_t> optional_integer(const char *name, std::optional<int64_t> otherwise,
+                                            int64_t low = INT64_MIN) const
     {
         const std::string *text = find(name);
-        OptionalInteger result = {text && *text != "None", 0};
-        if (!result.given)
-            return result;
-        const Parsed parsed = parse_integer(*text, &result.value);
+        if (!text)
+            return otherwise;
+        if (*text == "None")
+            return std::nullopt;
+        int64_t value;
+        const Parsed parsed = parse_integer(*text, &value);
         check_range(name, *text, parsed);
-        if (parsed == NO_INTEGER)
-            complain(name, *text, "None or an integer");
-        return result;
+        if (parsed == NO_INTEGER || value < low)
+            complain(name, *text, "None or " + integer_text(low));
+        return value;
     }
 
-    Integers integers(const char *name, int64_t otherwise, int64_t low) const
+    Integers integers(const char *name, const Integers &otherwise, int64_t low) const
     {
         const std::string *text = find(name);
-        Integers result = {false, {otherwise}};
+        Integers result = otherwise;
         if (!text)
             return result;
         const Parsed parsed = parse_integers(*text, &result);
@@ -285,19 +263,16 @@ class Attributes {
         return lower == "true" || lower == "1";
     }
 
-    // The first word is the default.
-    std::string choice(const char *name, const std::vector<std::string> &words) const
+    // The number of the word.
+    int choice(const char *name, int otherwise, const std::vector<std::string> &words) const
     {
         const std::string *text = find(name);
         if (!text)
-            return words[0];
-        if (std::find(words.begin(), words.end(), *text) == words.end()) {
-            std::string expected;
-            for (size_t i = 0; i < words.size(); ++i)
-                expected += (!i ? "" : i + 1 < words.size() ? ", " : " or ") + repr(words[i]);
-            complain(name, *text, expected);
-        }
-        return *text;
+            return otherwise;
+        const auto word = std::find(words.begin(), words.end(), *text);
+        if (word == words.end())
+            complain(name, *text, alternatives(words));
+        return int(word - words.begin());
     }
 
  private:
@@ -305,6 +280,15 @@ class Attributes {
     {
         const auto found = strings_.find(name);
         return found == strings_.end() ? nullptr : &found->second;
+    }
+
+    // `'a', 'b' or 'c'`
+    static std::string alternatives(const std::vector<std::string> &words)
+    {
+        std::string text = repr(words[0]);
+        for (size_t i = 1; i < words.size(); ++i)
+            text += (i + 1 < words.size() ? ", " : " or ") + repr(words[i]);
+        return text;
     }
 
     static std::string integer_text(int64_t low)

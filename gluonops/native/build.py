@@ -1,6 +1,7 @@
-"""Compiles every operator's ``kernel.cc`` into ``gluonops/native/libgluonops.so``: ``python -m gluonops.native.build``.
+"""Compiles the C++ library, ``gluonops/native/libgluonops.so``: ``python -m gluonops.native.build``.
 
-It imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
+The C++ that follows from the contracts is written first, into ``gluonops/native/generated``: see ``generate.py``. This
+file imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
 """
 import argparse
 import concurrent.futures
@@ -21,6 +22,7 @@ __all__ = ["BuildError", "build"]
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parent
 LIBRARY = HERE / "libgluonops.so"
+GENERATED = HERE / "generated"
 COMPILERS = ("g++", "clang++", "c++")
 
 # No -ffast-math: NaN in a row has to come out as NaN.
@@ -41,7 +43,7 @@ class BuildError(Exception):
     """The library cannot be built; the message says why and what to do."""
 
 
-def build(library=LIBRARY, mxnet=None, jobs=None):
+def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators=None):
     """Build the library.
 
     Parameters
@@ -52,6 +54,10 @@ def build(library=LIBRARY, mxnet=None, jobs=None):
         MXNet's folder; by default that of the MXNet which this Python would import.
     jobs : int, optional
         How many compilers run at once; by default one per processor, at most 4.
+    generated : str or Path, optional
+        Where the C++ goes that is written from the contracts; the last part is ``generated``.
+    operators : list of str, optional
+        Which operators it has; all of them by default.
 
     Returns
     -------
@@ -64,8 +70,9 @@ def build(library=LIBRARY, mxnet=None, jobs=None):
         There is no compiler or no MXNet, or the compiler failed.
     """
     compiler, mxnet, library = find_compiler(), find_mxnet(mxnet), pathlib.Path(library)
+    sources = [source for source in write_sources(generated) if operators is None or source.stem in operators]
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
-        units = list(compilations(compiler, mxnet, pathlib.Path(folder)))
+        units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources))
         with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
             list(pool.map(_run, [command for command, _ in units]))
         library.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +86,19 @@ def build(library=LIBRARY, mxnet=None, jobs=None):
     return library
 
 
-def compilations(compiler, mxnet, folder):
+def write_sources(generated=GENERATED):
+    """Write the C++ that follows from the contracts; returns the source file of every operator."""
+    generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
+    return generate(pathlib.Path(generated))
+
+
+def includes(source):
+    """The folders of a generated source: that of ``generated/``, and the package's."""
+    folders = [source.parent.parent, PACKAGE]
+    return [option for folder in folders for option in ("-I", str(folder))]
+
+
+def compilations(compiler, mxnet, folder, sources):
     """(command, object file) for every translation unit."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
@@ -96,16 +115,12 @@ def compilations(compiler, mxnet, folder):
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
     yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
-    for source in kernels():
-        yield unit(f"{source.parent.name}_base", source, [*hidden, *register])
+    for source in sources:
+        yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
     for target, flags in targets.items():
-        for source in kernels():
-            yield unit(f"{source.parent.name}_{target}", source, [*hidden, *flags, f"-DGLUONOPS_TARGET={target}"])
-
-
-def kernels():
-    """Every operator's kernel.cc."""
-    return sorted(PACKAGE.glob("ops/*/kernel.cc"))
+        for source in sources:
+            yield unit(f"{source.stem}_{target}", source,
+                       [*hidden, *flags, f"-DGLUONOPS_TARGET={target}", *includes(source)])
 
 
 def versions(mxnet):

@@ -1,77 +1,212 @@
-// Shape inference from one declaration, as gluonops/core/dims.py does it: the shape of every tensor in named
-// dimensions, multiplied or divided by sizes that come from attributes.
+// Shape inference in both directions from one declaration, as gluonops/core/dims.py does it: a tensor's shape is a
+// pattern of dimensions, named ones, which attributes may multiply or divide, and fixed ones. The patterns of an operator
+// are generated from its contract.
 #ifndef GLUONOPS_NATIVE_DIMS_H_
 #define GLUONOPS_NATIVE_DIMS_H_
 
 #include <stdint.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "attributes.h"
+#include "refusal.h"
 #include "sizes.h"
 
 namespace gluonops {
 
-// A positive integer from an attribute that remembers what the user calls it; it may be TOO_LARGE. Without a label: no
-// size.
-struct Size {
-    std::string label;
-    int64_t value = 1;
+typedef std::vector<int64_t> Shape;
 
-    Size() {}
-    Size(std::string label, int64_t value) : label(std::move(label)), value(value) {}
-    Size operator*(const Size &other) const
-    {
-        return label.empty() ? other : Size(label + " * " + other.label, product(value, other.value));
-    }
-    bool is_product() const { return label.find('*') != std::string::npos; }
-    std::string text() const { return label + (is_product() ? " = " : " ") + std::to_string(value); }
-};
+const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
 
-// A named dimension, `height / stride`, or, without a name, a fixed size (with a label: how attributes fix it).
-struct Dim {
-    std::string name;
-    Size mul, div;
-    std::string remedy;   // what to do about another size, if that is not the usual
+// An integer that stays at its largest value instead of wrapping round: what attributes make of one another may be of
+// any size, and a divisor that wrapped round to zero would end the process.
+class Wide {
+ public:
+    Wide(int64_t value) : value_(value) {}   // NOLINT: numbers in expressions become wide by themselves
 
-    explicit Dim(std::string name) : name(std::move(name)) {}
-    explicit Dim(int64_t fixed) : mul("", fixed) {}
-    explicit Dim(const Size &fixed) : mul(fixed) {}
-    Dim operator*(const Size &size) const
+    friend Wide operator*(Wide a, Wide b)
     {
-        Dim dim = *this;
-        dim.mul = mul * size;
-        return dim;
+        __int128 product;
+        return __builtin_mul_overflow(a.value_, b.value_, &product) ? largest((a.value_ < 0) != (b.value_ < 0))
+                                                                    : Wide(product, 0);
     }
-    Dim operator/(const Size &size) const
+    friend Wide operator+(Wide a, Wide b)
     {
-        Dim dim = *this;
-        dim.div = div * size;
-        return dim;
+        __int128 sum;
+        return __builtin_add_overflow(a.value_, b.value_, &sum) ? largest(a.value_ < 0) : Wide(sum, 0);
     }
-    bool fixed() const { return name.empty(); }
+    friend Wide operator-(Wide a, Wide b) { return a + Wide(-b.value_, 0); }
+    friend Wide operator/(Wide a, Wide b) { return Wide(a.value_ / b.value_, 0); }
+    friend Wide operator%(Wide a, Wide b) { return Wide(a.value_ % b.value_, 0); }
+    friend bool operator==(Wide a, Wide b) { return a.value_ == b.value_; }
+    friend bool operator!=(Wide a, Wide b) { return a.value_ != b.value_; }
+    friend bool operator<(Wide a, Wide b) { return a.value_ < b.value_; }
+    friend bool operator>(Wide a, Wide b) { return a.value_ > b.value_; }
+
+    int64_t narrow() const { return int64_t(value_); }   // of one that fits
+
     std::string text() const
     {
-        if (fixed())
-            return std::to_string(mul.value);
-        return name + (mul.label.empty() ? "" : " * " + mul.label) +
-               (div.label.empty() ? "" : div.is_product() ? " / (" + div.label + ")" : " / " + div.label);
+        std::string digits;
+        for (__int128 rest = value_; rest || digits.empty(); rest /= 10)
+            digits += char('0' + (rest % 10 < 0 ? -(rest % 10) : rest % 10));
+        if (value_ < 0)
+            digits += '-';
+        return std::string(digits.rbegin(), digits.rend());
     }
-    // The size here for a size `base` of the bare dimension, and the other way round; UNKNOWN where it does not divide,
-    // and possibly TOO_LARGE.
-    int64_t value(int64_t base) const { return scaled(base, mul.value, div.value); }
-    int64_t base(int64_t size) const { return scaled(size, div.value, mul.value); }
+
+ private:
+    Wide(__int128 value, int) : value_(value) {}
+    static Wide largest(bool negative)
+    {
+        const __int128 most = __int128(~(unsigned __int128)(0) >> 1);
+        return Wide(negative ? -most : most, 0);
+    }
+    __int128 value_;
+};
+
+// How many pairs a flat list of pairs holds.
+template <typename Values>
+Wide pairs_in(const Values &values)
+{
+    return Wide(int64_t(values.size() / 2));
+}
+
+// A factor from attributes, and what the user calls it; without a label there is none, and it is 1.
+struct Size {
+    std::string label;
+    Wide value = 1;
+
+    // The first attribute in the label: what the user can choose.
+    std::string attribute() const { return label.substr(0, label.find(' ')); }
+    std::string text() const { return label + (label.find(' ') == std::string::npos ? " " : " = ") + value.text(); }
+};
+
+// A named dimension as it was written, `height / stride`; without a name, a fixed size with or without a label.
+struct Dim {
+    std::string name, text;
+    Size mul, div;
+    Size fixed_size;
+
+    bool fixed() const { return name.empty(); }
+
+    struct Scaled {
+        bool whole;
+        Wide value;
+    };
+    // The size here for a size of the bare dimension, and the other way round.
+    Scaled value(Wide base) const { return scaled(base, mul.value, div.value); }
+    Scaled base(Wide size) const { return scaled(size, div.value, mul.value); }
+
+ private:
+    static Scaled scaled(Wide size, Wide up, Wide down)
+    {
+        const Wide product = size * up;
+        return {product % down == 0, product / down};
+    }
 };
 
 typedef std::vector<Dim> Pattern;
-typedef std::vector<int64_t> Shape;
+
+inline Dim named(const std::string &name) { return {name, name, {}, {}, {}}; }
+
+inline Dim named(const std::string &name, const std::string &text, Size mul, Size div)
+{
+    return {name, text, std::move(mul), std::move(div), {}};
+}
+
+// Refuses what attributes make of a size where it is too small, or 64 bits do not hold it.
+inline void check_attributes(const char *where, const std::string &label, Wide value, int64_t low)
+{
+    if (value < low)
+        refuse(where, label + " is " + value.text() + "; expected at least " + std::to_string(low),
+               "Choose other attributes");
+    if (value > INT64_MAX)
+        refuse(where, label + " is more than 2**63 - 1", "Choose smaller attributes");
+}
+
+inline Dim fixed(const char *where, Wide value, const std::string &label = "")
+{
+    check_attributes(where, label, value, 0);
+    return {"", value.text(), {}, {}, {label, value}};
+}
+
+inline Size factor(const char *where, const std::string &label, Wide value)
+{
+    check_attributes(where, label, value, 1);
+    return {label, value};
+}
+
+// Patterns one behind another.
+inline Pattern joined(std::initializer_list<Pattern> parts)
+{
+    Pattern all;
+    for (const Pattern &part : parts)
+        all.insert(all.end(), part.begin(), part.end());
+    return all;
+}
+
+// The dimensions of a group, `name...`, which stands at the places from begin to end: named after their places.
+inline Pattern group(const std::string &name, int64_t begin, int64_t end)
+{
+    Pattern dims;
+    for (int64_t i = begin; i < end; ++i)
+        dims.push_back(named(i || name.empty() ? "dim" + std::to_string(i) : name));
+    return dims;
+}
+
+inline std::string plural(size_t count, const char *what)
+{
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// The axis counted from the front.
+inline int64_t normalized_axis(const char *where, int64_t axis, int ndim, const char *what = "data")
+{
+    if (axis < -ndim || axis >= ndim)
+        refuse(where, "axis " + std::to_string(axis) + " is out of range for " + what + " of " +
+               plural(size_t(ndim), "dimension"),
+               "Choose an axis from " + std::to_string(-ndim) + " to " + std::to_string(ndim - 1));
+    return axis < 0 ? axis + ndim : axis;
+}
+
+// The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere.
+inline std::vector<int64_t> counts_at(const char *where, const Integers &counts, int64_t axis, const Pattern &dims)
+{
+    if (counts.is_tuple)
+        return counts.values;
+    std::vector<int64_t> result(dims.size(), 1);
+    result[size_t(normalized_axis(where, axis, int(dims.size())))] = counts.values[0];
+    return result;
+}
+
+// `group * counts`: the last dimension by the last count; counts with no dimension in front of them stand alone.
+inline Pattern repeated(const char *where, const Pattern &dims, const char *label, const std::vector<int64_t> &counts)
+{
+    const size_t added = counts.size() > dims.size() ? counts.size() - dims.size() : 0;
+    const size_t missing = dims.size() > counts.size() ? dims.size() - counts.size() : 0;
+    Pattern result;
+    for (size_t i = 0; i < added; ++i)
+        result.push_back(fixed(where, counts[i]));
+    for (size_t i = 0; i < dims.size(); ++i) {
+        const Wide count = i < missing ? 1 : counts[added + i - missing];
+        result.push_back(named(dims[i].name, dims[i].name + " * " + label, factor(where, label, count), {}));
+    }
+    return result;
+}
+
+// What an operator can do for a dimension that does not divide: its name, and what the user can change.
+typedef std::vector<std::pair<const char *, const char *>> Remedies;
 
 // The declared shape of every tensor, inputs first, and dimensions that must come out whole although no tensor has
 // them.
 struct Shapes {
     std::vector<Pattern> patterns;
-    Pattern required;
+    Pattern whole;
+    Remedies remedies;
 };
 
 // What is known of a tensor's shape.
@@ -81,171 +216,177 @@ struct Known {
     Shape shape;
 };
 
-inline Pattern numbered(int ndim)
-{
-    Pattern dims;
-    for (int i = 0; i < ndim; ++i)
-        dims.push_back(Dim("dim" + std::to_string(i)));
-    return dims;
-}
-
 inline std::string pattern_text(const Pattern &dims)
 {
     std::string text = "(";
     for (size_t i = 0; i < dims.size(); ++i)
-        text += (i ? ", " : "") + dims[i].text();
+        text += (i ? ", " : "") + dims[i].text;
     return text + (dims.size() == 1 ? ",)" : ")");
 }
 
-inline std::string plural(const char *what, size_t count)
-{
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-// Refuses what the attributes make of a size where 64 bits do not hold it.
-inline void check_attributes(const char *where, const Shapes &declared)
-{
-    std::vector<Pattern> patterns = declared.patterns;
-    patterns.push_back(declared.required);
-    for (const Pattern &pattern : patterns)
-        for (const Dim &dim : pattern)
-            for (const Size *size : {&dim.mul, &dim.div})
-                if (size->value == TOO_LARGE)
-                    refuse(where, size->label + " is more than 2**63 - 1", "Choose smaller attributes");
-}
-
-inline bool too_large(int64_t size) { return size == TOO_LARGE || size > largest_size; }
-
-// Refuses shapes that no tensor has.
-inline void check_sizes(const char *where, const Shapes &declared, const std::vector<Known> &tensors,
-                        const std::vector<Shape> &shapes)
-{
-    for (size_t i = 0; i < shapes.size(); ++i) {
-        const std::string tensor = tensors[i].name + (" " + pattern_text(declared.patterns[i]));
-        if (std::any_of(shapes[i].begin(), shapes[i].end(), too_large))
-            refuse(where, tensor + " has a size above " + std::to_string(largest_size), "Choose smaller attributes");
-        const int64_t count = elements(shapes[i]);
-        if (count == TOO_LARGE || count > MOST_ELEMENTS)
-            refuse(where, tensor + " has more than 2**60 elements", "Choose smaller attributes");
+// Works out the shapes of one operator's tensors. The work of gluonops/core/dims.py, with its messages.
+class Solver {
+ public:
+    Solver(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
+        : where_(where), declared_(declared), tensors_(tensors)
+    {
     }
-}
 
-// A shape for every tensor, UNKNOWN where a size does not follow; refuses what does not fit.
-inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
-{
+    // A shape for every tensor, UNKNOWN where a size does not follow; refuses what does not fit.
+    std::vector<Shape> solve()
+    {
+        for (size_t t = 0; t < tensors_.size(); ++t)
+            if (tensors_[t].given)
+                read(t);
+        for (const Pattern &pattern : declared_.patterns)
+            for (const Dim &dim : pattern)
+                check_value(dim);
+        for (const Dim &dim : declared_.whole)
+            check_value(dim);
+        std::vector<Shape> result(declared_.patterns.size());
+        for (size_t t = 0; t < result.size(); ++t)
+            for (const Dim &dim : declared_.patterns[t])
+                result[t].push_back(size_of(t, dim));
+        for (size_t t = 0; t < result.size(); ++t)
+            if (too_many_elements(result[t]))
+                refuse(where_, described(t) + " has more than 2**60 elements", "Choose smaller attributes");
+        return result;
+    }
+
+ private:
+    // A named dimension's size without factors, and the tensor it was read from.
     struct Base {
-        const std::string *name;
-        int64_t size;
+        std::string name;
+        Wide size;
         const Known *source;
     };
-    check_attributes(where, declared);
-    std::vector<Base> bases;
-    const auto find = [&](const Dim &dim) -> const Base * {
-        for (const Base &base : bases)
-            if (*base.name == dim.name)
+
+    const Base *find(const Dim &dim) const
+    {
+        for (const Base &base : bases_)
+            if (base.name == dim.name)
                 return &base;
         return nullptr;
-    };
-    const std::vector<Pattern> &patterns = declared.patterns;
-    for (size_t t = 0; t < tensors.size(); ++t) {
-        if (!tensors[t].given)
-            continue;
-        const Shape &shape = tensors[t].shape;
-        const Pattern &pattern = patterns[t];
-        const std::string has = std::string(tensors[t].name) + " has shape " + shape_text(shape);
-        if (shape.size() != pattern.size())
-            refuse(where, has + "; expected " + plural("dimension", pattern.size()) + " " + pattern_text(pattern),
-                   "Reshape it");
-        for (size_t i = 0; i < shape.size(); ++i) {
-            if (shape[i] == UNKNOWN)
+    }
+
+    static std::string has_shape(const Known &tensor)
+    {
+        return std::string(tensor.name) + " has shape " + shape_text(tensor.shape);
+    }
+
+    // Takes the sizes of one tensor.
+    void read(size_t t)
+    {
+        const Known &tensor = tensors_[t];
+        const Pattern &pattern = declared_.patterns[t];
+        if (tensor.shape.size() != pattern.size())
+            refuse(where_, has_shape(tensor) + "; expected " + plural(pattern.size(), "dimension") + " " +
+                   pattern_text(pattern), "Reshape it");
+        for (size_t i = 0; i < pattern.size(); ++i) {
+            if (tensor.shape[i] == UNKNOWN)
                 continue;
-            const Dim &dim = pattern[i];
-            const int64_t size = dim.fixed() ? shape[i] : dim.base(shape[i]);
-            if (too_large(size))
-                refuse(where, has + "; " + (dim.fixed() ? "a size" : dim.name) + " is above " +
-                       std::to_string(largest_size), "Choose smaller attributes");
-            int64_t expected = dim.mul.value;
-            const Known *source = nullptr;
-            if (!dim.fixed()) {
-                const Base *base = find(dim);
-                expected = base ? base->size : size;
-                source = base ? base->source : &tensors[t];
-                if (!base)
-                    bases.push_back({&dim.name, size, &tensors[t]});
-            }
-            if (size != UNKNOWN && size == expected)
-                continue;
-            const bool labelled = dim.fixed() && !dim.mul.label.empty();
-            if (!source || source == &tensors[t])
-                refuse(where, has + "; expected " + pattern_text(pattern) + " with " +
-                       (labelled ? dim.mul.label + " = " : "") + dim.text(),
-                       !labelled ? "Reshape it"
-                       : dim.remedy.empty() ? "Change the layer in front or the attributes" : dim.remedy);
-            std::vector<Known> others = tensors;
-            others[t].given = false;
-            Pattern wanted;
-            const Shape sizes = solve(where, {patterns, {}}, others)[t];
-            for (size_t d = 0; d < sizes.size(); ++d)
-                wanted.push_back(sizes[d] == UNKNOWN ? pattern[d] : Dim(sizes[d]));
-            refuse(where, has + "; expected " + pattern_text(wanted) + " to match " + source->name + " of shape " +
-                   shape_text(source->shape), std::string("Reshape ") + tensors[t].name);
+            const Dim::Scaled base = pattern[i].base(tensor.shape[i]);
+            if (base.whole && base.value > largest_size)
+                refuse(where_, has_shape(tensor) + "; " + (pattern[i].fixed() ? "a size" : pattern[i].name) +
+                       " is above " + std::to_string(largest_size), "Choose smaller attributes");
+            if (pattern[i].fixed())
+                check_fixed(tensor, pattern, pattern[i], tensor.shape[i]);
+            else
+                take(t, pattern[i], tensor.shape[i]);
         }
     }
-    const auto divides = [&](const Dim &dim) {
-        const Base *base = dim.fixed() ? nullptr : find(dim);
-        if (!base || dim.value(base->size) != UNKNOWN)
+
+    void check_fixed(const Known &tensor, const Pattern &pattern, const Dim &dim, int64_t size) const
+    {
+        if (dim.fixed_size.value == size)
             return;
-        const std::string label = dim.div.label.substr(0, dim.div.label.find(' '));
-        refuse(where, std::string(base->source->name) + " has shape " + shape_text(base->source->shape) + "; " + dim.name +
-               " " + std::to_string(base->size) + " is not divisible by " + dim.div.text(),
-               !dim.remedy.empty() ? dim.remedy :
-               (dim.name == "channels" ? "Change the number of channels or choose another "
-                                       : "Pad the input or choose another ") + label);
-    };
-    for (const Pattern &pattern : patterns)
-        for (const Dim &dim : pattern)
-            divides(dim);
-    for (const Dim &dim : declared.required)
-        divides(dim);
-    std::vector<Shape> result;
-    for (const Pattern &pattern : patterns) {
-        result.emplace_back();
-        for (const Dim &dim : pattern) {
-            const Base *base = dim.fixed() ? nullptr : find(dim);
-            result.back().push_back(dim.fixed() ? dim.mul.value : base ? dim.value(base->size) : UNKNOWN);
-        }
+        const std::string has = has_shape(tensor) + "; expected " + pattern_text(pattern) + " with ";
+        if (dim.fixed_size.label.empty())
+            refuse(where_, has + dim.text, remedy(dim.text, "Reshape it"));
+        refuse(where_, has + dim.fixed_size.label + " = " + dim.text,
+               remedy(dim.fixed_size.label, "Change the layer in front or the attributes"));
     }
-    check_sizes(where, declared, tensors, result);
-    return result;
-}
 
-// The axis counted from the front.
-inline int64_t check_axis(const char *where, int64_t axis, int ndim)
-{
-    if (axis < -ndim || axis >= ndim)
-        refuse(where, "axis " + std::to_string(axis) + " is out of range for data of " + plural("dimension", size_t(ndim)),
-               "Choose an axis from " + std::to_string(-ndim) + " to " + std::to_string(ndim - 1));
-    return axis < 0 ? axis + ndim : axis;
-}
+    void take(size_t t, const Dim &dim, int64_t size)
+    {
+        const Dim::Scaled base = dim.base(size);
+        const Base *before = find(dim);
+        if (base.whole && before && before->size == base.value)
+            return;
+        if (base.whole && !before) {
+            bases_.push_back({dim.name, base.value, &tensors_[t]});
+            return;
+        }
+        if (!before || before->source == &tensors_[t])
+            refuse(where_, has_shape(tensors_[t]) + "; expected " + pattern_text(declared_.patterns[t]) + " with " +
+                   dim.text, "Reshape it");
+        contradict(t, *before->source);
+    }
 
-// Named dimensions of a tensor whose `axis` holds the classes.
-inline Pattern class_dims(int ndim, int64_t axis)
-{
-    Pattern dims;
-    for (int i = 0; i < ndim; ++i)
-        dims.push_back(Dim(i == axis ? "classes" : i == 0 ? "batch" : "dim" + std::to_string(i)));
-    return dims;
-}
+    // Refuses a tensor whose shape is not the one that the others ask for.
+    [[noreturn]] void contradict(size_t t, const Known &source) const
+    {
+        std::vector<Known> others = tensors_;
+        others[t].given = false;
+        const Shapes without = {declared_.patterns, {}, {}};
+        const Shape sizes = Solver(where_, without, others).solve()[t];
+        Pattern expected = declared_.patterns[t];
+        for (size_t i = 0; i < sizes.size(); ++i)
+            if (sizes[i] != UNKNOWN)
+                expected[i] = fixed(where_, sizes[i]);
+        refuse(where_, has_shape(tensors_[t]) + "; expected " + pattern_text(expected) + " to match " + source.name +
+               " of shape " + shape_text(source.shape), std::string("Reshape ") + tensors_[t].name);
+    }
 
-// data's dimensions and the label's, which has all but the classes; returns the axis.
-inline int64_t label_dims(const char *where, int64_t axis, int ndim, Pattern *data, Pattern *label)
+    // Refuses a dimension that does not divide.
+    void check_value(const Dim &dim) const
+    {
+        const Base *base = dim.fixed() ? nullptr : find(dim);
+        if (!base)
+            return;
+        const Dim::Scaled value = dim.value(base->size);
+        if (!value.whole)
+            refuse(where_, has_shape(*base->source) + "; " + dim.name + " " + base->size.text() +
+                   " is not divisible by " + dim.div.text(),
+                   remedy(dim.name, "Pad the input or choose another " + dim.div.attribute()));
+    }
+
+    std::string described(size_t t) const
+    {
+        return std::string(tensors_[t].name) + " " + pattern_text(declared_.patterns[t]);
+    }
+
+    // What the user can do about a dimension or a fixed size.
+    std::string remedy(const std::string &name, const std::string &usual) const
+    {
+        for (const auto &known : declared_.remedies)
+            if (name == known.first)
+                return known.second;
+        return usual;
+    }
+
+    // The size of a tensor's dimension; refuses one that no tensor has.
+    int64_t size_of(size_t t, const Dim &dim) const
+    {
+        const Base *base = dim.fixed() ? nullptr : find(dim);
+        if (!dim.fixed() && !base)
+            return UNKNOWN;
+        const Wide size = base ? dim.value(base->size).value : dim.fixed_size.value;
+        if (size > largest_size)
+            refuse(where_, described(t) + " has a size above " + std::to_string(largest_size),
+                   "Choose smaller attributes");
+        return size.narrow();
+    }
+
+    const char *where_;
+    const Shapes &declared_;
+    const std::vector<Known> &tensors_;
+    std::vector<Base> bases_;
+};
+
+inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
 {
-    axis = check_axis(where, axis, ndim);
-    *data = *label = class_dims(ndim, axis);
-    label->erase(label->begin() + axis);
-    if (label->empty())
-        refuse(where, "data has 1 dimension; expected a batch of rows", "Add a batch axis with expand_dims(axis=0)");
-    return axis;
+    return Solver(where, declared, tensors).solve();
 }
 
 }  // namespace gluonops

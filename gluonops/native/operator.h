@@ -1,10 +1,11 @@
-// An operator for MXNet's lib_api.h, from a struct that declares it: see Contract.
+// An operator for MXNet's lib_api.h. What is an operator's own is generated from its contract.py: see Registered.
 #ifndef GLUONOPS_NATIVE_OPERATOR_H_
 #define GLUONOPS_NATIVE_OPERATOR_H_
 
 #include <mxnet/lib_api.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -12,10 +13,11 @@
 #include <vector>
 
 #include "attributes.h"
+#include "call.h"
+#include "checks.h"
 #include "dims.h"
 #include "inference.h"
 #include "kernel.h"
-#include "rows.h"
 
 namespace gluonops {
 
@@ -28,101 +30,36 @@ typedef Attributes::Strings Strings;
 // A tensor's name and type variable: T the data's, A what T accumulates in, L the label's.
 struct Tensor {
     const char *name;
-    char kind;
+    char variable;
 };
 typedef std::vector<Tensor> Tensors;
 
-const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
-
-// What an operator inherits. It adds NAME, INPUTS, OUTPUTS, Attrs, attributes(), parse(), tensors(), types() (those
-// that T may be), shapes(), forward() and backward(): the counterpart of its contract.py.
-struct Contract {
-    static const std::vector<int> &floats()
-    {
-        static const std::vector<int> types = {FLOAT16, FLOAT32, FLOAT64};
-        return types;
-    }
-    static const std::vector<int> &floats_and_integers()
-    {
-        static const std::vector<int> types = {FLOAT16, FLOAT32, FLOAT64, UINT8, INT8, INT32, INT64};
-        return types;
-    }
-    static Bounds above(int bound)
-    {
-        Bounds bounds;
-        bounds.above = bound;
-        bounds.expected = "a finite number above 0";
-        return bounds;
-    }
-    static Bounds not_negative()
-    {
-        Bounds bounds;
-        bounds.low = 0;
-        bounds.expected = "a finite number of at least 0";
-        return bounds;
-    }
-    static Bounds from_below(int low, int below)
-    {
-        Bounds bounds;
-        bounds.low = low;
-        bounds.below = below;
-        bounds.expected = "a finite number of at least 0 and below 1";
-        return bounds;
-    }
-    static RowSizes row_sizes(const Shape &shape, int64_t axis)
-    {
-        axis = axis < 0 ? axis + int64_t(shape.size()) : axis;
-        RowSizes sizes = {1, shape[size_t(axis)], 1};
-        for (size_t i = 0; i < shape.size(); ++i)
-            (int64_t(i) < axis ? sizes.outer : sizes.inner) *= int64_t(i) == axis ? 1 : shape[i];
-        return sizes;
-    }
-    static Labels labels_of(const MXTensor &label, const OptionalInteger &ignore)
-    {
-        return {label.data_ptr, label.dtype, ignore.given, ignore.value};
-    }
-    static void clear(MXTensor &array) { memset(array.data_ptr, 0, size_t(array.size() * size_of(array.dtype))); }
-
-    // Whether the values of labels are looked at before each forward pass, as gluonops/core/labels.py decides it.
-    static bool checking()
-    {
-        const char *wanted = getenv("GLUONOPS_CHECK_LABELS");
-        return wanted && *wanted && strcmp(wanted, "0");
-    }
-    // A number as Python's format code g writes it.
-    static std::string number_text(double value)
-    {
-        char text[32];
-        snprintf(text, sizeof text, "%g", value);
-        return value != value ? "nan" : text;
-    }
-
-    // Refuses labels that are no class.
-    static void check_labels(const char *where, const char *name, const Shape &shape, const Labels &labels,
-                             int64_t classes, bool can_ignore = true)
-    {
-        if (!checking())
-            return;
-        int64_t rows = 1, wrong = 0, first = 0;
-        for (const int64_t size : shape)
-            rows *= size;
-        for (int64_t row = rows; row-- > 0;)
-            if (base::class_of(labels, row, classes) == NO_CLASS) {
-                ++wrong;
-                first = row;
-            }
-        if (!wrong)
-            return;
-        std::string position;
-        int64_t rest = first;
-        for (size_t i = shape.size(); i-- > 0; rest /= shape[i])
-            position = std::to_string(rest % shape[i]) + (position.empty() ? "" : ", ") + position;
-        refuse(where, std::string(name) + "[" + position + "] is " + number_text(base::label_value(labels, first)) +
-               (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
-               "; expected a whole number from 0 to " + std::to_string(classes - 1),
-               can_ignore ? "Correct the labels, or name the value to skip with ignore_label" : "Correct the labels");
-    }
+// The types that a type variable may take.
+struct TypeVariable {
+    char name;
+    std::vector<int> types;
 };
+typedef std::vector<TypeVariable> TypeVariables;
+
+inline View view(const MXTensor &array)
+{
+    View result;
+    result.data = array.data_ptr;
+    result.type = array.dtype;
+    result.sizes = &array.shape;
+    return result;
+}
+
+// The same without its address: a tensor that this pass does not read.
+inline View shape_of(const MXTensor &array)
+{
+    View result = view(array);
+    result.data = nullptr;
+    return result;
+}
+
+// Zeros, in place of the gradient of an input that has none.
+inline void clear(MXTensor &array) { memset(array.data_ptr, 0, size_t(array.size() * size_of(array.dtype))); }
 
 inline const char *type_name(int type)
 {
@@ -142,6 +79,57 @@ inline MXReturnValue fail(const std::string &text)
     return mxnet::ext::MX_FAIL;
 }
 
+// Every tensor's type from those of the inputs, -1 where it does not follow; a label without one takes the data's. The
+// work of Op.infer_type in gluonops/core/contract.py.
+inline std::vector<int> inferred_types(const char *where, const TypeVariables &variables, const Tensors &tensors,
+                                       const std::vector<int> &inputs)
+{
+    struct Bound {
+        int type = -1;
+        const char *source = nullptr;
+    };
+    std::vector<Bound> bounds(variables.size());
+    const auto number_of = [&](char name) {
+        size_t i = 0;
+        while (i < variables.size() && variables[i].name != name)
+            ++i;
+        return i;
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Tensor &tensor = tensors[i];
+        const int type = inputs[i];
+        const size_t variable = number_of(tensor.variable);
+        if (type == -1 || variable == variables.size())
+            continue;
+        const std::vector<int> &allowed = variables[variable].types;
+        const std::string has = std::string(tensor.name) + " has dtype " + type_name(type) + "; expected ";
+        if (std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
+            std::string expected = type_name(allowed[0]);
+            for (size_t a = 1; a < allowed.size(); ++a)
+                expected += std::string(", ") + type_name(allowed[a]);
+            const char *other = type_name(allowed[std::min(size_t(1), allowed.size() - 1)]);
+            refuse(where, has + expected, std::string("Cast it, for instance ") + tensor.name + ".astype('" + other +
+                   "')");
+        }
+        Bound &bound = bounds[variable];
+        if (bound.type == -1)
+            bound = {type, tensor.name};
+        else if (bound.type != type)
+            refuse(where, has + type_name(bound.type) + ", the dtype of " + bound.source,
+                   std::string("Cast it with ") + tensor.name + ".astype('" + type_name(bound.type) + "')");
+    }
+    const size_t data = number_of('T'), label = number_of('L');
+    if (label < bounds.size() && bounds[label].type == -1)
+        bounds[label].type = bounds[data].type;
+    std::vector<int> types;
+    for (const Tensor &tensor : tensors) {
+        const bool accumulates = tensor.variable == 'A';
+        const int type = bounds[accumulates ? data : number_of(tensor.variable)].type;
+        types.push_back(accumulates && type == FLOAT16 ? int(FLOAT32) : type);
+    }
+    return types;
+}
+
 template <typename Body>
 MXReturnValue guarded(const char *where, const Body &body)
 {
@@ -156,7 +144,8 @@ MXReturnValue guarded(const char *where, const Body &body)
     }
 }
 
-// The functions that MXNet calls, from an operator's declaration.
+// The functions that MXNet calls, from what is generated of an operator: NAME, INPUTS, OUTPUTS, Attrs, attributes(),
+// parse(), tensors(), types(), shapes(), forward() and backward().
 template <typename Op>
 struct Registered {
     static typename Op::Attrs parse(const Strings &strings)
@@ -176,47 +165,14 @@ struct Registered {
         });
     }
 
-    // Every tensor's type from those known, -1 where it does not follow; a label without one takes the data's.
     static MXReturnValue infer_type(const Strings &strings, std::vector<int> *inputs, std::vector<int> *outputs)
     {
         return guarded(Op::NAME, [&] {
             check_count("inputs", inputs->size(), Op::INPUTS);
             const Tensors tensors = Op::tensors(parse(strings));
-            struct { int type; const char *source; } data = {-1, nullptr}, label = {-1, nullptr};
-            bool has_label = false;
-            for (int i = 0; i < Op::INPUTS; ++i) {
-                const Tensor &tensor = tensors[size_t(i)];
-                const int type = (*inputs)[size_t(i)];
-                const std::vector<int> &allowed = tensor.kind == 'L' ? Contract::floats_and_integers() : Op::types();
-                auto &bound = tensor.kind == 'L' ? label : data;
-                has_label |= tensor.kind == 'L';
-                if (type == -1)
-                    continue;
-                if (std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
-                    std::string expected;
-                    for (size_t a = 0; a < allowed.size(); ++a)
-                        expected += (a ? ", " : "") + std::string(type_name(allowed[a]));
-                    refuse(Op::NAME, std::string(tensor.name) + " has dtype " + type_name(type) + "; expected " + expected,
-                           std::string("Cast it, for instance ") + tensor.name + ".astype('" + type_name(allowed[1]) +
-                           "')");
-                }
-                if (bound.type == -1) {
-                    bound.type = type;
-                    bound.source = tensor.name;
-                } else if (bound.type != type) {
-                    refuse(Op::NAME, std::string(tensor.name) + " has dtype " + type_name(type) + "; expected " +
-                           type_name(bound.type) + ", the dtype of " + bound.source,
-                           std::string("Cast it with ") + tensor.name + ".astype('" + type_name(bound.type) + "')");
-                }
-            }
-            if (has_label && label.type == -1)
-                label.type = data.type;
-            for (size_t i = 0; i < tensors.size(); ++i) {
-                int type = tensors[i].kind == 'L' ? label.type : data.type;
-                if (tensors[i].kind == 'A' && type == FLOAT16)
-                    type = FLOAT32;
-                (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = type;
-            }
+            const std::vector<int> types = inferred_types(Op::NAME, Op::types(), tensors, *inputs);
+            for (size_t i = 0; i < tensors.size(); ++i)
+                (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = types[i];
         });
     }
 

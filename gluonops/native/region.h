@@ -3,6 +3,8 @@
 #ifndef GLUONOPS_NATIVE_REGION_H_
 #define GLUONOPS_NATIVE_REGION_H_
 
+#include <vector>
+
 #include "kernel.h"
 
 namespace gluonops {
@@ -15,6 +17,13 @@ struct MapSizes {
     int64_t cells() const { return height * width; }
     int64_t channels() const { return 5 + classes; }
 };
+
+// The anchors have to outlive the result.
+inline MapSizes map_sizes(const std::vector<int64_t> &shape, const std::vector<double> &anchors, int64_t classes,
+                          bool softmax)
+{
+    return {shape[0], int64_t(anchors.size() / 2), classes, shape[2], shape[3], softmax, anchors.data()};
+}
 
 // What a row of truth may be.
 enum Row { PADDING, BOX, NEITHER };

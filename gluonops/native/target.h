@@ -21,28 +21,4 @@ Target target();
 
 }  // namespace gluonops
 
-// A kernel: `void name(const Call &call)`, once per target; where the operator is registered also in namespace
-// gluonops, as the one that calls the best.
-#if defined(GLUONOPS_ALL_TARGETS)
-#define GLUONOPS_KERNEL(name, Call)                                     \
-    namespace base { void name(const Call &call); }                     \
-    namespace avx2 { void name(const Call &call); }                     \
-    namespace avx512 { void name(const Call &call); }                   \
-    inline void name(const Call &call)                                  \
-    {                                                                   \
-        switch (target()) {                                             \
-        case AVX512: return avx512::name(call);                         \
-        case AVX2: return avx2::name(call);                             \
-        default: return base::name(call);                               \
-        }                                                               \
-    }
-#elif defined(GLUONOPS_REGISTER)
-#define GLUONOPS_KERNEL(name, Call)                                     \
-    namespace base { void name(const Call &call); }                     \
-    inline void name(const Call &call) { base::name(call); }
-#else
-#define GLUONOPS_KERNEL(name, Call)                                     \
-    namespace GLUONOPS_TARGET { void name(const Call &call); }
-#endif
-
 #endif  // GLUONOPS_NATIVE_TARGET_H_

@@ -187,7 +187,7 @@ def test_arguments_are_those_of_the_kernels(plan):
         scalars = op.cuda.scalars(attrs, shapes)
         assert case["tables"] == {name: list(v) for name, v in scalars.items() if isinstance(v, tuple)}
         for part, launch in case["passes"].items():
-            text = rtc.signature(op, part, dtypes, op.kinds(attrs), scalars).replace("const ", "").split(", ")
+            text = rtc.signature(op, part, dtypes, op.type_vars(attrs), scalars).replace("const ", "").split(", ")
             assert launch["kernel"] == rtc.export_name(op, part, dtypes)
             steps, _, grid, block = rtc.plan(op, part, attrs, shapes)
             assert (launch["grid"], launch["block"]) == (list(grid), list(block))

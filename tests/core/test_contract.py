@@ -1,10 +1,14 @@
 """Attributes, dimensions and inference, on contracts of the tests' own."""
+import dataclasses
+
 import gluonops as gops
 import hypothesis
 import numpy as np
 import pytest
 from gluonops.core import dims, registry
 from gluonops.core.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from gluonops.core.expressions import Expression
+from gluonops.core.shapes import Shapes
 from hypothesis import strategies as st
 
 
@@ -44,9 +48,8 @@ def test_any_string_is_parsed_or_refused(text):
 
 @hypothesis.given(st.integers(1, 5), st.integers(0, 50), st.sampled_from("mul div both".split()))
 def test_a_dimension_and_its_inverse(factor, size, form):
-    n = dims.Dim("n")
-    s = dims.Size("s", factor)
-    n = {"mul": n * s, "div": n / s, "both": n * s * s / s}[form]
+    s, square = dims.Size("s", factor), dims.Size("s * s", factor * factor)
+    n = {"mul": dims.Dim("n", mul=s), "div": dims.Dim("n", div=s), "both": dims.Dim("n", mul=square, div=s)}[form]
     value = n.value(size)
     if value is None:
         assert size % factor
@@ -54,9 +57,14 @@ def test_a_dimension_and_its_inverse(factor, size, form):
         assert n.base(value) == size
 
 
-BATCH, WIDTH = dims.names("batch width")
-PATTERNS = {"a": (BATCH, WIDTH), "b": (BATCH,), "c": (BATCH, WIDTH / dims.Size("step", 2), 3),
-            "d": (BATCH, dims.Fixed("a * b", 6))}
+ATTRS = {"step": 2, "a": 2, "b": 3, "axis": -2, "counts": (2, 3), "pairs": (1.0, 2.0, 3.0, 4.0)}
+
+
+def expanded(ndim, when=None, whole=None, **texts):
+    return Shapes(when, whole, **texts).bind(list(ATTRS)).expand("op", ATTRS, ndim)
+
+
+PATTERNS, _ = expanded(2, a="batch, width", b="batch", c="batch, width / step, 3", d="batch, a * b")
 
 
 def test_solving_goes_every_way():
@@ -69,7 +77,7 @@ def test_solving_goes_every_way():
 
 
 @pytest.mark.parametrize("shapes, text", [
-    ({"a": (4, 5)}, "a has shape (4, 5); width 5 is not divisible by step 2"),
+    ({"a": (4, 5)}, "a has shape (4, 5); width 5 is not divisible by step 2. Pad the input or choose another step."),
     ({"a": (4,)}, "a has shape (4,); expected 2 dimensions (batch, width)"),
     ({"a": (4, 6), "b": (5,)}, "b has shape (5,); expected (4,) to match a of shape (4, 6)"),
     ({"b": (4,), "a": (5, 6)}, "a has shape (5, 6); expected (4, width) to match b of shape (4,)"),
@@ -81,6 +89,81 @@ def test_what_does_not_fit(shapes, text):
     with pytest.raises(gops.OpError) as caught:
         dims.solve("op", PATTERNS, shapes)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("ndim, texts, expected", [
+    (3, {"data": "...", "output": "..., 2"}, {"data": "(dim0, dim1, dim2)", "output": "(dim0, dim1, dim2, 2)"}),
+    (0, {"data": "..."}, {"data": "()"}),
+    (3, {"data": "batch, ...", "output": "..., batch"}, {"data": "(batch, dim1, dim2)",
+                                                         "output": "(dim1, dim2, batch)"}),
+    (3, {"data": "batch..., n@axis, ...", "label": "batch..., ..."}, {"data": "(batch, n, dim2)",
+                                                                   "label": "(batch, dim2)"}),
+    (1, {"data": "...", "output": "... * counts"}, {"data": "(dim0,)", "output": "(2, dim0 * counts)"}),
+    (3, {"data": "...", "output": "... * counts"}, {"data": "(dim0, dim1, dim2)",
+                                                    "output": "(dim0 * counts, dim1 * counts, dim2 * counts)"}),
+    (2, {"data": "...", "output": "... * b@axis"}, {"data": "(dim0, dim1)", "output": "(dim0 * b, dim1 * b)"}),
+    (1, {"data": "pairs * (step + 1)"}, {"data": "(6,)"}),
+    (1, {"data": "n * step / (a * b)"}, {"data": "(n * step / (a * b),)"}),
+])
+def test_the_notation(ndim, texts, expected):
+    patterns, _ = expanded(ndim, **texts)
+    assert {name: dims.pattern_text(pattern) for name, pattern in patterns.items()} == expected
+
+
+@pytest.mark.parametrize("text", ["n * m", "..., ...", "n@place, ...", "... * place", "n + 1", "n ** 2", "f(n)", "n, "])
+def test_what_is_no_pattern(text):
+    with pytest.raises((ValueError, SyntaxError)):
+        Shapes(data=text).bind(list(ATTRS))
+
+
+def test_a_group_that_the_first_pattern_lacks():
+    with pytest.raises(ValueError, match=r"output: rest\.\.\. is not a group of the first pattern"):
+        Shapes(data="...", output="rest...").bind([])
+
+
+@pytest.mark.parametrize("attrs, shape, text", [
+    ({"stride": 2 ** 32}, (1, 4, 2, 2), "stride * stride is more than 2**63 - 1. Choose smaller attributes."),
+    ({"stride": 2 ** 31, "reverse": True}, (1, 0, 2, 2), "height * stride, width * stride) has a size above "
+     "2147483647"),
+])
+def test_sizes_beyond_what_mxnet_takes_are_refused(attrs, shape, text):
+    op = registry.get("reorg").op
+    with pytest.raises(gops.OpError) as caught:
+        op.infer_shape(op.parse(attrs), {"data": shape})
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("text, values, expected", [
+    ("mode == 'a' and not flag", {"mode": "a", "flag": False}, True),
+    ("x is None or len(x) > 2", {"x": (1, 2)}, False),
+    ("2 if parts else 1", {"parts": True}, 2),
+    ("0 <= x <= 1 and x == floor(x)", {"x": 0.5}, False),
+    ("is_tuple(x) and -1 != y", {"x": (1,), "y": -1}, False),
+])
+def test_expressions(text, values, expected):
+    assert Expression(text)(values) == expected
+
+
+@pytest.mark.parametrize("text", ["__import__('os')()", "x.__class__", "[1][0]", "lambda: 1", "x = 1", "f'{x}'",
+                                  "x ** 9"])
+def test_what_is_no_expression(text):
+    with pytest.raises((ValueError, NameError, TypeError)):
+        Expression(text)({"x": 1})
+
+
+def test_old_names_warn():
+    op = registry.get("softmax").op
+    with pytest.warns(DeprecationWarning, match="Op.kinds is now Op.type_vars"):
+        assert op.kinds(op.parse({})) == op.type_vars(op.parse({}))
+    with pytest.warns(DeprecationWarning, match="Op.waived is now Op.unsupported"):
+        assert op.waived == {}
+    with pytest.warns(DeprecationWarning, match="Op.wide is now Op.accumulate_fp32"):
+        assert op.wide
+
+
+def test_a_role_is_one_of_three():
+    with pytest.raises(ValueError, match="role is 'head'"):
+        dataclasses.replace(registry.get("softmax").op, role="head")
 
 
 def test_unknown_dimensions_stay_unknown():
@@ -102,7 +185,7 @@ def test_a_folder_without_a_file_is_refused(tmp_path):
         (tmp_path / "thing" / file).touch()
     with pytest.raises(gops.OpError, match="gluonops.ops.thing: the folder lacks block.py"):
         registry.check_folder(tmp_path / "thing")
-    registry.check_folder(tmp_path / "thing", waived=("block.py",))
+    registry.check_folder(tmp_path / "thing", unsupported=("block.py",))
 
 
 def test_an_operator_is_registered_once():

@@ -37,7 +37,7 @@ def signatures(name):
         whole = {**types, "A": rtc.accumulator(types["T"])}
         for direction in ("forward", "backward"):
             found[rtc.export_name(op, direction, types)] = rtc.signature(
-                op, direction, whole, op.kinds(attrs), op.cuda.scalars(attrs, shapes))
+                op, direction, whole, op.type_vars(attrs), op.cuda.scalars(attrs, shapes))
     return found
 
 

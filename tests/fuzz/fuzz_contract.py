@@ -80,19 +80,19 @@ def dtypes(name, variable):
 
 def variables(name, attrs):
     """The type variable of every input, by name."""
-    return {arg.name: arg.dtype(attrs) if callable(arg.dtype) else arg.dtype for arg in contract(name).inputs}
+    op = contract(name)
+    found = op.type_vars(attrs)
+    return {arg.name: found[arg.name] for arg in op.inputs}
 
 
 def classes(name, attrs, shapes):
     """How many classes each input of class labels counts, by name; ``shapes`` in the order of the inputs."""
-    op, named = contract(name), dict(zip(input_names(name), shapes))
-    return {arg.name: named[arg.classes][getattr(attrs, "axis", 0)] for arg in op.inputs
-            if arg.classes and variables(name, attrs)[arg.name] == "L"}
+    return contract(name).index_sizes(attrs, dict(zip(input_names(name), shapes)))
 
 
 def ordinary_inputs(name):
     """The inputs whose values are not free: labels, and what the contract checks the values of."""
-    return [arg.name for arg in contract(name).inputs if arg.classes or arg.values or not arg.gradient]
+    return [arg.name for arg in contract(name).inputs if arg.values or not arg.gradient]
 
 
 def infer(name, attrs, known):

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../gluonops/native/runtime.cc"
-#include "../../gluonops/ops/abs/kernel.cc"
-#include "../../gluonops/ops/reorg/kernel.cc"
-#include "../../gluonops/ops/softmax_cross_entropy/kernel.cc"
-#include "../../gluonops/ops/tile/kernel.cc"
+#include "generated/abs.cc"
+#include "generated/reorg.cc"
+#include "generated/softmax_cross_entropy.cc"
+#include "generated/tile.cc"
+#include "native/runtime.cc"
 
 using namespace gluonops;
 using namespace gluonops::GLUONOPS_TARGET;
@@ -62,7 +62,7 @@ void reorg_large()
     Bytes from(channels * height * width), to(channels * height * width);
     for (int64_t i = 0; i < channels * height * width; ++i)
         from.data[i] = pattern(i);
-    reorg_move({1, 1, channels, height, width, 2, false, true, from.data, to.data});
+    reorg_forward({INT8, 1, channels, height, width, 2, false, true, from.data, to.data});
     for (int64_t k = 0, i = 0; k < 4 * channels; ++k)
         for (int64_t y = 0; y < h; ++y)
             for (int64_t x = 0; x < w; ++x, ++i) {
@@ -85,7 +85,7 @@ void cross_entropy_large()
         reinterpret_cast<int32_t *>(labels.data)[r] = int32_t(r % classes);
         reinterpret_cast<Half *>(head.data)[r] = narrow(1.0f);
     }
-    const CrossEntropyCall call = {FLOAT16, {rows, classes, 1}, true, {labels.data, INT32, false, 0}, nullptr, 0.0,
+    const SoftmaxCrossEntropyCall call = {FLOAT16, {rows, classes, 1}, true, {labels.data, INT32, false, 0}, nullptr, 0.0,
                                    data.data, loss.data, max.data, log_sum.data, head.data, grad.data, nullptr};
     softmax_cross_entropy_forward(call);
     softmax_cross_entropy_backward(call);

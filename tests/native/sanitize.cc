@@ -8,16 +8,16 @@
 #include <random>
 #include <vector>
 
-#include "../../gluonops/native/runtime.cc"
-#include "../../gluonops/ops/abs/kernel.cc"
-#include "../../gluonops/ops/center_loss/kernel.cc"
-#include "../../gluonops/ops/region_decode/kernel.cc"
-#include "../../gluonops/ops/region_loss/kernel.cc"
-#include "../../gluonops/ops/reorg/kernel.cc"
-#include "../../gluonops/ops/softmax/kernel.cc"
-#include "../../gluonops/ops/softmax_cross_entropy/kernel.cc"
-#include "../../gluonops/ops/softmax_output/kernel.cc"
-#include "../../gluonops/ops/tile/kernel.cc"
+#include "generated/abs.cc"
+#include "generated/center_loss.cc"
+#include "generated/region_decode.cc"
+#include "generated/region_loss.cc"
+#include "generated/reorg.cc"
+#include "generated/softmax.cc"
+#include "generated/softmax_cross_entropy.cc"
+#include "generated/softmax_output.cc"
+#include "generated/tile.cc"
+#include "native/runtime.cc"
 
 using namespace gluonops;
 using namespace gluonops::GLUONOPS_TARGET;
@@ -115,20 +115,19 @@ void tile_round()
 void reorg_round()
 {
     const int64_t s = draw(1, 5);
-    const int bytes = 1 << draw(0, 3);
-    const int type = bytes == 1 ? UINT8 : bytes == 2 ? FLOAT16 : bytes == 4 ? INT32 : INT64;
-    ReorgCall call = {bytes, draw(0, 3), draw(1, 4), draw(1, 4) * s, (draw(0, 3) ? draw(1, 12) : draw(12, 90)) * s, s,
+    const int type = any_type();
+    ReorgCall call = {type, draw(0, 3), draw(1, 4), draw(1, 4) * s, (draw(0, 3) ? draw(1, 12) : draw(12, 90)) * s, s,
                       draw(0, 1) == 1, draw(0, 1) == 1, nullptr, nullptr};
     const int64_t items = call.batch * call.channels * call.height * call.width;
     const Array from(type, items), to(type, items), back(type, items);
     call.from = from.data();
     call.to = to.data();
-    reorg_move(call);
+    reorg_forward(call);
     call.from = to.data();
     call.to = back.data();
     call.shrink = !call.shrink;
-    reorg_move(call);
-    require(!memcmp(from.data(), back.data(), size_t(items * bytes)), "reorg there and back");
+    reorg_backward(call);
+    require(!memcmp(from.data(), back.data(), size_t(items * size_of(type))), "reorg there and back");
 }
 
 RowSizes draw_rows()
@@ -191,7 +190,7 @@ void cross_entropy_round()
     const Array data_grad(type, items), label_grad(type, sparse ? 0 : items), dense(type, sparse ? 0 : items);
     Array label(label_type, sparse ? rows : 0);
     spoil(&label, sizes.classes);
-    const CrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
+    const SoftmaxCrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
                                    dense.data(), draw(0, 1) ? 0.1 : 0.0, data.data(), output.data(), max.data(),
                                    log_sum.data(), head.data(), data_grad.data(), label_grad.data()};
     softmax_cross_entropy_forward(call);

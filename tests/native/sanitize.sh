@@ -3,8 +3,10 @@
 #     tests/native/sanitize.sh [rounds [seed]]
 set -eu
 here=$(dirname "$0")
+package=$here/../../gluonops
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+"${PYTHON:-python3}" "$package/native/generate.py" "$out/generated"
 avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
 avx512="$avx2 -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
 targets=base
@@ -16,6 +18,6 @@ for target in $targets; do
     # shellcheck disable=SC2086
     "${CXX:-g++}" -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
         -Wno-maybe-uninitialized -Wno-uninitialized -fsanitize=address,undefined -fno-sanitize-recover=all \
-        $march "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
+        $march -I "$out" -I "$package" "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
     echo "$target: $("$out/$target" "$@")"
 done

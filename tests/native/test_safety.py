@@ -11,6 +11,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import native
+from gluonops.native import build
 from mxnet.gluon import nn
 
 pytestmark = pytest.mark.skipif(not native.loaded(), reason=f"no library: {native.reason()}")
@@ -111,6 +112,7 @@ def test_more_than_2_31_elements(tmp_path):
         pytest.skip("less than 11 GB of memory are free")
     program = tmp_path / "large"
     source = pathlib.Path(__file__).with_name("large.cc")
-    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-fopenmp", "-Wno-psabi",
-                    "-Wno-ignored-attributes", str(source), "-o", str(program)], check=True)
+    generated = build.write_sources(tmp_path / "generated")
+    subprocess.run([*build.find_compiler(), "-std=c++17", "-O2", "-fopenmp", "-Wno-psabi", "-Wno-ignored-attributes",
+                    *build.includes(generated[0]), str(source), "-o", str(program)], check=True)
     assert subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout == "fine\n"

@@ -9,7 +9,7 @@ Work, in bytes of the tensor: forward moves 2 (read, write), backward 3; one mor
 
 Source: definition; the C++ tutorial's ``abs`` operator in Apache MXNet 1.9.1.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["abs"]
@@ -35,4 +35,4 @@ def abs(data, name=None):   # pylint: disable=redefined-builtin
     OpError
         The dtype is not one of these.
     """
-    return emit(OP, {"data": data}, {}, name)
+    return call(OP, locals())

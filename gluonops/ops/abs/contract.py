@@ -1,12 +1,11 @@
 """What ``abs`` declares."""
 import math
 
-from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Dim, Op, Out
+from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Op, Out, Shapes
 
 
-def shapes(attrs, ndims):
-    every = tuple(Dim(f"dim{i}") for i in range(ndims["data"]))
-    return {"data": every, "output": every}, ()
+def scalars(attrs, known):
+    return {"size": math.prod(known["data"])}
 
 
 def elements(attrs, known):
@@ -20,7 +19,7 @@ OP = Op(
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(),
     types={"T": FLOATS + INTEGERS},
-    shapes=shapes,
+    shapes=Shapes(data="...", output="..."),
     backward=("output_grad", "data"),
-    cuda=Cuda(scalars=lambda attrs, known: {"size": math.prod(known["data"])}, forward=elements, backward=elements),
+    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
 )

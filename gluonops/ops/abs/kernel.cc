@@ -1,4 +1,7 @@
 // abs on the CPU. Bytes moved: forward twice the tensor's, backward three times.
+#include <type_traits>
+
+#include "generated/abs.h"
 #include "../../native/kernel.h"
 
 namespace gluonops {
@@ -9,9 +12,6 @@ struct AbsCall {
     const void *data, *output_grad;   // forward reads no gradient
     void *result;
 };
-
-GLUONOPS_KERNEL(abs_forward, AbsCall)
-GLUONOPS_KERNEL(abs_backward, AbsCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -35,7 +35,7 @@ GLUONOPS_INLINE int64_t signed_grad(int64_t grad, int64_t x)
 }
 
 template <typename T>
-void forward(const AbsCall &call)
+void elementwise_forward(const AbsCall &call)
 {
     const T *data = static_cast<const T *>(call.data);
     T *output = static_cast<T *>(call.result);
@@ -48,7 +48,7 @@ void forward(const AbsCall &call)
 }
 
 template <typename T>
-void backward(const AbsCall &call)
+void integer_backward(const AbsCall &call)
 {
     const T *data = static_cast<const T *>(call.data), *output_grad = static_cast<const T *>(call.output_grad);
     T *data_grad = static_cast<T *>(call.result);
@@ -97,71 +97,37 @@ void real(const AbsCall &call)
         by_vectors<false, BACKWARD, T>(call);
 }
 
+template <typename T>
+void forward(const AbsCall &call)
+{
+    if constexpr (std::is_floating_point<T>::value)
+        real<false, T>(call);
+    else
+        elementwise_forward<T>(call);   // of float16 too: it only clears a bit
+}
+
+template <typename T>
+void backward(const AbsCall &call)
+{
+    if constexpr (std::is_integral<T>::value)
+        integer_backward<T>(call);
+    else
+        real<true, T>(call);
+}
+
 }  // namespace
-
-void abs_forward(const AbsCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return real<false, float>(call);
-    case FLOAT64: return real<false, double>(call);
-    case UINT8: return forward<uint8_t>(call);
-    case INT8: return forward<int8_t>(call);
-    case INT32: return forward<int32_t>(call);
-    default: return forward<int64_t>(call);
-    }
-}
-
-void abs_backward(const AbsCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return real<true, Half>(call);
-    case FLOAT32: return real<true, float>(call);
-    case FLOAT64: return real<true, double>(call);
-    case UINT8: return backward<uint8_t>(call);
-    case INT8: return backward<int8_t>(call);
-    case INT32: return backward<int32_t>(call);
-    default: return backward<int64_t>(call);
-    }
-}
 
 }  // namespace GLUONOPS_TARGET
+
+inline AbsCall adapt(const AbsAttrs &, const AbsTensors &tensors, Workspace &)
+{
+    AbsCall call = {};
+    call.type = tensors.data.type;
+    call.size = tensors.data.size();
+    call.data = tensors.data.data;
+    call.output_grad = tensors.output_grad.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct Abs : Contract {
-    static constexpr const char *NAME = "abs";
-    struct Attrs {};
-    static Attrs parse(const Attributes &) { return {}; }
-    static std::vector<const char *> attributes() { return {}; }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 1, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats_and_integers(); }
-    static Shapes shapes(const Attrs &, const std::vector<int> &ndims)
-    {
-        const Pattern every = numbered(ndims[0]);
-        return {{every, every}, {}};
-    }
-    static void forward(const Attrs &, Arrays inputs, Arrays outputs)
-    {
-        abs_forward({inputs[0].dtype, inputs[0].size(), inputs[0].data_ptr, nullptr, outputs[0].data_ptr});
-    }
-    static void backward(const Attrs &, Arrays grads, Arrays inputs, Arrays, Arrays results)
-    {
-        abs_backward({inputs[0].dtype, inputs[0].size(), inputs[0].data_ptr, grads[0].data_ptr, results[0].data_ptr});
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_abs, Abs)
-
-}  // namespace
-}  // namespace gluonops
-#endif

@@ -26,7 +26,7 @@ float16 is computed in float32. Samples are added up in their order, so the same
 Source: Wen, Zhang, Li, Qiao, "A Discriminative Feature Learning Approach for Deep Face Recognition" (2016), equations
 2 to 4.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["center_loss"]
@@ -57,4 +57,4 @@ def center_loss(data, label, centers, name=None):
     OpError
         A shape or dtype does not fit.
     """
-    return emit(OP, {"data": data, "label": label, "centers": centers}, {}, name)
+    return call(OP, locals())

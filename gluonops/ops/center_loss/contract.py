@@ -1,10 +1,5 @@
 """What ``center_loss`` declares."""
-from ...core.contract import FLOATS, LABELS, Arg, Cuda, Op, Out, names
-
-
-def shapes(attrs, ndims):
-    batch, classes, features = names("batch classes features")
-    return {"data": (batch, features), "label": (batch,), "centers": (classes, features), "output": (batch,)}, ()
+from ...core.contract import FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes
 
 
 def scalars(attrs, known):
@@ -27,14 +22,15 @@ def backward_work(attrs, known):
 OP = Op(
     name="center_loss",
     summary="half the squared distance to the centre of the class",
+    role="loss",
     inputs=(Arg("data", "T", "features, (batch, features)"),
-            Arg("label", "L", "class indices, (batch,)", gradient=False, classes="centers"),
+            Arg("label", "L", "class indices, (batch,)", gradient=False, values=Indices("classes")),
             Arg("centers", "T", "(classes, features)")),
     outputs=(Out("output", "T", "the loss of every sample, (batch,)"),),
     attrs=(),
     types={"T": FLOATS, "L": LABELS},
-    shapes=shapes,
+    shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
     backward=("output_grad", "data", "label", "centers"),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
-    wide=True,
+    accumulate_fp32=True,
 )

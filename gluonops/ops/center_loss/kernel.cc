@@ -3,6 +3,7 @@
 //
 // In backward the samples of every class are chained in their order, then each class adds up its own: what comes out
 // does not depend on the number of threads.
+#include "generated/center_loss.h"
 #include "../../native/rows.h"
 
 namespace gluonops {
@@ -19,9 +20,6 @@ struct CenterLossCall {
     void *data_grad, *centers_grad;
     int64_t *first, *next;             // memory for the chains: a class's first sample, and the one after a sample
 };
-
-GLUONOPS_KERNEL(center_loss_forward, CenterLossCall)
-GLUONOPS_KERNEL(center_loss_backward, CenterLossCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -121,84 +119,27 @@ void backward(const CenterLossCall &call)
 
 }  // namespace
 
-void center_loss_forward(const CenterLossCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return forward<float>(call);
-    default: return forward<double>(call);
-    }
-}
-
-void center_loss_backward(const CenterLossCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
-
 }  // namespace GLUONOPS_TARGET
+
+inline CenterLossCall adapt(const CenterLossAttrs &, const CenterLossTensors &tensors, Workspace &memory)
+{
+    CenterLossCall call = {};
+    call.type = tensors.data.type;
+    call.batch = tensors.data.shape()[0];
+    call.classes = tensors.centers.shape()[0];
+    call.features = tensors.data.shape()[1];
+    call.labels = {tensors.label.data, tensors.label.type, false, 0};
+    call.data = tensors.data.data;
+    call.centers = tensors.centers.data;
+    call.output = tensors.output.data;
+    if (tensors.backward) {
+        call.output_grad = tensors.output_grad.data;
+        call.data_grad = tensors.data_grad.data;
+        call.centers_grad = tensors.centers_grad.data;
+        call.first = memory.zeros<int64_t>(call.classes);
+        call.next = memory.zeros<int64_t>(call.batch);
+    }
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct CenterLoss : Contract {
-    static constexpr const char *NAME = "center_loss";
-    struct Attrs {};
-    static std::vector<const char *> attributes() { return {}; }
-    static Attrs parse(const Attributes &) { return {}; }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"label", 'L'}, {"centers", 'T'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 3, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &, const std::vector<int> &)
-    {
-        const Dim batch("batch"), classes("classes"), features("features");
-        return {{{batch, features}, {batch}, {classes, features}, {batch}}, {}};
-    }
-    static CenterLossCall call(Arrays inputs)
-    {
-        CenterLossCall made = {};
-        made.type = inputs[0].dtype;
-        made.batch = inputs[0].shape[0];
-        made.classes = inputs[2].shape[0];
-        made.features = inputs[0].shape[1];
-        made.labels = labels_of(inputs[1], {false, 0});
-        made.data = inputs[0].data_ptr;
-        made.centers = inputs[2].data_ptr;
-        return made;
-    }
-    static void forward(const Attrs &, Arrays inputs, Arrays outputs)
-    {
-        CenterLossCall made = call(inputs);
-        check_labels(NAME, "label", inputs[1].shape, made.labels, made.classes, false);
-        made.output = outputs[0].data_ptr;
-        center_loss_forward(made);
-    }
-    static void backward(const Attrs &, Arrays grads, Arrays inputs, Arrays, Arrays results)
-    {
-        CenterLossCall made = call(inputs);
-        std::vector<int64_t> first(size_t(made.classes)), next(size_t(made.batch));
-        made.output_grad = grads[0].data_ptr;
-        made.data_grad = results[0].data_ptr;
-        made.centers_grad = results[2].data_ptr;
-        made.first = first.data();
-        made.next = next.data();
-        center_loss_backward(made);
-        clear(results[1]);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_center_loss, CenterLoss)
-
-}  // namespace
-}  // namespace gluonops
-#endif

@@ -24,7 +24,7 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "direct location predi
 ``src/region_layer.c``, commit f6afaabc, recorded in ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of
 other than 4 coordinates are other operators.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["region_decode"]
@@ -59,5 +59,4 @@ def region_decode(data, anchors, classes, softmax=True, layout="boxes", name=Non
     OpError
         The channels are not A*(5+K), or an attribute is out of range.
     """
-    values = {"anchors": anchors, "classes": classes, "softmax": softmax, "layout": layout}
-    return emit(OP, {"data": data}, values, name)
+    return call(OP, locals())

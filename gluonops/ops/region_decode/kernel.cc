@@ -1,5 +1,6 @@
 // region_decode on the CPU: one pass over the map per anchor, and for a softmax two more over its classes, which are
 // still in the cache. Bytes moved: the map in and out.
+#include "generated/region_decode.h"
 #include "../../native/region.h"
 
 namespace gluonops {
@@ -12,9 +13,6 @@ struct RegionDecodeCall {
     const void *output_grad;   // backward
     void *result;
 };
-
-GLUONOPS_KERNEL(region_decode_forward, RegionDecodeCall)
-GLUONOPS_KERNEL(region_decode_backward, RegionDecodeCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -173,75 +171,18 @@ void backward(const RegionDecodeCall &call)
 
 }  // namespace
 
-void region_decode_forward(const RegionDecodeCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return forward<float>(call);
-    default: return forward<double>(call);
-    }
-}
-
-void region_decode_backward(const RegionDecodeCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
-
 }  // namespace GLUONOPS_TARGET
+
+inline RegionDecodeCall adapt(const RegionDecodeAttrs &attrs, const RegionDecodeTensors &tensors, Workspace &)
+{
+    RegionDecodeCall call = {};
+    call.type = tensors.data.type;
+    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax);
+    call.boxes = attrs.layout == RegionDecodeAttrs::Layout::Boxes;
+    call.data = tensors.data.data;
+    call.output_grad = tensors.output_grad.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/region_operator.h"
-
-namespace gluonops {
-namespace {
-
-struct RegionDecode : RegionContract {
-    static constexpr const char *NAME = "region_decode";
-    struct Attrs {
-        MapAttrs map;
-        bool boxes;
-    };
-    static std::vector<const char *> attributes() { return {"anchors", "classes", "softmax", "layout"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        return {map_attrs(given), given.choice("layout", {"boxes", "map"}) == "boxes"};
-    }
-    static Tensors tensors(const Attrs &) { return {{"data", 'T'}, {"output", 'T'}}; }
-    enum { INPUTS = 1, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &)
-    {
-        const Pattern data = map_dims(attrs.map);
-        const Pattern boxes = {data[0], Dim(attrs.map.count()), data[2], data[3],
-                               Dim(Size("5 + classes", sum(5, attrs.map.classes)))};
-        return {{data, attrs.boxes ? boxes : data}, {}};
-    }
-    static RegionDecodeCall call(const Attrs &attrs, const MXTensor &data)
-    {
-        return {data.dtype, map_sizes(attrs.map, data.shape), attrs.boxes, data.data_ptr, nullptr, nullptr};
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        RegionDecodeCall made = call(attrs, inputs[0]);
-        made.result = outputs[0].data_ptr;
-        region_decode_forward(made);
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays, Arrays results)
-    {
-        RegionDecodeCall made = call(attrs, inputs[0]);
-        made.output_grad = grads[0].data_ptr;
-        made.result = results[0].data_ptr;
-        region_decode_backward(made);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_region_decode, RegionDecode)
-
-}  // namespace
-}  // namespace gluonops
-#endif

@@ -33,7 +33,7 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_la
 """
 import mxnet as mx
 
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP, PARTS
 
 __all__ = ["averages", "region_loss"]
@@ -104,12 +104,9 @@ def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, n
         The channels are not A*(5+K), ``truth`` has another shape, an attribute is out of range; with
         ``GLUONOPS_CHECK_LABELS=1`` also a truth that is no box.
     """
-    values = {"anchors": anchors, "classes": classes, "object_scale": object_scale, "noobject_scale": noobject_scale,
-              "coord_scale": coord_scale, "class_scale": class_scale, "thresh": thresh, "rescore": rescore,
-              "bias_match": bias_match, "softmax": softmax, "parts": parts,
-              "warmup_images": 0 if seen is None else warmup_images}
     if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
         truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     if seen is None:
+        warmup_images = 0
         seen = mx.sym.zeros(1) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros(1, getattr(truth, "context", None))
-    return emit(OP, {"data": data, "truth": truth, "seen": seen}, values, name)
+    return call(OP, locals())

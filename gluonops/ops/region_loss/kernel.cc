@@ -2,6 +2,7 @@
 // every anchor, vectors along the cells, and last the places that were chosen. It leaves the gradient of every image's
 // loss; backward scales that by the head gradient. Bytes moved: forward five of the map's planes and the gradient,
 // backward twice the gradient.
+#include "generated/region_loss.h"
 #include "../../native/region.h"
 
 namespace gluonops {
@@ -32,9 +33,6 @@ struct RegionLossCall {
     const void *output_grad;           // backward
     void *data_grad;
 };
-
-GLUONOPS_KERNEL(region_loss_forward, RegionLossCall)
-GLUONOPS_KERNEL(region_loss_backward, RegionLossCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -306,143 +304,36 @@ void backward(const RegionLossCall &call)
 
 }  // namespace
 
-void region_loss_forward(const RegionLossCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return forward<float>(call);
-    default: return forward<double>(call);
-    }
-}
-
-void region_loss_backward(const RegionLossCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
-
 }  // namespace GLUONOPS_TARGET
+
+inline RegionLossCall adapt(const RegionLossAttrs &attrs, const RegionLossTensors &tensors, Workspace &memory)
+{
+    RegionLossCall call = {};
+    call.type = tensors.data.type;
+    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax);
+    call.truths = tensors.truth.shape()[1];
+    call.object_scale = attrs.object_scale;
+    call.noobject_scale = attrs.noobject_scale;
+    call.coord_scale = attrs.coord_scale;
+    call.class_scale = attrs.class_scale;
+    call.thresh = attrs.thresh;
+    call.rescore = attrs.rescore;
+    call.bias_match = attrs.bias_match;
+    call.warmup_images = attrs.warmup_images;
+    call.seen = {tensors.seen.data, tensors.seen.type, false, 0};
+    call.data = tensors.data.data;
+    call.truth = tensors.truth.data;
+    call.output = tensors.output.data;
+    call.parts = tensors.parts.data;
+    call.gradient = tensors.gradient.data;
+    call.output_grad = tensors.output_grad.data;
+    call.data_grad = tensors.data_grad.data;
+    if (!tensors.backward) {
+        call.chosen = memory.zeros<Truth>(call.sizes.batch * call.truths);
+        call.count = memory.zeros<int64_t>(call.sizes.batch);
+        call.partial = memory.zeros<double>(call.sizes.batch * call.sizes.anchors * PARTS);
+    }
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/region_operator.h"
-
-namespace gluonops {
-namespace {
-
-struct RegionLoss : RegionContract {
-    static constexpr const char *NAME = "region_loss";
-    struct Attrs {
-        MapAttrs map;
-        double object_scale, noobject_scale, coord_scale, class_scale, thresh;
-        bool rescore, bias_match;
-        int64_t warmup_images;
-    };
-    static std::vector<const char *> attributes()
-    {
-        return {"anchors", "classes", "object_scale", "noobject_scale", "coord_scale", "class_scale", "thresh", "rescore",
-                "bias_match", "softmax", "warmup_images", "parts"};
-    }
-    static Attrs parse(const Attributes &given)
-    {
-        const Bounds bounds = not_negative();
-        const Attrs attrs = {map_attrs(given), given.number("object_scale", 5, bounds),
-                             given.number("noobject_scale", 1, bounds), given.number("coord_scale", 1, bounds),
-                             given.number("class_scale", 1, bounds), given.number("thresh", 0.6, bounds),
-                             given.boolean("rescore", true), given.boolean("bias_match", true),
-                             given.integer("warmup_images", 12800, 0)};
-        given.boolean("parts", false);   // what the function returns is not the kernel's affair
-        return attrs;
-    }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"truth", 'T'}, {"seen", 'L'}, {"output", 'T'}, {"parts", 'A'}, {"gradient", 'A'}};
-    }
-    enum { INPUTS = 3, OUTPUTS = 3 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &)
-    {
-        const Pattern data = map_dims(attrs.map);
-        return {{data, {data[0], Dim("truths"), Dim(5)}, {Dim(1)}, {data[0]}, {data[0], Dim(PARTS)}, data}, {}};
-    }
-    static RegionLossCall call(const Attrs &attrs, Arrays inputs)
-    {
-        RegionLossCall made = {};
-        made.type = inputs[0].dtype;
-        made.sizes = map_sizes(attrs.map, inputs[0].shape);
-        made.truths = inputs[1].shape[1];
-        made.object_scale = attrs.object_scale;
-        made.noobject_scale = attrs.noobject_scale;
-        made.coord_scale = attrs.coord_scale;
-        made.class_scale = attrs.class_scale;
-        made.thresh = attrs.thresh;
-        made.rescore = attrs.rescore;
-        made.bias_match = attrs.bias_match;
-        made.warmup_images = attrs.warmup_images;
-        made.seen = labels_of(inputs[2], {false, 0});
-        made.data = inputs[0].data_ptr;
-        made.truth = inputs[1].data_ptr;
-        return made;
-    }
-    // As check_truth of contract.py.
-    static void check_truth(const RegionLossCall &call)
-    {
-        const Labels values = {call.truth, call.type, false, 0};
-        int64_t wrong = 0, first = 0;
-        double row[5];
-        for (int64_t i = call.sizes.batch * call.truths; i-- > 0;) {
-            for (int c = 0; c < 5; ++c)
-                row[c] = base::label_value(values, 5 * i + c);
-            if (judge(row[0], row[1], row[2], row[3], row[4], call.sizes.classes) == NEITHER) {
-                ++wrong;
-                first = i;
-            }
-        }
-        if (!wrong)
-            return;
-        const std::string image = std::to_string(first / call.truths), box = std::to_string(first % call.truths);
-        std::string text = number_text(base::label_value(values, 5 * first));
-        for (int c = 1; c < 5; ++c)
-            text += ", " + number_text(base::label_value(values, 5 * first + c));
-        refuse(NAME, "truth[" + image + ", " + box + "], box " + box + " of image " + image + ", is (" + text + ")" +
-               (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
-               "; expected a centre from 0 to 1, w and h above 0 with w * h below 2, and a whole class from 0 to " +
-               std::to_string(call.sizes.classes - 1), "Correct the box, or make it a row of zeros to leave it out");
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        RegionLossCall made = call(attrs, inputs);
-        if (checking())
-            check_truth(made);
-        const size_t batch = size_t(made.sizes.batch);
-        std::vector<Truth> chosen(batch * size_t(made.truths));
-        std::vector<int64_t> count(batch);
-        std::vector<double> partial(batch * size_t(made.sizes.anchors) * PARTS);
-        made.chosen = chosen.data();
-        made.count = count.data();
-        made.partial = partial.data();
-        made.output = outputs[0].data_ptr;
-        made.parts = outputs[1].data_ptr;
-        made.gradient = outputs[2].data_ptr;
-        region_loss_forward(made);
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results)
-    {
-        RegionLossCall made = call(attrs, inputs);
-        made.output_grad = grads[0].data_ptr;
-        made.gradient = outputs[2].data_ptr;
-        made.data_grad = results[0].data_ptr;
-        region_loss_backward(made);
-        clear(results[1]);
-        clear(results[2]);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_region_loss, RegionLoss)
-
-}  // namespace
-}  // namespace gluonops
-#endif

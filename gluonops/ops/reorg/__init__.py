@@ -23,7 +23,7 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "fine-grained features
 ``src/reorg_layer.c``, commit f6afaabc, recorded in ``tests/golden/reorg.npz``. Darknet's ``flatten`` and ``extra``
 options are other operators.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["reorg"]
@@ -57,4 +57,4 @@ def reorg(data, stride=2, mode="darknet", reverse=False, name=None):
     OpError
         Not four dimensions, a size that does not divide, or an unknown mode.
     """
-    return emit(OP, {"data": data}, {"stride": stride, "mode": mode, "reverse": reverse}, name)
+    return call(OP, locals())

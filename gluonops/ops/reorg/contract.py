@@ -1,20 +1,15 @@
 """What ``reorg`` declares."""
 import math
 
-from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Dim, Int, Op, Out, Size, names
+from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes
 
-REMEDY = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
+OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")
 CHUNK = 4096   # elements that a block of the CUDA kernel stages in shared memory
 
-
-def shapes(attrs, ndims):
-    batch, channels, height, width = data = names("batch channels height width")
-    s = Size("stride", attrs.stride)
-    if attrs.reverse:
-        return {"data": data, "output": (batch, channels / (s * s), height * s, width * s)}, ()
-    required = (Dim("channels", div=s * s, remedy=REMEDY),) if attrs.mode == "darknet" else ()
-    return {"data": data, "output": (batch, channels * (s * s), height / s, width / s)}, required
+IMAGE = "batch, channels, height, width"
+SMALL = "batch, channels * stride * stride, height / stride, width / stride"
+LARGE = "batch, channels / (stride * stride), height * stride, width * stride"
 
 
 def large_image(attrs, known):
@@ -69,7 +64,13 @@ OP = Op(
            Attr("mode", Choice(*MODES), "darknet", "order of the output channels"),
            Attr("reverse", Bool(), False, "depth to space instead")),
     types={"T": FLOATS + INTEGERS},
-    shapes=shapes,
+    shapes=(
+        Shapes(when="reverse", data=IMAGE, output=LARGE),
+        Shapes(when="mode == 'darknet'", data=IMAGE, output=SMALL, whole="channels / (stride * stride)",
+               remedies={"channels": OTHER_MODES}),
+        Shapes(data=IMAGE, output=SMALL),
+    ),
+    remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
     cuda=Cuda(scalars=scalars, forward=chunks, backward=chunks),
 )

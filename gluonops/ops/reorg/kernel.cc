@@ -5,19 +5,18 @@
 // written in order, or the other way round.
 #include <utility>
 
+#include "generated/reorg.h"
 #include "../../native/kernel.h"
 
 namespace gluonops {
 
 struct ReorgCall {
-    int bytes;                                          // of an element
+    int type;
     int64_t batch, channels, height, width, stride;     // of the tensor with the large image
     bool crd, shrink;                                   // else DCR; from the large image to the small, or back
     const void *from;
     void *to;
 };
-
-GLUONOPS_KERNEL(reorg_move, ReorgCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -163,7 +162,7 @@ void move_elements(const ReorgCall &call)
 
 void copy(const ReorgCall &call)
 {
-    const int64_t bytes = call.batch * call.channels * call.height * call.width * call.bytes;
+    const int64_t bytes = call.batch * call.channels * call.height * call.width * size_of(call.type);
     const char *from = static_cast<const char *>(call.from);
     char *to = static_cast<char *>(call.to);
     parallel_for((bytes + 4095) / 4096, 8192, [=](int64_t begin, int64_t end) {
@@ -173,91 +172,53 @@ void copy(const ReorgCall &call)
     });
 }
 
-}  // namespace
+// An unsigned integer of so many bytes: elements only move, whatever they are.
+template <int BYTES> struct Word { typedef uint64_t Type; };
+template <> struct Word<1> { typedef uint8_t Type; };
+template <> struct Word<2> { typedef uint16_t Type; };
+template <> struct Word<4> { typedef uint32_t Type; };
 
-void reorg_move(const ReorgCall &call)
+template <typename T>
+void forward(const ReorgCall &call)
 {
     if (call.stride == 1)
-        return copy(call);
-    switch (call.bytes) {
-    case 1: return move_elements<uint8_t>(call);
-    case 2: return move_elements<uint16_t>(call);
-    case 4: return move_elements<uint32_t>(call);
-    default: return move_elements<uint64_t>(call);
-    }
+        copy(call);
+    else
+        move_elements<typename Word<sizeof(T)>::Type>(call);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct Reorg : Contract {
-    static constexpr const char *NAME = "reorg";
-    struct Attrs {
-        int64_t stride;
-        std::string mode;
-        bool reverse;
-    };
-    static std::vector<const char *> attributes() { return {"stride", "mode", "reverse"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        return {given.integer("stride", 2, 1), given.choice("mode", {"darknet", "DCR", "CRD"}),
-                given.boolean("reverse", false)};
-    }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 1, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats_and_integers(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &)
-    {
-        const Dim batch("batch"), channels("channels"), height("height"), width("width");
-        const Size s("stride", attrs.stride);
-        const Pattern data = {batch, channels, height, width};
-        if (attrs.reverse)
-            return {{data, {batch, channels / (s * s), height * s, width * s}}, {}};
-        Pattern required;
-        if (attrs.mode == "darknet") {
-            required.push_back(channels / (s * s));
-            required.back().remedy = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', "
-                                     "which take any number";
-        }
-        return {{data, {batch, channels * (s * s), height / s, width / s}}, required};
-    }
-    static void move(const Attrs &attrs, const std::vector<int64_t> &data, const void *from, void *to, int type,
-                     bool shrink)
-    {
-        int64_t channels = data[1], height = data[2], width = data[3];
-        const int64_t s = attrs.stride;
-        if (attrs.reverse) {
-            channels /= s * s;
-            height *= s;
-            width *= s;
-        } else if (attrs.mode == "darknet") {   // DCR of the same memory, read as fewer channels of a larger image
-            channels /= s * s;
-            height *= s;
-            width *= s;
-        }
-        reorg_move({size_of(type), data[0], channels, height, width, s, attrs.mode == "CRD", shrink, from, to});
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        move(attrs, inputs[0].shape, inputs[0].data_ptr, outputs[0].data_ptr, inputs[0].dtype, !attrs.reverse);
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays, Arrays results)
-    {
-        move(attrs, inputs[0].shape, grads[0].data_ptr, results[0].data_ptr, inputs[0].dtype, attrs.reverse);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_reorg, Reorg)
+template <typename T>
+void backward(const ReorgCall &call)
+{
+    forward<T>(call);
+}
 
 }  // namespace
+
+}  // namespace GLUONOPS_TARGET
+
+inline ReorgCall adapt(const ReorgAttrs &attrs, const ReorgTensors &tensors, Workspace &)
+{
+    typedef ReorgAttrs::Mode Mode;
+    const std::vector<int64_t> &shape = tensors.data.shape();
+    const int64_t s = attrs.stride;
+    ReorgCall call = {};
+    call.type = tensors.data.type;
+    call.batch = shape[0];
+    call.channels = shape[1];
+    call.height = shape[2];
+    call.width = shape[3];
+    call.stride = s;
+    if (attrs.reverse || attrs.mode == Mode::Darknet) {   // darknet: DCR of the same memory, as a larger image
+        call.channels /= s * s;
+        call.height *= s;
+        call.width *= s;
+    }
+    call.crd = attrs.mode == Mode::CRD;
+    call.shrink = attrs.reverse == tensors.backward;
+    call.from = tensors.backward ? tensors.output_grad.data : tensors.data.data;
+    call.to = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
 }  // namespace gluonops
-#endif

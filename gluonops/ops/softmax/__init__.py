@@ -15,7 +15,7 @@ and longer than 32,767: a second launch then reads the row anew, what fits into 
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["softmax"]
@@ -45,4 +45,4 @@ def softmax(data, axis=-1, temperature=1.0, name=None):
     OpError
         ``axis`` does not exist, ``temperature`` is not above 0, or the dtype is an integer.
     """
-    return emit(OP, {"data": data}, {"axis": axis, "temperature": temperature}, name)
+    return call(OP, locals())

@@ -1,5 +1,6 @@
 // softmax on the CPU. Bytes moved: forward twice the tensor's (read, write), backward three times; what is read
 // again after a reduction is still in the cache.
+#include "generated/softmax.h"
 #include "../../native/rows.h"
 
 namespace gluonops {
@@ -12,9 +13,6 @@ struct SoftmaxCall {
     const void *output_grad, *output;     // backward
     void *result;
 };
-
-GLUONOPS_KERNEL(softmax_forward, SoftmaxCall)
-GLUONOPS_KERNEL(softmax_backward, SoftmaxCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -74,71 +72,27 @@ void backward(const SoftmaxCall &call)
                               : backward_columns<false>(call, output_grad, output, data_grad);
 }
 
+template <typename T>
+void forward(const SoftmaxCall &call)
+{
+    probabilities<T>(call.sizes, call.data, call.result, call.temperature);
+}
+
 }  // namespace
-
-void softmax_forward(const SoftmaxCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return probabilities<Half>(call.sizes, call.data, call.result, call.temperature);
-    case FLOAT32: return probabilities<float>(call.sizes, call.data, call.result, call.temperature);
-    default: return probabilities<double>(call.sizes, call.data, call.result, call.temperature);
-    }
-}
-
-void softmax_backward(const SoftmaxCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
 
 }  // namespace GLUONOPS_TARGET
+
+inline SoftmaxCall adapt(const SoftmaxAttrs &attrs, const SoftmaxTensors &tensors, Workspace &)
+{
+    SoftmaxCall call = {};
+    call.type = tensors.data.type;
+    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
+    call.temperature = attrs.temperature;
+    call.data = tensors.data.data;
+    call.output_grad = tensors.output_grad.data;
+    call.output = tensors.output.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct Softmax : Contract {
-    static constexpr const char *NAME = "softmax";
-    struct Attrs {
-        int64_t axis;
-        double temperature;
-    };
-    static std::vector<const char *> attributes() { return {"axis", "temperature"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        return {given.integer("axis", -1), given.number("temperature", 1.0, above(0))};
-    }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 1, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
-    {
-        const Pattern dims = class_dims(ndims[0], check_axis(NAME, attrs.axis, ndims[0]));
-        return {{dims, dims}, {}};
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        softmax_forward({inputs[0].dtype, row_sizes(inputs[0].shape, attrs.axis), attrs.temperature,
-                         inputs[0].data_ptr, nullptr, nullptr, outputs[0].data_ptr});
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results)
-    {
-        softmax_backward({inputs[0].dtype, row_sizes(inputs[0].shape, attrs.axis), attrs.temperature, nullptr,
-                          grads[0].data_ptr, outputs[0].data_ptr, results[0].data_ptr});
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_softmax, Softmax)
-
-}  // namespace
-}  // namespace gluonops
-#endif

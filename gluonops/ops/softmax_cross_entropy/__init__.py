@@ -21,7 +21,7 @@ several blocks share a row where rows are few and longer than 32,767; it is stil
 
 Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["softmax_cross_entropy"]
@@ -58,5 +58,4 @@ def softmax_cross_entropy(data, label, axis=-1, ignore_label=None, smoothing=0.0
     OpError
         ``label`` has another shape, or an attribute is out of range.
     """
-    values = {"axis": axis, "ignore_label": ignore_label, "smoothing": smoothing, "sparse_label": sparse_label}
-    return emit(OP, {"data": data, "label": label}, values, name)
+    return call(OP, locals())

@@ -1,31 +1,20 @@
 """What ``softmax_cross_entropy`` declares."""
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Fixed, Float, Op, Out
-from ..softmax.contract import AXIS, left_by_shares, row_sizes, row_work, shares
-from ..softmax_output.contract import IGNORE, ignore_scalars, label_dims
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
+from .._softmax.contract import (
+    AXIS,
+    IGNORE,
+    LOGITS,
+    NEEDS_A_BATCH,
+    ROWS,
+    ROWS_AND_AXIS,
+    ignore_scalars,
+    left_by_shares,
+    row_sizes,
+    row_work,
+    shares,
+)
 
-REMEDY = "Pass class indices; or probabilities, one-hot labels among them, with sparse_label=False"
-
-
-def shapes(attrs, ndims):
-    data, rows = label_dims(OP.name, attrs, ndims["data"])
-    if not attrs.sparse_label:
-        return {"data": data, "label": data, "output": rows, "max": rows, "log_sum": rows}, ()
-    if ndims["label"] == len(data):   # as gluon's loss takes it: the axis kept, with one class
-        axis = attrs.axis % len(data)
-        rows = rows[:axis] + (Fixed("the label's classes", 1, REMEDY),) + rows[axis:]
-    return {"data": data, "label": rows, "output": rows, "max": rows, "log_sum": rows}, ()
-
-
-def check(attrs):
-    if attrs.ignore_label is not None and not attrs.sparse_label:
-        return (f"ignore_label is {attrs.ignore_label} and sparse_label is False",
-                "Weight the rows instead: probabilities hold no label to ignore")
-    return None
-
-
-def dense(attrs):
-    """Whether the label is a tensor of probabilities, which has a gradient."""
-    return not attrs.sparse_label
+DENSE_LABELS = "Pass class indices; or probabilities, one-hot labels among them, with sparse_label=False"
 
 
 def scalars(attrs, known):
@@ -43,10 +32,12 @@ def steps(direction, attrs, known):
 OP = Op(
     name="softmax_cross_entropy",
     summary="cross-entropy of every row, fused with its softmax",
+    role="loss",
     inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),
-            Arg("label", lambda attrs: "L" if attrs.sparse_label else "T",
+            Arg("label", "L if sparse_label else T",
                 "class indices, the shape of data without axis; or probabilities, the shape of data",
-                gradient=dense, classes="data")),
+                gradient="not sparse_label",
+                values=Indices("classes", ignore="ignore_label", when="sparse_label"))),
     outputs=(Out("output", "T", "the loss of every row"),
              Out("max", "A", "maximum of every row"),
              Out("log_sum", "A", "log(sum(exp(row - max)))")),
@@ -54,9 +45,20 @@ OP = Op(
            Attr("smoothing", Float(low=0, below=1), 0.0, "share of the label spread over all classes"),
            Attr("sparse_label", Bool(), True, "whether label holds class indices")),
     types={"T": FLOATS, "L": LABELS},
-    shapes=shapes,
+    shapes=(
+        Shapes(when="not sparse_label", data=LOGITS, label=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS),
+        # As gluon's loss takes it: the axis kept, with one class.
+        Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
+               max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS, remedies={"1": DENSE_LABELS}),
+        Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
+    ),
+    refused=(
+        Refused("ignore_label is not None and not sparse_label",
+                "ignore_label is {ignore_label} and sparse_label is {sparse_label}",
+                "Weight the rows instead: probabilities hold no label to ignore"),
+        NEEDS_A_BATCH,
+    ),
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
-    check=check,
-    wide=True,
+    accumulate_fp32=True,
 )

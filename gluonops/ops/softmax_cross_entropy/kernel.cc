@@ -2,11 +2,12 @@
 // logits' (read, write); dense labels' as often. What is read again after a reduction is still in the cache.
 //
 // A row's target is keep * label + spread: label is 1 at the class and 0 elsewhere where labels are sparse.
+#include "generated/softmax_cross_entropy.h"
 #include "../../native/rows.h"
 
 namespace gluonops {
 
-struct CrossEntropyCall {
+struct SoftmaxCrossEntropyCall {
     int type;
     RowSizes sizes;
     bool sparse;
@@ -18,9 +19,6 @@ struct CrossEntropyCall {
     const void *output_grad;                       // backward
     void *data_grad, *label_grad;                  // backward; label_grad with dense labels only
 };
-
-GLUONOPS_KERNEL(softmax_cross_entropy_forward, CrossEntropyCall)
-GLUONOPS_KERNEL(softmax_cross_entropy_backward, CrossEntropyCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -37,7 +35,7 @@ struct Typed {
     T *output, *data_grad, *label_grad;
     A *max, *log_sum;
 
-    explicit Typed(const CrossEntropyCall &call)
+    explicit Typed(const SoftmaxCrossEntropyCall &call)
         : sizes(call.sizes), sparse(call.sparse), smooth(call.smoothing > 0), labels(call.labels),
           keep(A(1 - call.smoothing)), spread(A(call.smoothing / double(call.sizes.classes))),
           smoothing(A(call.smoothing)), data(static_cast<const T *>(call.data)),
@@ -216,7 +214,7 @@ void backward_columns(const Typed<T> &call)
 }
 
 template <typename T>
-void forward(const CrossEntropyCall &call)
+void forward(const SoftmaxCrossEntropyCall &call)
 {
     const Typed<T> typed(call);
     if (call.sizes.inner == 1)
@@ -226,7 +224,7 @@ void forward(const CrossEntropyCall &call)
 }
 
 template <typename T>
-void backward(const CrossEntropyCall &call)
+void backward(const SoftmaxCrossEntropyCall &call)
 {
     const Typed<T> typed(call);
     if (past_cache<T>(call.sizes))
@@ -237,109 +235,27 @@ void backward(const CrossEntropyCall &call)
 
 }  // namespace
 
-void softmax_cross_entropy_forward(const CrossEntropyCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return forward<Half>(call);
-    case FLOAT32: return forward<float>(call);
-    default: return forward<double>(call);
-    }
-}
-
-void softmax_cross_entropy_backward(const CrossEntropyCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
-
 }  // namespace GLUONOPS_TARGET
+
+inline SoftmaxCrossEntropyCall adapt(const SoftmaxCrossEntropyAttrs &attrs, const SoftmaxCrossEntropyTensors &tensors,
+                                     Workspace &)
+{
+    SoftmaxCrossEntropyCall call = {};
+    call.type = tensors.data.type;
+    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
+    call.sparse = attrs.sparse_label;
+    call.labels = {tensors.label.data, tensors.label.type, attrs.ignore_label.has_value(),
+                   attrs.ignore_label.value_or(0)};
+    call.dense = tensors.label.data;
+    call.smoothing = attrs.smoothing;
+    call.data = tensors.data.data;
+    call.output = tensors.output.data;
+    call.max = tensors.max.data;
+    call.log_sum = tensors.log_sum.data;
+    call.output_grad = tensors.output_grad.data;
+    call.data_grad = tensors.data_grad.data;
+    call.label_grad = tensors.label_grad.data;
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct SoftmaxCrossEntropy : Contract {
-    static constexpr const char *NAME = "softmax_cross_entropy";
-    struct Attrs {
-        int64_t axis;
-        OptionalInteger ignore_label;
-        double smoothing;
-        bool sparse_label;
-    };
-    static std::vector<const char *> attributes() { return {"axis", "ignore_label", "smoothing", "sparse_label"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        const Attrs attrs = {given.integer("axis", -1), given.optional_integer("ignore_label"),
-                             given.number("smoothing", 0.0, from_below(0, 1)), given.boolean("sparse_label", true)};
-        if (attrs.ignore_label.given && !attrs.sparse_label)
-            refuse(NAME, "ignore_label is " + std::to_string(attrs.ignore_label.value) + " and sparse_label is False",
-                   "Weight the rows instead: probabilities hold no label to ignore");
-        return attrs;
-    }
-    static Tensors tensors(const Attrs &attrs)
-    {
-        return {{"data", 'T'}, {"label", attrs.sparse_label ? 'L' : 'T'}, {"output", 'T'}, {"max", 'A'},
-                {"log_sum", 'A'}};
-    }
-    enum { INPUTS = 2, OUTPUTS = 3 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
-    {
-        Pattern data, rows;
-        const size_t axis = size_t(label_dims(NAME, attrs.axis, ndims[0], &data, &rows));
-        if (!attrs.sparse_label)
-            return {{data, data, rows, rows, rows}, {}};
-        if (ndims[1] == ndims[0]) {   // as gluon's loss takes it: the axis kept, with one class
-            rows.insert(rows.begin() + axis, Dim(Size("the label's classes", 1)));
-            rows[axis].remedy = "Pass class indices; or probabilities, one-hot labels among them, with "
-                                "sparse_label=False";
-        }
-        return {{data, rows, rows, rows, rows}, {}};
-    }
-    static CrossEntropyCall call(const Attrs &attrs, Arrays inputs)
-    {
-        CrossEntropyCall made = {};
-        made.type = inputs[0].dtype;
-        made.sizes = row_sizes(inputs[0].shape, attrs.axis);
-        made.sparse = attrs.sparse_label;
-        made.labels = labels_of(inputs[1], attrs.ignore_label);
-        made.dense = inputs[1].data_ptr;
-        made.smoothing = attrs.smoothing;
-        made.data = inputs[0].data_ptr;
-        return made;
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        CrossEntropyCall made = call(attrs, inputs);
-        if (attrs.sparse_label)
-            check_labels(NAME, "label", inputs[1].shape, made.labels, made.sizes.classes);
-        made.output = outputs[0].data_ptr;
-        made.max = outputs[1].data_ptr;
-        made.log_sum = outputs[2].data_ptr;
-        softmax_cross_entropy_forward(made);
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results)
-    {
-        CrossEntropyCall made = call(attrs, inputs);
-        made.output_grad = grads[0].data_ptr;
-        made.max = outputs[1].data_ptr;
-        made.log_sum = outputs[2].data_ptr;
-        made.data_grad = results[0].data_ptr;
-        made.label_grad = results[1].data_ptr;
-        softmax_cross_entropy_backward(made);
-        if (attrs.sparse_label)
-            clear(results[1]);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_softmax_cross_entropy, SoftmaxCrossEntropy)
-
-}  // namespace
-}  // namespace gluonops
-#endif

@@ -26,7 +26,7 @@ that is not the last where there are 16,384 rows or more; backward 2 times, and 
 
 Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["softmax_output"]
@@ -63,5 +63,4 @@ def softmax_output(data, label=None, axis=-1, ignore_label=None, normalization="
     OpError
         ``label`` does not have the shape of ``data`` without ``axis``, or an attribute is out of range.
     """
-    values = {"axis": axis, "ignore_label": ignore_label, "normalization": normalization, "grad_scale": grad_scale}
-    return emit(OP, {"data": data, "label": label}, values, name)
+    return call(OP, locals())

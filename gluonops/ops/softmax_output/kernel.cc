@@ -1,4 +1,5 @@
 // softmax_output on the CPU. Bytes moved, forward and backward: twice the tensor's, plus the labels.
+#include "generated/softmax_output.h"
 #include "../../native/rows.h"
 
 namespace gluonops {
@@ -13,9 +14,6 @@ struct SoftmaxOutputCall {
     const void *output;  // backward
     void *result;
 };
-
-GLUONOPS_KERNEL(softmax_output_forward, SoftmaxOutputCall)
-GLUONOPS_KERNEL(softmax_output_backward, SoftmaxOutputCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -110,89 +108,34 @@ void backward(const SoftmaxOutputCall &call)
                               : backward_columns<false>(call, output, data_grad, weight);
 }
 
+template <typename T>
+void forward(const SoftmaxOutputCall &call)
+{
+    probabilities<T>(call.sizes, call.data, call.result, 1.0);
+}
+
 }  // namespace
-
-void softmax_output_forward(const SoftmaxOutputCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return probabilities<Half>(call.sizes, call.data, call.result, 1.0);
-    case FLOAT32: return probabilities<float>(call.sizes, call.data, call.result, 1.0);
-    default: return probabilities<double>(call.sizes, call.data, call.result, 1.0);
-    }
-}
-
-void softmax_output_backward(const SoftmaxOutputCall &call)
-{
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    default: return backward<double>(call);
-    }
-}
 
 }  // namespace GLUONOPS_TARGET
+
+inline SoftmaxOutputCall adapt(const SoftmaxOutputAttrs &attrs, const SoftmaxOutputTensors &tensors, Workspace &)
+{
+    typedef SoftmaxOutputAttrs::Normalization Normalization;
+    SoftmaxOutputCall call = {};
+    call.type = tensors.data.type;
+    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
+    call.labels = {tensors.label.data, tensors.label.type, attrs.ignore_label.has_value(),
+                   attrs.ignore_label.value_or(0)};
+    call.count_valid = attrs.normalization == Normalization::Valid;
+    call.scale = attrs.grad_scale;
+    if (attrs.normalization == Normalization::Batch) {
+        const double batch = double(tensors.label.shape()[0]);
+        call.scale = attrs.grad_scale / (batch > 1 ? batch : 1);
+    }
+    call.data = tensors.data.data;
+    call.output = tensors.output.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
 }  // namespace gluonops
-
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct SoftmaxOutput : Contract {
-    static constexpr const char *NAME = "softmax_output";
-    struct Attrs {
-        int64_t axis;
-        OptionalInteger ignore_label;
-        std::string normalization;
-        double grad_scale;
-    };
-    static std::vector<const char *> attributes() { return {"axis", "ignore_label", "normalization", "grad_scale"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        return {given.integer("axis", -1), given.optional_integer("ignore_label"),
-                given.choice("normalization", {"null", "batch", "valid"}), given.number("grad_scale", 1.0, Bounds())};
-    }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"label", 'L'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 2, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats(); }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
-    {
-        Pattern data, label;
-        label_dims(NAME, attrs.axis, ndims[0], &data, &label);
-        return {{data, label, data}, {}};
-    }
-    static SoftmaxOutputCall call(const Attrs &attrs, Arrays inputs)
-    {
-        const double batch = double(inputs[1].shape[0]);
-        return {inputs[0].dtype, row_sizes(inputs[0].shape, attrs.axis), labels_of(inputs[1], attrs.ignore_label),
-                attrs.normalization == "valid",
-                attrs.normalization == "batch" ? attrs.grad_scale / (batch > 1 ? batch : 1) : attrs.grad_scale,
-                nullptr, nullptr, nullptr};
-    }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        SoftmaxOutputCall made = call(attrs, inputs);
-        check_labels(NAME, "label", inputs[1].shape, made.labels, made.sizes.classes);
-        made.data = inputs[0].data_ptr;
-        made.result = outputs[0].data_ptr;
-        softmax_output_forward(made);
-    }
-    static void backward(const Attrs &attrs, Arrays, Arrays inputs, Arrays outputs, Arrays results)
-    {
-        SoftmaxOutputCall made = call(attrs, inputs);
-        made.output = outputs[0].data_ptr;
-        made.result = results[0].data_ptr;
-        softmax_output_backward(made);
-        clear(results[1]);
-    }
-};
-
-GLUONOPS_REGISTER_OP(gluonops_softmax_output, SoftmaxOutput)
-
-}  // namespace
-}  // namespace gluonops
-#endif

@@ -10,7 +10,7 @@ and writes the data's once.
 
 Sources: ``numpy.tile``; the NumpyOp tutorial.
 """
-from ...core.backend import emit
+from ...core.backend import call
 from .contract import OP
 
 __all__ = ["tile"]
@@ -41,4 +41,4 @@ def tile(data, tiles, axis=-1, name=None):
     OpError
         A count is below 1, ``axis`` does not exist, or goes with a tuple.
     """
-    return emit(OP, {"data": data}, {"tiles": tiles, "axis": axis}, name)
+    return call(OP, locals())

@@ -1,7 +1,21 @@
 """What ``tile`` declares."""
 import math
 
-from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Cuda, Dim, Int, IntOrTuple, Op, Out, Size, check_axis
+from ...core.contract import (
+    BLOCK,
+    FLOATS,
+    INTEGERS,
+    Arg,
+    Attr,
+    Cuda,
+    Int,
+    IntOrTuple,
+    Op,
+    Out,
+    Refused,
+    Shapes,
+    normalized_axis,
+)
 
 COUNTS = 8        # of a tuple of repeat counts
 LOOPS = COUNTS + 1   # what a kernel walks: a loop for every count, and one for what lies in front of them
@@ -12,16 +26,8 @@ def counts(attrs, ndim):
     """One repeat count per output dimension."""
     if isinstance(attrs.tiles, tuple):
         return (1,) * (ndim - len(attrs.tiles)) + attrs.tiles
-    axis = check_axis("tile", attrs.axis, ndim)
+    axis = normalized_axis("tile", attrs.axis, ndim)
     return tuple(attrs.tiles if i == axis else 1 for i in range(ndim))
-
-
-def shapes(attrs, ndims):
-    data = tuple(Dim(f"dim{i}") for i in range(ndims["data"]))
-    repeats = counts(attrs, len(data))
-    added = len(repeats) - len(data)
-    output = repeats[:added] + tuple(dim * Size("tiles", count) for dim, count in zip(data, repeats[added:]))
-    return {"data": data, "output": output}, ()
 
 
 def loops(attrs, shape):
@@ -58,12 +64,14 @@ def scalars(attrs, known):
             **{f"{word}{i}": value for i, pair in enumerate(padded) for word, value in zip(("size", "repeats"), pair)}}
 
 
-def check(attrs):
-    if isinstance(attrs.tiles, tuple) and attrs.axis != -1:
-        return f"axis is {attrs.axis} and tiles is the tuple {attrs.tiles}", "Leave axis out, or pass an integer"
-    if isinstance(attrs.tiles, tuple) and len(attrs.tiles) > COUNTS:
-        return f"tiles has {len(attrs.tiles)} counts; expected at most {COUNTS}", "Reshape the input first"
-    return None
+def forward_work(attrs, known):
+    """One thread per element of the output."""
+    return math.prod(known["data"]) * copies(attrs, known["data"]), 1
+
+
+def backward_work(attrs, known):
+    """A block of threads per 1024 slices."""
+    return -(-math.prod(known["data"]) * slices(attrs, known["data"]) // 1024), BLOCK
 
 
 OP = Op(
@@ -74,12 +82,14 @@ OP = Op(
     attrs=(Attr("tiles", IntOrTuple(1), 1, "how many times: an integer for `axis`, a tuple as in numpy.tile"),
            Attr("axis", Int(), -1, "the axis that an integer repeats")),
     types={"T": FLOATS + INTEGERS},
-    shapes=shapes,
+    shapes=Shapes(data="...", output="... * tiles@axis"),
+    refused=(
+        Refused("is_tuple(tiles) and axis != -1", "axis is {axis} and tiles is the tuple {tiles}",
+                "Leave axis out, or pass an integer"),
+        Refused(f"is_tuple(tiles) and len(tiles) > {COUNTS}",
+                f"tiles has {{len(tiles)}} counts; expected at most {COUNTS}", "Reshape the input first"),
+    ),
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars,
-              forward=lambda attrs, known: (math.prod(known["data"]) * copies(attrs, known["data"]), 1),
-              backward=lambda attrs, known: (
-                  -(-math.prod(known["data"]) * slices(attrs, known["data"]) // 1024), BLOCK)),
-    check=check,
-    wide=True,
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+    accumulate_fp32=True,
 )

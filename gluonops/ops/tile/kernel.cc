@@ -1,10 +1,11 @@
 // tile on the CPU. Bytes moved, forward and backward: the data's and the output's. The tensors are seen as loops,
 // outermost first: data has size[l] steps in l, the output repeats[l] times as many.
+#include "generated/tile.h"
 #include "../../native/kernel.h"
 
 namespace gluonops {
 
-enum { TILE_COUNTS = 8, TILE_LOOPS = TILE_COUNTS + 1 };   // a loop for every count, and one in front of them
+enum { TILE_LOOPS = 8 + 1 };   // a loop for every count that the contract allows, and one in front of them
 
 struct TileCall {
     int type, loops;   // the last loop is the innermost; at least one
@@ -12,9 +13,6 @@ struct TileCall {
     const void *from;
     void *to;
 };
-
-GLUONOPS_KERNEL(tile_forward, TileCall)
-GLUONOPS_KERNEL(tile_backward, TileCall)
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -86,7 +84,7 @@ GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t
 
 const int64_t PIECE = 32768;   // bytes that one copy moves at a time
 
-void forward(const TileCall &call)
+void copy(const TileCall &call)
 {
     const int last = call.loops - 1;
     const int64_t segment = call.size[last] * size_of(call.type), repeats = call.repeats[last];
@@ -202,113 +200,51 @@ void backward(const TileCall &call)
     });
 }
 
-}  // namespace
-
-void tile_forward(const TileCall &call) { forward(call); }
-
-void tile_backward(const TileCall &call)
+template <typename T>
+void forward(const TileCall &call)
 {
-    switch (call.type) {
-    case FLOAT16: return backward<Half>(call);
-    case FLOAT32: return backward<float>(call);
-    case FLOAT64: return backward<double>(call);
-    case UINT8: return backward<uint8_t>(call);
-    case INT8: return backward<int8_t>(call);
-    case INT32: return backward<int32_t>(call);
-    default: return backward<int64_t>(call);
-    }
+    copy(call);   // bytes, of whatever type
 }
 
+}  // namespace
+
 }  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
 
-#ifdef GLUONOPS_REGISTER
-#include "../../native/operator.h"
-
-namespace gluonops {
-namespace {
-
-struct Tile : Contract {
-    static constexpr const char *NAME = "tile";
-    struct Attrs {
-        Integers tiles;
-        int64_t axis;
-    };
-    static std::vector<const char *> attributes() { return {"tiles", "axis"}; }
-    static Attrs parse(const Attributes &given)
-    {
-        const Attrs attrs = {given.integers("tiles", 1, 1), given.integer("axis", -1)};
-        if (attrs.tiles.is_tuple && attrs.axis != -1)
-            refuse(NAME, "axis is " + std::to_string(attrs.axis) + " and tiles is the tuple " +
-                   shape_text(attrs.tiles.values), "Leave axis out, or pass an integer");
-        if (attrs.tiles.is_tuple && attrs.tiles.values.size() > TILE_COUNTS)
-            refuse(NAME, "tiles has " + std::to_string(attrs.tiles.values.size()) + " counts; expected at most " +
-                   std::to_string(int(TILE_COUNTS)), "Reshape the input first");
-        return attrs;
-    }
-    static Tensors tensors(const Attrs &)
-    {
-        return {{"data", 'T'}, {"output", 'T'}};
-    }
-    enum { INPUTS = 1, OUTPUTS = 1 };
-    static const std::vector<int> &types() { return floats_and_integers(); }
-
-    // One repeat count per output dimension.
-    static std::vector<int64_t> counts(const Attrs &attrs, size_t ndim)
-    {
-        std::vector<int64_t> repeats;
-        if (attrs.tiles.is_tuple) {
-            repeats = attrs.tiles.values;
-            if (repeats.size() < ndim)
-                repeats.insert(repeats.begin(), ndim - repeats.size(), 1);
-        } else {
-            const size_t axis = size_t(check_axis(NAME, attrs.axis, int(ndim)));
-            repeats.assign(ndim, 1);
-            repeats[axis] = attrs.tiles.values[0];
-        }
+// One repeat count per output dimension.
+inline std::vector<int64_t> tile_counts(const TileAttrs &attrs, int64_t ndim)
+{
+    std::vector<int64_t> repeats(size_t(ndim), 1);
+    if (!attrs.tiles.is_tuple) {
+        repeats[size_t(attrs.axis < 0 ? attrs.axis + ndim : attrs.axis)] = attrs.tiles.values[0];
         return repeats;
     }
-    static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)
-    {
-        const Pattern data = numbered(ndims[0]);
-        const std::vector<int64_t> repeats = counts(attrs, data.size());
-        const size_t added = repeats.size() - data.size();
-        Pattern output;
-        for (size_t i = 0; i < repeats.size(); ++i)
-            output.push_back(i < added ? Dim(repeats[i]) : data[i - added] * Size("tiles", repeats[i]));
-        return {{data, output}, {}};
-    }
-    // Neighbours that repeat as one block are one loop.
-    static TileCall call(const Attrs &attrs, const std::vector<int64_t> &shape, int type, const void *from, void *to)
-    {
-        const std::vector<int64_t> repeats = counts(attrs, shape.size());
-        const size_t added = repeats.size() - shape.size();
-        TileCall result = {type, 0, {}, {}, from, to};
-        for (size_t i = 0; i < repeats.size(); ++i) {
-            const int64_t size = i < added ? 1 : shape[i - added];
-            if (result.loops && repeats[i] == 1) {
-                result.size[result.loops - 1] *= size;
-            } else if (size != 1 || repeats[i] != 1) {
-                result.size[result.loops] = size;
-                result.repeats[result.loops++] = repeats[i];
-            }
+    repeats = attrs.tiles.values;
+    if (int64_t(repeats.size()) < ndim)
+        repeats.insert(repeats.begin(), size_t(ndim) - repeats.size(), 1);
+    return repeats;
+}
+
+inline TileCall adapt(const TileAttrs &attrs, const TileTensors &tensors, Workspace &)
+{
+    const std::vector<int64_t> &shape = tensors.data.shape();
+    const std::vector<int64_t> repeats = tile_counts(attrs, int64_t(shape.size()));
+    const size_t added = repeats.size() - shape.size();
+    TileCall call = {};
+    call.type = tensors.data.type;
+    call.from = tensors.backward ? tensors.output_grad.data : tensors.data.data;
+    call.to = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    for (size_t i = 0; i < repeats.size(); ++i) {
+        const int64_t size = i < added ? 1 : shape[i - added];
+        if (call.loops && repeats[i] == 1) {   // neighbours that repeat as one block are one loop
+            call.size[call.loops - 1] *= size;
+        } else if (size != 1 || repeats[i] != 1) {
+            call.size[call.loops] = size;
+            call.repeats[call.loops++] = repeats[i];
         }
-        if (!result.loops)
-            result.size[0] = result.repeats[0] = result.loops = 1;
-        return result;
     }
-    static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)
-    {
-        tile_forward(call(attrs, inputs[0].shape, inputs[0].dtype, inputs[0].data_ptr, outputs[0].data_ptr));
-    }
-    static void backward(const Attrs &attrs, Arrays grads, Arrays inputs, Arrays, Arrays results)
-    {
-        tile_backward(call(attrs, inputs[0].shape, inputs[0].dtype, grads[0].data_ptr, results[0].data_ptr));
-    }
-};
+    if (!call.loops)
+        call.size[0] = call.repeats[0] = call.loops = 1;
+    return call;
+}
 
-GLUONOPS_REGISTER_OP(gluonops_tile, Tile)
-
-}  // namespace
 }  // namespace gluonops
-#endif

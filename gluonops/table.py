@@ -2,9 +2,11 @@
 import re
 import textwrap
 
-from . import registry
-from .contract import Bool, Choice
-from .errors import OpError
+from . import loss, nn
+from .core import registry
+from .core.contract import Bool, Choice
+from .core.errors import OpError
+from .export.ways import ways_out
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does", "backends": "Backends",
@@ -17,7 +19,6 @@ def rows(names=None):
 
 
 def _row(entry):
-    from ..export.ways import ways_out
     op = entry.op
     return {
         "op": op.name,
@@ -33,28 +34,32 @@ def _row(entry):
 
 def _layer(entry):
     """``nn.Reorg``: the class of the catalogue that the operator's block.py defines."""
-    from .. import loss, nn
     module = f"gluonops.ops.{entry.op.name}.block"
     for catalogue, place in ((nn, "nn"), (loss, "loss")):
         for name in catalogue.__all__:
             if getattr(catalogue, name).__module__ == module:
                 return f"{place}.{name}"
-    return f"none: {entry.op.waived.get('block.py', 'not in a catalogue')}"
+    return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
 def _backends(op):
-    reasons = [f"no {name} kernel: {op.waived[file]}" for file, name in
-               (("kernel.cu", "CUDA"), ("kernel.cc", "native")) if file in op.waived]
-    names = ["custom" if "kernel.cu" in op.waived else "custom with CUDA", *["native"] * ("kernel.cc" not in op.waived),
-             "builtin"]
+    """``custom with CUDA, native, builtin``, and why a kernel is missing."""
+    names = ["custom with CUDA", "native", "builtin"]
+    reasons = []
+    if "kernel.cu" in op.unsupported:
+        names[0] = "custom"
+        reasons.append(f"no CUDA kernel: {op.unsupported['kernel.cu']}")
+    if "kernel.cc" in op.unsupported:
+        names.remove("native")
+        reasons.append(f"no native kernel: {op.unsupported['kernel.cc']}")
     return "; ".join([", ".join(names), *reasons])
 
 
 def _dtypes(op):
     """``data: float16/32/64; label: ...``: what the inputs take, those of one type together."""
-    kinds, texts = op.kinds(op.parse({})), []
+    type_vars, texts = op.type_vars(op.parse({})), []
     for variable, dtypes in op.types.items():
-        inputs = [arg.name for arg in op.inputs if kinds[arg.name] == variable]
+        inputs = [arg.name for arg in op.inputs if type_vars[arg.name] == variable]
         if inputs:
             texts.append(f"{', '.join(inputs)}: {short(dtypes)}")
     return "; ".join(texts)
@@ -76,7 +81,7 @@ def _gradient(op):
 
 def _condition(op, arg):
     """For an input that has a gradient only with some attributes: the value that gives it one."""
-    if not callable(arg.gradient) or arg.has_gradient(op.parse({})):
+    if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
         return ""
     for attr in op.attrs:
         choices = (True, False) if isinstance(attr.kind, Bool) else getattr(attr.kind, "words", ())

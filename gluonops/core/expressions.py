@@ -1,0 +1,65 @@
+"""Expressions over attributes, as contracts write them: ``mode == 'darknet' and not reverse``.
+
+An expression is data: Python evaluates it here, and ``gluonops/native/generate.py`` translates the same syntax tree to
+C++. Names stand for attributes. There are numbers, strings, None, comparisons, ``and``, ``or``, ``not``, ``+ - *``,
+``a if condition else b``, ``tensor.ndim`` and three functions: ``len(x)``, ``floor(x)``, ``is_tuple(x)``.
+"""
+import ast
+import math
+
+__all__ = ["Expression"]
+
+_NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
+          ast.Mult, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.IfExp,
+          ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
+FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple)}
+
+
+class Expression:
+    """One expression; call it with a mapping of names to values.
+
+    Parameters
+    ----------
+    text : str
+
+    Attributes
+    ----------
+    text : str
+        In Python's own spacing.
+    tree : ast.expr
+    names : frozenset of str
+        What it needs a value for.
+
+    Raises
+    ------
+    ValueError
+        The text is not an expression, or uses more of Python than this module names.
+    """
+
+    def __init__(self, text):
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+        except SyntaxError as error:
+            raise ValueError(f"{text!r} is not an expression") from error
+        for node in ast.walk(tree):
+            if not isinstance(node, _NODES):
+                raise ValueError(f"{text!r}: {type(node).__name__} is not allowed in a contract")
+            if isinstance(node, ast.Attribute) and node.attr != "ndim":
+                raise ValueError(f"{text!r}: a tensor has .ndim only")
+        self.tree = tree.body
+        self.text = ast.unparse(tree)
+        found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self.names = frozenset(found - set(FUNCTIONS))
+        self._code = compile(tree, "<contract>", "eval")
+
+    def __call__(self, values):
+        return eval(self._code, {"__builtins__": {}, **FUNCTIONS}, values)   # the syntax tree was checked above
+
+    def __repr__(self):
+        return f"Expression({self.text!r})"
+
+    def __eq__(self, other):
+        return isinstance(other, Expression) and self.text == other.text
+
+    def __hash__(self):
+        return hash(self.text)

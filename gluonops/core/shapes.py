@@ -1,0 +1,250 @@
+"""The notation of shapes in contracts: the shape of every tensor, once, in named dimensions.
+
+::
+
+    Shapes(data="batch, channels, height, width",
+           output="batch, channels * stride * stride, height / stride, width / stride")
+
+A pattern is a list of dimensions, separated by commas:
+
+========================  ===========================================================================================
+``height``                a named dimension: the same size wherever the name stands
+``height / stride``       it, multiplied or divided by attributes; a division has to come out whole
+``5``, ``5 + classes``    a fixed size, from numbers and attributes; a list of pairs counts as their number
+``...``, ``batch...``     any number of dimensions, none included; one such group of a pattern may go without a name
+``classes@axis``          a named dimension at the place that an attribute names, counted from the back if negative
+``... * tiles``           a group, multiplied by an attribute's tuple, the last size by the last number; numbers with no
+                          size in front of them are sizes of their own
+``... * tiles@axis``      the same; an integer multiplies the size at the place that ``axis`` names
+========================  ===========================================================================================
+
+What follows from it in either direction :mod:`gluonops.core.dims` works out. The pattern of the first input names every
+group. Where attributes decide among several declarations each has a condition; the first that holds is taken.
+"""
+import ast
+import dataclasses
+import types
+import typing
+
+from .dims import Dim, Fixed, Size, plural
+from .errors import OpError
+from .expressions import Expression
+
+__all__ = ["Shapes"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """``batch...``: any number of dimensions; ``counts`` is the attribute whose tuple multiplies them, or whose integer
+    multiplies the one at the place that the attribute ``axis`` names."""
+    name: str
+    counts: typing.Optional[str] = None
+    axis: typing.Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class At:
+    """``classes@axis``: a dimension at the place that an attribute names."""
+    name: str
+    axis: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1)."""
+    name: str
+    text: str
+    mul: typing.Optional[Expression] = None
+    div: typing.Optional[Expression] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sized:
+    """``5 + classes``: a size of attributes and numbers."""
+    size: Expression
+
+
+def parse_pattern(text, attributes):
+    """``"batch, 5"`` -> a tuple of Group, At, Named and Sized; ``attributes`` are the names that are no dimension."""
+    return tuple(_term(part.strip(), attributes) for part in text.split(","))
+
+
+def _term(text, attributes):
+    group, dots, rest = text.partition("...")
+    if dots:
+        named = [part.strip() for part in rest.replace("*", "", 1).split("@") if part.strip()]
+        for attribute in named:
+            if attribute not in attributes:
+                raise ValueError(f"{text!r}: {attribute!r} is not an attribute")
+        return Group(group.strip(), *named)
+    name, at, axis = text.partition("@")
+    if at:
+        if axis.strip() not in attributes:
+            raise ValueError(f"{text!r}: {axis.strip()!r} is not an attribute")
+        return At(name.strip(), axis.strip())
+    return _dimension(text, attributes)
+
+
+def _dimension(text, attributes):
+    tree = ast.parse(text, mode="eval").body
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(attributes)
+    if not names:
+        return Sized(Expression(text))
+    factors = {ast.Mult: [], ast.Div: []}
+    while isinstance(tree, ast.BinOp) and type(tree.op) in factors:
+        factors[type(tree.op)].insert(0, ast.unparse(tree.right))
+        tree = tree.left
+    if not isinstance(tree, ast.Name) or len(names) != 1 or tree.id not in names:
+        raise ValueError(f"{text!r}: expected one dimension, times or by attributes")
+    return Named(tree.id, ast.unparse(ast.parse(text, mode="eval")), _product(factors[ast.Mult]),
+                 _product(factors[ast.Div]))
+
+
+def _product(factors):
+    return Expression(" * ".join(factors)) if factors else None
+
+
+class Shapes:
+    """The shape of every tensor by name, as a pattern of the notation above.
+
+    Parameters
+    ----------
+    when : str, optional
+        The condition under which this declaration holds: an expression over the attributes and the inputs' ``.ndim``.
+    whole : str, optional
+        A dimension that must come out whole although no tensor has it: ``"channels / (stride * stride)"``.
+    remedies : dict of str to str, optional
+        Dimension -> what the user can do where it does not divide; a fixed size as it is written -> what the user can
+        do about another size. They replace the operator's.
+    **patterns : str
+        Tensor -> pattern; the first input comes first.
+    """
+
+    def __init__(self, when=None, whole=None, remedies=None, **patterns):
+        self.when = None if when is None else Expression(when)
+        self.whole_text, self.texts = whole, patterns
+        self.remedies = remedies or {}
+        self.patterns, self.whole = {}, ()
+
+    def bind(self, attributes):
+        """The same, parsed: now that the attributes are known, a name is either one of them or a dimension."""
+        bound = Shapes(whole=self.whole_text, remedies=self.remedies, **self.texts)
+        bound.when = self.when
+        bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
+        bound.whole = parse_pattern(self.whole_text, attributes) if self.whole_text else ()
+        bound._check()
+        return bound
+
+    def _check(self):
+        first = next(iter(self.patterns.values()))
+        groups = [term.name for term in first if isinstance(term, Group)]
+        kinds = [type(term) for term in first]
+        if (At in kinds and kinds != [Group, At, Group]) or (At not in kinds and len(groups) > 1):
+            raise ValueError(f"{first}: the first pattern has one group, or is `one..., name@axis, other...`")
+        for tensor, pattern in self.patterns.items():
+            for term in pattern:
+                if isinstance(term, Group) and term.name not in groups:
+                    raise ValueError(f"{tensor}: {term.name}... is not a group of the first pattern")
+
+    @property
+    def first(self):
+        """The pattern of the first input."""
+        return next(iter(self.patterns.values()))
+
+    def holds(self, values, ndims):
+        """Whether the condition holds.
+
+        Parameters
+        ----------
+        values : dict of str to object
+            The attributes.
+        ndims : dict of str to int or None
+            Every input's number of dimensions.
+        """
+        if self.when is None:
+            return True
+        tensors = {name: types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
+        return self.when({**values, **tensors})
+
+    def expand(self, where, values, ndim):
+        """(patterns, whole) of :func:`gluonops.core.dims.solve` for a first input of ``ndim`` dimensions.
+
+        ``values`` are the attributes.
+        """
+        groups = self._groups(where, values, ndim)   # name -> dimensions
+        counted = {name: _count(value) for name, value in values.items()}
+        patterns = {tensor: tuple(dim for term in pattern for dim in _expand(where, term, groups, values, counted))
+                    for tensor, pattern in self.patterns.items()}
+        return patterns, tuple(dim for term in self.whole for dim in _expand(where, term, groups, values, counted))
+
+    def _groups(self, where, values, ndim):
+        groups = [term for term in self.first if isinstance(term, Group)]
+        at = [term for term in self.first if isinstance(term, At)]
+        if at:
+            axis = normalized_axis(where, values[at[0].axis], ndim, next(iter(self.patterns)))
+            begins, ends = (0, axis + 1), (axis, ndim)
+        else:
+            begin = next((i for i, term in enumerate(self.first) if isinstance(term, Group)), 0)
+            begins, ends = (begin,), (begin + ndim - len(self.first) + 1,)
+        return {group.name: tuple(Dim(_place_name(group, i)) for i in range(begin, end))
+                for group, begin, end in zip(groups, begins, ends)}
+
+
+def _place_name(group, place):
+    return group.name if group.name and place == 0 else f"dim{place}"
+
+
+def _count(value):
+    """What a value counts as in a size: a list of pairs is their number."""
+    return len(value) // 2 if isinstance(value, tuple) else value
+
+
+def _expand(where, term, groups, values, counted):
+    if isinstance(term, Group):
+        dims = groups[term.name]
+        return dims if term.counts is None else _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
+    if isinstance(term, At):
+        return (Dim(term.name),)
+    if isinstance(term, Named):
+        return (Dim(term.name, term.text, _factor(where, term.mul, counted), _factor(where, term.div, counted)),)
+    return (Fixed(_checked(where, term.size, counted, 0), term.size.text if term.size.names else None),)
+
+
+def _factor(where, expression, counted):
+    if expression is None:
+        return None
+    return Size(expression.text, _checked(where, expression, counted, 1))
+
+
+def _checked(where, expression, counted, low):
+    """What attributes make of a size; an OpError where it is too small, or 64 bits do not hold it."""
+    value = expression(counted)
+    if value < low:
+        raise OpError(where, f"{expression.text} is {value}; expected at least {low}", "Choose other attributes")
+    if value >= 2 ** 63:
+        raise OpError(where, f"{expression.text} is more than 2**63 - 1", "Choose smaller attributes")
+    return value
+
+
+def _counts(where, term, values, ndim):
+    """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
+    counts = values[term.counts]
+    if isinstance(counts, tuple):
+        return counts
+    axis = normalized_axis(where, values[term.axis], ndim)
+    return tuple(counts if i == axis else 1 for i in range(ndim))
+
+
+def _repeated(dims, label, counts):
+    added = max(0, len(counts) - len(dims))
+    counts = (1,) * (len(dims) - len(counts)) + counts
+    return tuple(Fixed(count) for count in counts[:added]) + tuple(
+        Dim(dim.name, f"{dim.name} * {label}", Size(label, count)) for dim, count in zip(dims, counts[added:]))
+
+
+def normalized_axis(where, axis, ndim, what="data"):
+    """The axis counted from the front; an OpError where ``what`` has no such axis."""
+    if not -ndim <= axis < ndim:
+        raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",
+                      f"Choose an axis from {-ndim} to {ndim - 1}")
+    return axis % ndim

@@ -1,0 +1,621 @@
+"""Writes the C++ of every operator that its contract decides: ``native/generated/<op>.h`` and ``<op>.cc``.
+
+From ``ops/<op>/contract.py`` follow the struct of the attributes, the struct of the tensors, parsing, types, shapes,
+refusals, checks of values, registration with lib_api and the dispatch over dtypes and instruction sets. ``kernel.cc``
+holds what the kernels take, the kernels and one adapter::
+
+    struct XCall { int type; ... };
+    namespace GLUONOPS_TARGET { template <typename T> void forward(const XCall &); }   // and backward
+    inline XCall adapt(const XAttrs &, const XTensors &, Workspace &);
+
+Contracts are read without gluonops being imported, which needs MXNet: they depend on Python alone. ``setup.py`` runs
+this file, and so does ``python -m gluonops.native.build``.
+"""
+import argparse
+import ast
+import contextlib
+import importlib
+import pathlib
+import sys
+import textwrap
+import types
+import typing
+
+__all__ = ["contracts", "generate"]
+
+PACKAGE = pathlib.Path(__file__).resolve().parent.parent
+TYPES = {"float16": ("FLOAT16", "Half"), "float32": ("FLOAT32", "float"), "float64": ("FLOAT64", "double"),
+         "uint8": ("UINT8", "uint8_t"), "int8": ("INT8", "int8_t"), "int32": ("INT32", "int32_t"),
+         "int64": ("INT64", "int64_t")}
+INDENT = "    "
+WIDTH = 116
+
+
+def generate(folder, package=PACKAGE):
+    """Write the C++ of every operator that has a ``kernel.cc``.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it goes; a file that would not change is left alone, one that no operator has any more is removed.
+    package : Path
+        The folder of the package whose operators are read.
+
+    Returns
+    -------
+    list of Path
+        The ``.cc`` files, one per operator, sorted.
+    """
+    folder, written = pathlib.Path(folder), []
+    folder.mkdir(parents=True, exist_ok=True)
+    read = contracts(package)
+    for op in read.operators:
+        if not (package / "ops" / op.name / "kernel.cc").is_file():
+            continue
+        operator = Operator(op, read)
+        _write(folder / f"{op.name}.h", operator.header())
+        _write(folder / f"{op.name}.cc", operator.source())
+        written.append(folder / f"{op.name}.cc")
+    for path in folder.iterdir():
+        if path.suffix in (".h", ".cc") and path.with_suffix(".cc") not in written:
+            path.unlink()
+    return written
+
+
+class Contracts(typing.NamedTuple):
+    """Contracts, and the modules ``core.contract`` and ``core.shapes`` that they were made with."""
+    operators: list
+    core: types.ModuleType
+    shapes: types.ModuleType
+
+
+def contracts(package=PACKAGE):
+    """The contract of every operator below ``package``, sorted by name."""
+    root = "_gluonops_contracts"
+    with _bare_packages(root, package):
+        names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
+        operators = [importlib.import_module(f"{root}.ops.{name}.contract").OP for name in names]
+        core, shapes = (importlib.import_module(f"{root}.core.{name}") for name in ("contract", "shapes"))
+        return Contracts(operators, core, shapes)
+
+
+@contextlib.contextmanager
+def _bare_packages(root, package):
+    """The package and its folders as ``root``, importable without running any ``__init__.py``."""
+    operators = sorted(path for path in (package / "ops").iterdir() if path.is_dir())
+    folders = [package, package / "core", package / "ops", *operators]
+    try:
+        for folder in folders:
+            module = types.ModuleType(".".join([root, *folder.relative_to(package).parts]))
+            module.__path__ = [str(folder)]
+            sys.modules[module.__name__] = module
+        yield
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == root]:
+            del sys.modules[name]
+
+
+def _write(path, text):
+    """Write a file at once, so that a compiler beside us never sees half of one; leave an equal one alone."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def camel(name):
+    """``softmax_output`` -> ``SoftmaxOutput``."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def quoted(text):
+    """A C++ string literal."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def listed(items):
+    return ", ".join(items)
+
+
+def indented(lines, levels=1):
+    return [INDENT * levels + line if line else "" for line in lines]
+
+
+def function(signature, body):
+    """A C++ function."""
+    return [signature, "{", *indented(body), "}"]
+
+
+def wrapped(opening, items, closing):
+    """``opening item, item, ... closing``, on several lines where one is too short."""
+    line = opening + listed(items) + closing
+    if len(line) <= WIDTH:
+        return [line]
+    body = textwrap.wrap(listed(items), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
+    return [opening, *indented(body, 2), closing]
+
+
+# -- attributes ----------------------------------------------------------------------------------------------------
+def kind_name(kind):
+    return type(kind).__name__
+
+
+def number(value):
+    """A number, or infinity where there is none."""
+    return "INFINITY" if value is None else repr(float(value))
+
+
+class Attribute:
+    """One attribute in C++: how it is declared, parsed, and written in an expression."""
+
+    def __init__(self, attr):
+        self.name, self.kind, self.default, self.doc = attr.name, attr.kind, attr.default, attr.doc
+        self.type = kind_name(attr.kind)
+        if not hasattr(self, f"_parse_{self.type}"):
+            raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
+
+    def enumeration(self):
+        """The enumeration of a choice, or nothing."""
+        if self.type != "Choice":
+            return []
+        return wrapped(f"enum class {camel(self.name)} {{ ", [camel(word) for word in self.kind.words], " };")
+
+    def declaration(self):
+        """The member, with its default."""
+        return getattr(self, f"_declare_{self.type}")()
+
+    def parsing(self):
+        """The expression that reads it from the strings of a graph."""
+        return getattr(self, f"_parse_{self.type}")()
+
+    def _declare_Int(self):
+        return f"int64_t {self.name} = {self.default};"
+
+    def _parse_Int(self):
+        low = "" if self.kind.low is None else f", {self.kind.low}"
+        return f'given.integer("{self.name}", attrs.{self.name}{low})'
+
+    def _declare_Float(self):
+        return f"double {self.name} = {float(self.default)!r};"
+
+    def _parse_Float(self):
+        kind = self.kind
+        low = "-INFINITY" if kind.low is None else number(kind.low)
+        above = "-INFINITY" if kind.above is None else number(kind.above)
+        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {number(kind.below)}}}"
+        return f'given.number("{self.name}", attrs.{self.name}, {bounds})'
+
+    def _declare_Bool(self):
+        return f"bool {self.name} = {str(self.default).lower()};"
+
+    def _parse_Bool(self):
+        return f'given.boolean("{self.name}", attrs.{self.name})'
+
+    def _declare_Choice(self):
+        return f"{camel(self.name)} {self.name} = {camel(self.name)}::{camel(self.default)};"
+
+    def _parse_Choice(self):
+        choices = listed([quoted(word) for word in self.kind.words])
+        return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
+
+    def _declare_Optional(self):
+        default = "" if self.default is None else f" = {self.default}"
+        return f"std::optional<int64_t> {self.name}{default};"
+
+    def _parse_Optional(self):
+        if kind_name(self.kind.kind) != "Int":
+            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer")
+        low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
+        return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
+
+    def _declare_IntOrTuple(self):
+        is_tuple = isinstance(self.default, tuple)
+        values = self.default if is_tuple else (self.default,)
+        return f"Integers {self.name} = {{{str(is_tuple).lower()}, {{{listed(map(str, values))}}}}};"
+
+    def _parse_IntOrTuple(self):
+        return f'given.integers("{self.name}", attrs.{self.name}, {self.kind.item.low})'
+
+    def _declare_Pairs(self):
+        return f"std::vector<double> {self.name} = {{{listed(map(repr, self.default))}}};"
+
+    def _parse_Pairs(self):
+        return f'given.pairs("{self.name}", attrs.{self.name})'
+
+
+# -- expressions ---------------------------------------------------------------------------------------------------
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+           ast.Gt: ">", ast.GtE: ">=", ast.And: "&&", ast.Or: "||"}
+
+
+class Translator(ast.NodeVisitor):
+    """An expression of a contract in C++. ``locals_`` are names that are variables there, not attributes."""
+
+    def __init__(self, attributes, locals_=()):
+        self.attributes, self.locals = attributes, set(locals_)
+
+    def __call__(self, expression):
+        return self.visit(expression.tree)
+
+    def _operand(self, node):
+        text = self.visit(node)
+        return f"({text})" if isinstance(node, (ast.BinOp, ast.BoolOp, ast.IfExp, ast.Compare)) else text
+
+    def visit_Constant(self, node):
+        if isinstance(node.value, bool):
+            return str(node.value).lower()
+        if isinstance(node.value, str):
+            return quoted(node.value)
+        return repr(node.value)
+
+    def visit_Name(self, node):
+        return node.id if node.id in self.locals else f"attrs.{node.id}"
+
+    def visit_Attribute(self, node):
+        return f"{node.value.id}_ndim"
+
+    def visit_UnaryOp(self, node):
+        return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
+
+    def visit_BoolOp(self, node):
+        return f" {_BINARY[type(node.op)]} ".join([
+            f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
+            for value in node.values])
+
+    def visit_BinOp(self, node):
+        return f"{self._operand(node.left)} {_BINARY[type(node.op)]} {self._operand(node.right)}"
+
+    def visit_IfExp(self, node):
+        return f"{self._operand(node.test)} ? {self._operand(node.body)} : {self._operand(node.orelse)}"
+
+    def visit_Compare(self, node):
+        left, pairs = node.left, []
+        for operator, right in zip(node.ops, node.comparators):
+            pairs.append(self._comparison(left, operator, right))
+            left = right
+        return " && ".join(pairs)
+
+    def _comparison(self, left, operator, right):
+        if isinstance(operator, (ast.Is, ast.IsNot)):
+            return f"{'!' if isinstance(operator, ast.Is) else ''}{self.visit(left)}.has_value()"
+        if isinstance(right, ast.Constant) and isinstance(right.value, str):
+            choice = f"Attrs::{camel(left.id)}::{camel(right.value)}"
+            return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
+        return f"{self._operand(left)} {_BINARY[type(operator)]} {self._operand(right)}"
+
+    def visit_Call(self, node):
+        argument = node.args[0]
+        if node.func.id == "floor":
+            return f"floor({self.visit(argument)})"
+        if node.func.id == "is_tuple":
+            return f"{self.visit(argument)}.is_tuple"
+        values = ".values" if self.attributes[argument.id].type == "IntOrTuple" else ""
+        return f"int64_t({self.visit(argument)}{values}.size())"
+
+
+class SizeTranslator(Translator):
+    """The same in integers that do not wrap round; a list of pairs counts as their number."""
+
+    def visit_Name(self, node):
+        if self.attributes[node.id].type == "Pairs":
+            return f"pairs_in(attrs.{node.id})"
+        values = ".values[0]" if self.attributes[node.id].type == "IntOrTuple" else ""
+        return f"Wide(attrs.{node.id}{values})"
+
+
+# -- an operator ---------------------------------------------------------------------------------------------------
+class Operator:
+    """Writes the two files of one operator."""
+
+    def __init__(self, op, read):
+        self.op, self.camel = op, camel(op.name)
+        self.core, self.shapes = read.core, read.shapes
+        self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
+        self.condition = Translator(self.attributes)
+        self.size = SizeTranslator(self.attributes)
+
+    # The header: what the adapter in kernel.cc takes.
+    def header(self):
+        guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
+        lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
+                 '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
+                 "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{"]
+        for attribute in self.attributes.values():
+            lines += indented(attribute.enumeration())
+        lines += indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()])
+        lines += ["};", "", "// The tensors of a pass. What it does not read has a shape and no address.",
+                  f"struct {self.camel}Tensors {{", f"{INDENT}bool backward = false;   // which pass"]
+        lines += indented([f"View {tensor.name};   // {tensor.doc}" for tensor in self.op.tensors])
+        lines += indented([f"View {name};   // backward reads it" for name in self._head_gradients()])
+        lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self._with_gradient()])
+        return self._text([*lines, "};", "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
+
+    def _origin(self):
+        return f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
+
+    @staticmethod
+    def _text(lines):
+        return "\n".join(lines) + "\n"
+
+    def _head_gradients(self):
+        return [name for name in self.op.backward if name.endswith("_grad")]
+
+    def _with_gradient(self):
+        return [arg for arg in self.op.inputs if arg.gradient]
+
+    # The source: kernel.cc, the dispatch, and what MXNet asks.
+    def source(self):
+        return self._text([
+            self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
+            *self._dispatch(), "}  // namespace gluonops", "",
+            "#ifdef GLUONOPS_REGISTER", '#include "native/operator.h"', "", "namespace gluonops {", "namespace {", "",
+            *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
+            "}  // namespace", "}  // namespace gluonops", "#endif"])
+
+    def _dispatch(self):
+        """The kernel for a dtype in each instruction set, and the best instruction set of the processor."""
+        lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
+        for direction in ("forward", "backward"):
+            lines += [f"void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
+                      f"{INDENT}switch (call.type) {{"]
+            for dtype in self.op.types["T"]:
+                number_, name = TYPES[dtype]
+                lines.append(f"{INDENT}case {number_}: return {direction}<{name}>(call);")
+            lines += [f"{INDENT}}}", "}", ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
+                  "// The kernels for the best instruction set that this processor has."]
+        lines += ["#ifdef GLUONOPS_ALL_TARGETS"]
+        for target in ("avx2", "avx512"):
+            lines += [f"namespace {target} {{ void {self.op.name}_{direction}(const {self.camel}Call &call); }}"
+                      for direction in ("forward", "backward")]
+        lines += ["#endif", ""]
+        for direction in ("forward", "backward"):
+            call = f"{self.op.name}_{direction}(call)"
+            lines += [f"inline void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
+                      "#ifdef GLUONOPS_ALL_TARGETS", f"{INDENT}switch (target()) {{",
+                      f"{INDENT}case AVX512: return avx512::{call};", f"{INDENT}case AVX2: return avx2::{call};",
+                      f"{INDENT}default: break;", f"{INDENT}}}", "#endif", f"{INDENT}base::{call};", "}", ""]
+        return [*lines, "#endif"]
+
+    def _operator(self):
+        op = self.op
+        return [
+            f"struct {self.camel}Operator {{", *indented([
+                f"typedef {self.camel}Attrs Attrs;",
+                f'static constexpr const char *NAME = "{op.name}";',
+                f"enum {{ INPUTS = {len(op.inputs)}, OUTPUTS = {len(op.outputs)} }};", "",
+                *self._attributes(), "", *self._parse(), "", *self._tensors(), "", *self._types(), "", *self._shapes(),
+                "", *self._forward(), "", *self._backward(),
+            ]), "};"]
+
+    def _attributes(self):
+        names = listed([quoted(name) for name in self.attributes])
+        return function("static std::vector<const char *> attributes()", wrapped("return {", [names], "};"))
+
+    def _parse(self):
+        body = ["Attrs attrs;"]
+        body += [f"attrs.{name} = {a.parsing()};" for name, a in self.attributes.items()]
+        for refused in self.op.refused:
+            if not refused.reads_ndim:
+                body += self._refusal(refused)
+        return function("static Attrs parse(const Attributes &given)", [*body, "return attrs;"])
+
+    def _refusal(self, refused):
+        condition = self.condition(self.core.expression(refused.when))
+        return [f"if ({condition})", f"{INDENT}refuse(NAME,",
+                *indented([f"{self._filled(refused.what)},", f"{self._filled(refused.remedy)});"], 4)]
+
+    def _filled(self, text):
+        """A text whose expressions in braces are put in, as an expression of strings."""
+        parts = self.core._PLACE.split(text)
+        pieces = [quoted(part) if i % 2 == 0 else f"value_text({self.condition(self.core.expression(part))})"
+                  for i, part in enumerate(parts) if part]
+        if len(pieces) == 1:
+            return pieces[0]
+        return " + ".join([f"std::string({pieces[0]})" if pieces[0][0] == '"' else pieces[0], *pieces[1:]])
+
+    def _tensors(self):
+        pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
+        return function("static Tensors tensors(const Attrs &attrs)", wrapped("return {", pairs, "};"))
+
+    def _variable(self, text):
+        tree = self.core.expression(text).tree
+        if isinstance(tree, ast.Name):
+            return f"'{tree.id}'"
+        return f"{self.condition.visit(tree.test)} ? '{tree.body.id}' : '{tree.orelse.id}'"
+
+    def _types(self):
+        variables = [f"{{'{variable}', {{{listed([TYPES[dtype][0] for dtype in dtypes])}}}}}"
+                     for variable, dtypes in self.op.types.items()]
+        body = wrapped("static const TypeVariables variables = {", variables, "};")
+        return function("static const TypeVariables &types()", [*body, "return variables;"])
+
+    # Shapes.
+    def _shapes(self):
+        body = [f"const int {arg.name}_ndim = ndims[{i}];" for i, arg in enumerate(self.op.inputs)
+                if self._reads_ndim(arg.name, first=i == 0)]
+        for rule in self.op.rules:
+            lines = self._rule(rule)
+            if rule.when is not None:
+                lines = [f"if ({self.condition(rule.when)}) {{", *indented(lines), "}"]
+            body += lines
+        return function("static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)", body)
+
+    def _reads_ndim(self, tensor, first):
+        texts = [rule.when.text for rule in self.op.rules if rule.when] + [r.when for r in self.op.refused]
+        groups = any(isinstance(term, self.shapes.Group) for rule in self.op.rules for term in rule.first)
+        return (first and groups) or any(f"{tensor}.ndim" in text for text in texts)
+
+    def _rule(self, rule):
+        lines = self._groups(rule)
+        for tensor, terms in rule.patterns.items():
+            lines += [f"// {tensor}: {rule.texts[tensor]}", *self._pattern(f"const Pattern {tensor} = ", terms, ";")]
+        for refused in self.op.refused:
+            if refused.reads_ndim:
+                lines += self._refusal(refused)
+        tensors = listed([t.name for t in self.op.tensors])
+        lines += self._pattern("const Pattern whole = ", rule.whole, ";") if rule.whole else []
+        texts = {**self.op.remedies, **rule.remedies}
+        remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
+        return [*lines, f"return {{{{{tensors}}}, {'whole' if rule.whole else '{}'}, {{{remedies}}}}};"]
+
+    def _groups(self, rule):
+        """The variables that hold the dimensions of the groups, from the first pattern."""
+        first, tensor = rule.first, self.op.inputs[0].name
+        groups = [term for term in first if isinstance(term, self.shapes.Group)]
+        at = [term.axis for term in first if isinstance(term, self.shapes.At)]
+        if at:
+            axis, = at
+            normalized = f"normalized_axis(NAME, attrs.{axis}, {tensor}_ndim, {quoted(tensor)})"
+            return [f"const int64_t {axis} = {normalized};",
+                    self._group_dims(groups[0], "0", axis),
+                    self._group_dims(groups[1], f"{axis} + 1", f"{tensor}_ndim")]
+        if not groups:
+            return []
+        begin = next(i for i, term in enumerate(first) if isinstance(term, self.shapes.Group))
+        behind = len(first) - 1 - begin
+        end = f"{tensor}_ndim - {behind}" if behind else f"{tensor}_ndim"
+        return [self._group_dims(groups[0], begin, end)]
+
+    @staticmethod
+    def _group_dims(group, begin, end):
+        return f"const Pattern {_variable_of(group)} = group({quoted(group.name)}, {begin}, {end});"
+
+    def _pattern(self, opening, terms, closing):
+        if not any(isinstance(term, self.shapes.Group) for term in terms):
+            return _itemized(opening + "{", [self._dim(term) for term in terms], "}" + closing)
+        parts = [self._group(term) if isinstance(term, self.shapes.Group) else f"{{{self._dim(term)}}}"
+                 for term in terms]
+        if len(parts) == 1:
+            return [opening + parts[0] + closing]
+        return _itemized(opening + "joined({", parts, "})" + closing)
+
+    def _group(self, term):
+        variable = _variable_of(term)
+        if term.counts is None:
+            return variable
+        counts = f"attrs.{term.counts}.values"
+        if term.axis is not None:
+            counts = f"counts_at(NAME, attrs.{term.counts}, attrs.{term.axis}, {variable})"
+        return f"repeated(NAME, {variable}, {quoted(term.counts)}, {counts})"
+
+    def _dim(self, term):
+        if isinstance(term, self.shapes.At):
+            return f"named({quoted(term.name)})"
+        if isinstance(term, self.shapes.Sized):
+            label = f", {quoted(term.size.text)}" if term.size.names else ""
+            return f"fixed(NAME, {self.size(term.size)}{label})"
+        if term.mul is None and term.div is None:
+            return f"named({quoted(term.name)})"
+        return f"named({quoted(term.name)}, {quoted(term.text)}, {self._factor(term.mul)}, {self._factor(term.div)})"
+
+    def _factor(self, expression):
+        return "{}" if expression is None else f"factor(NAME, {quoted(expression.text)}, {self.size(expression)})"
+
+    # The two passes.
+    def _forward(self):
+        views = [f"tensors.{arg.name} = view(inputs[{i}]);" for i, arg in enumerate(self.op.inputs)]
+        views += [f"tensors.{out.name} = view(outputs[{i}]);" for i, out in enumerate(self.op.outputs)]
+        checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
+        if checks:
+            checks = ["if (checking_values()) {", *indented(checks), "}"]
+        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
+            f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
+
+    def _run(self, direction):
+        return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
+
+    def _check(self, arg):
+        if type(arg.values).__name__ == "Rows":
+            return self._check_rows(arg)
+        values = arg.values
+        ignore = f", attrs.{values.ignore}, {quoted(values.ignore)}" if values.ignore else ""
+        size = self._size_of(values.dimension)
+        call = f"check_indices(NAME, {quoted(arg.name)}, tensors.{arg.name}, {size}{ignore});"
+        if values.when is None:
+            return [call]
+        return [f"if ({self.condition(self.core.expression(values.when))})", INDENT + call]
+
+    def _check_rows(self, arg):
+        rows = arg.values
+        translator = Translator(self.attributes, rows.columns)
+        columns = [f"const double {column} = row[{i}];" for i, column in enumerate(rows.columns)]
+        valid = translator(self.core.expression(rows.valid)).split(" && ")
+        axes = listed([quoted(axis) for axis in rows.axes])
+        return ["const auto valid = [&](const double *row) {", *indented([*columns, *_conjunction(valid)]), "};",
+                f"check_rows(NAME, {quoted(arg.name)}, tensors.{arg.name}, valid, {{{{{axes}}},",
+                *indented([f"{self._filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
+
+    def _size_of(self, dimension):
+        """The size of a named dimension, read off an input that has it."""
+        for tensor, terms in self.op.rules[-1].patterns.items():
+            if any(isinstance(term, self.shapes.Group) for term in terms):
+                at = [term for term in terms if isinstance(term, self.shapes.At) and term.name == dimension]
+                if at:
+                    return f"size_along(tensors.{tensor}, attrs.{at[0].axis})"
+                continue
+            for i, term in enumerate(terms):
+                if isinstance(term, self.shapes.Named) and term.text == dimension:
+                    return f"tensors.{tensor}.shape()[{i}]"
+        raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
+
+    def _backward(self):
+        op, read = self.op, set(self.op.backward)
+        views = [f"tensors.{out.name}_grad = view(grads[{i}]);" for i, out in enumerate(op.outputs)
+                 if f"{out.name}_grad" in read]
+        for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
+            views += [f"tensors.{t.name} = {'view' if t.name in read else 'shape_of'}({source}[{i}]);"
+                      for i, t in enumerate(tensors)]
+        views += [f"tensors.{arg.name}_grad = view(results[{i}]);" for i, arg in enumerate(op.inputs) if arg.gradient]
+        arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
+        return function(f"static void backward(const Attrs &attrs, {arrays})", [
+            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
+            *self._cleared()])
+
+    def _negated(self, text):
+        tree = self.core.expression(text).tree
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+            return self.condition.visit(tree.operand)
+        return f"!({self.condition.visit(tree)})"
+
+    def _cleared(self):
+        """Zeros for the inputs that have no gradient."""
+        lines = []
+        for i, arg in enumerate(self.op.inputs):
+            if arg.gradient is True:
+                continue
+            if arg.gradient:
+                lines.append(f"if ({self._negated(arg.gradient)})")
+            lines.append(f"{INDENT if arg.gradient else ''}clear(results[{i}]);")
+        return lines
+
+
+def _itemized(opening, items, closing):
+    """As :func:`wrapped`, with an item a line where one line is too short."""
+    line = opening + listed(items) + closing
+    if len(line) <= WIDTH:
+        return [line]
+    return [opening, *indented([f"{item}," for item in items]), closing]
+
+
+def _variable_of(group):
+    return f"{group.name or 'other'}_dims"
+
+
+def _conjunction(conditions):
+    """``return a && b;``, a condition a line."""
+    first, *others = conditions
+    lines = [f"return {first}", *[f"       && {condition}" for condition in others]]
+    return [*lines[:-1], f"{lines[-1]};"]
+
+
+def main(arguments=None):
+    """Command line: ``generate.py FOLDER``."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path, help="where the files go")
+    generate(parser.parse_args(arguments).folder)
+
+
+if __name__ == "__main__":
+    main()

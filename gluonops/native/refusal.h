@@ -1,0 +1,54 @@
+// How an operator refuses bad input, and how values are written in its messages: as Python writes them.
+#ifndef GLUONOPS_NATIVE_REFUSAL_H_
+#define GLUONOPS_NATIVE_REFUSAL_H_
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "call.h"
+
+namespace gluonops {
+
+// What an operator refuses, in full; carried to MXNet by operator.h.
+struct Refusal {
+    std::string text;
+};
+
+[[noreturn]] inline void refuse(const std::string &where, const std::string &what, const std::string &remedy)
+{
+    throw Refusal{"gluonops." + where + ": " + what + ". " + remedy + "."};
+}
+
+// A tuple as Python writes it.
+inline std::string shape_text(const std::vector<int64_t> &shape)
+{
+    std::string text = "(";
+    for (size_t i = 0; i < shape.size(); ++i)
+        text += (i ? ", " : "") + std::to_string(shape[i]);
+    return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+inline std::string value_text(bool value) { return value ? "True" : "False"; }
+inline std::string value_text(int value) { return std::to_string(value); }
+inline std::string value_text(int64_t value) { return std::to_string(value); }
+inline std::string value_text(const std::optional<int64_t> &value) { return value ? std::to_string(*value) : "None"; }
+inline std::string value_text(const Integers &value)
+{
+    return value.is_tuple ? shape_text(value.values) : std::to_string(value.values[0]);
+}
+
+// A number as Python's format code g writes it.
+inline std::string number_text(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%g", value);
+    return value != value ? "nan" : text;
+}
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_REFUSAL_H_

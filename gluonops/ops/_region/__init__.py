@@ -1,0 +1,1 @@
+"""What the operators on YOLOv2's map share."""

@@ -1,0 +1,130 @@
+"""The C++ that is written from the contracts."""
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from gluonops.native import build
+
+PACKAGE = pathlib.Path(build.__file__).parents[1]
+GENERATE = PACKAGE / "native" / "generate.py"
+
+CONTRACT = '''
+from ...core.contract import FLOATS, Arg, Attr, Bool, Choice, Float, Indices, Int, Op, Optional, Out, Refused, Shapes
+
+OP = Op(
+    name="scratch",
+    summary="an operator of the tests",
+    inputs=(Arg("data", "T", "numbers"), Arg("label", "L", "indices", gradient=False, values=Indices("n"))),
+    outputs=(Out("output", "T", "as data"),),
+    attrs=(Attr("axis", Int(), -1, "where"), Attr("flag", Bool(), True, "whether"), {more}),
+    types={{"T": FLOATS, "L": FLOATS}},
+    shapes=Shapes(data="batch..., n@axis, ...", label="batch..., ...", output="batch..., n * {factor}, ..."),
+    refused=(Refused("axis == 7 and flag", "axis is {{axis}}", "Choose another"),),
+    backward=("output_grad",),
+    cuda=None,
+)
+'''
+
+KERNEL = """
+#include "generated/scratch.h"
+
+namespace gluonops {
+struct ScratchCall { int type; };
+namespace GLUONOPS_TARGET {
+namespace {
+template <typename T> void forward(const ScratchCall &) {}
+template <typename T> void backward(const ScratchCall &) {}
+}  // namespace
+}  // namespace GLUONOPS_TARGET
+inline ScratchCall adapt(const ScratchAttrs &, const ScratchTensors &tensors, Workspace &)
+{
+    return {tensors.data.type};
+}
+}  // namespace gluonops
+"""
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("generate", GENERATE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package of one operator, which core's modules declare."""
+    root = tmp_path / "package"
+    (root / "ops" / "scratch").mkdir(parents=True)
+    shutil.copytree(PACKAGE / "core", root / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "ops" / "scratch" / "kernel.cc").write_text(KERNEL)
+    return root
+
+
+def declare(package, more="", factor="1"):
+    path = package / "ops" / "scratch" / "contract.py"
+    path.write_text(CONTRACT.format(more=more, factor=factor))
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+
+def test_it_needs_python_alone(tmp_path):
+    """Neither MXNet nor NumPy nor an installed gluonops: -I and -S leave all of them out of reach."""
+    done = subprocess.run([sys.executable, "-I", "-S", str(GENERATE), str(tmp_path / "generated")], text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kernels = {path.parent.name for path in (PACKAGE / "ops").glob("*/kernel.cc")}
+    assert {path.name for path in (tmp_path / "generated").iterdir()} == {
+        f"{name}.{suffix}" for name in kernels for suffix in ("h", "cc")}
+
+
+def test_what_does_not_change_is_left_alone(package, tmp_path):
+    declare(package)
+    folder, generate = tmp_path / "generated", load().generate
+    source, = generate(folder, package)
+    before = source.stat().st_mtime_ns
+    (folder / "gone.cc").touch()
+    assert generate(folder, package) == [source]
+    assert source.stat().st_mtime_ns == before and not (folder / "gone.cc").exists()
+
+
+def test_an_attribute_is_declared_once(package, tmp_path):
+    """Parsing, its range, its default and its message follow; so do shapes that it takes part in."""
+    more = ('Attr("times", Int(1), 2, "how many"), Attr("slope", Float(above=0), 0.5, "how steep"), '
+            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("skip", Optional(Int()), None, "which not")')
+    declare(package, more, "times")
+    source, = load().generate(tmp_path / "generated", package)
+    header = source.with_suffix(".h").read_text()
+    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep", "enum class Kind { A, BC };",
+                 "Kind kind = Kind::BC;   // which", "std::optional<int64_t> skip;   // which not"):
+        assert line in header
+    text = source.read_text()
+    for line in ('attrs.times = given.integer("times", attrs.times, 1);',
+                 '"slope", attrs.slope, {"a finite number above 0", -INFINITY, 0.0, INFINITY});',
+                 'attrs.kind = Attrs::Kind(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
+                 'attrs.skip = given.optional_integer("skip", attrs.skip);',
+                 'named("n", "n * times", factor(NAME, "times", Wide(attrs.times)), {})'):
+        assert line in text
+
+
+def test_it_compiles(package, tmp_path):
+    """The whole unit, with what MXNet asks of it; the compiler's opinion of the syntax and the types."""
+    declare(package, 'Attr("times", Int(1), 2, "how many")', "times")
+    source, = load().generate(tmp_path / "generated", package)
+    try:
+        compiler = build.find_compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    include = ["-I", str(package), *build.includes(source), "-isystem", str(build.find_mxnet() / "include")]
+    done = subprocess.run([*compiler, *build.FLAGS, "-fsyntax-only", "-DGLUONOPS_REGISTER", *include, str(source)],
+                          text=True, capture_output=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr[:3000]
+
+
+@pytest.mark.parametrize("more", ['Attr("names", object(), 1, "")', 'Attr("x", Optional(Float()), None, "")'])
+def test_a_kind_without_a_form_in_cpp_is_refused(package, tmp_path, more):
+    declare(package, more)
+    with pytest.raises(ValueError, match="C\\+\\+"):
+        load().generate(tmp_path / "generated", package)
