@@ -17,7 +17,7 @@ def rows(names=None):
 
 
 def _row(entry):
-    from ..export.ways import ways_out
+    from ..export.formats import formats_of
     op = entry.op
     return {
         "op": op.name,
@@ -27,7 +27,7 @@ def _row(entry):
         "dtypes": _dtypes(op),
         "attributes": {a.name: a.default for a in op.attrs},
         "gradient": _gradient(op),
-        "export": ways_out(op),
+        "export": formats_of(op),
     }
 
 

@@ -9,9 +9,9 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..core.files import replace, save_arrays
 from .graph import VARIABLE, Graph, Node
-from .nodes import strip
-from .stamp import read
-from .trace import input_shapes, misfit
+from .metadata import read_metadata
+from .passes.canonicalize import canonicalize_graph
+from .shapes import input_shapes, mismatch_reason
 
 # Layers of MXNet that have parameters: behind their first input comes nothing else. An RNN takes states as well.
 LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
@@ -19,7 +19,7 @@ LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnec
 
 
 def load(where, prefix, epoch=None):
-    """The graph, with bare nodes, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
+    """The graph, in canonical form, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def load(where, prefix, epoch=None):
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    read(graph)
+    read_metadata(graph)
     if epoch is None:
-        epoch = _newest(where, prefix)
+        epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
     path = f"{prefix}-{epoch:04d}.params"
     if not os.path.isfile(path):
@@ -53,7 +53,7 @@ def load(where, prefix, epoch=None):
     saved = saved or {}   # of no parameters at all, MXNet makes a list
     if not isinstance(saved, dict):
         raise OpError(where, f"{path} has no names; expected parameters saved by name", "Export the net again")
-    strip(graph)
+    canonicalize_graph(graph)
     values = {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
     _check_outputs(where, graph, prefix)
     _check_values(where, graph, values, prefix, path)
@@ -81,7 +81,7 @@ def _check_values(where, graph, values, prefix, path):
 
     Which variables are inputs, a file of ours notes; in others they are what no layer has for a parameter.
     """
-    symbol, inputs = graph.symbol(), read(graph).get("inputs", {})
+    symbol, inputs = graph.symbol(), read_metadata(graph).get("inputs", {})
     open_ones = [name for name in graph.variables() if name not in values and not name.endswith("label")]
     needed = {source.name for node in graph.nodes() if node.op in LAYERS
               for source, _ in node.inputs[1:2 if node.op == "RNN" else None]}
@@ -96,13 +96,13 @@ def _check_values(where, graph, values, prefix, path):
         return
     shapes = {name: value.shape for name, value in values.items() if name in set(graph.variables())}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in open_ones)
-    reason = misfit(symbol, shapes)
+    reason = mismatch_reason(symbol, shapes)
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")
 
 
-def shapes_of_inputs(where, graph, values, data_shape):
+def shapes_of_inputs(where, graph, values, noted, data_shape):
     """Name -> shape of the inputs: what the file notes, or what is given in its place.
 
     Parameters
@@ -111,6 +111,8 @@ def shapes_of_inputs(where, graph, values, data_shape):
         Who asks, for errors.
     graph : Graph
     values : dict of str to NDArray
+    noted : dict of str to tuple of int
+        The shapes that the file notes.
     data_shape : tuple of int, dict of str to tuple of int, or None
         Shape of the only input, whatever its name; or of some inputs by name.
     """
@@ -127,7 +129,7 @@ def shapes_of_inputs(where, graph, values, data_shape):
     if unknown:
         expected = " or ".join(map(repr, inputs)) or "none, for the file has no input"
         raise OpError(where, f"data_shape names {unknown[0]!r}; expected {expected}", "Use the names that the file has")
-    shapes = {name: tuple(shape) for name, shape in read(graph).get("inputs", {}).items() if name in inputs}
+    shapes = {name: shape for name, shape in noted.items() if name in inputs}
     shapes.update(given)
     missing = [name for name in wanted if name not in shapes]
     if missing:
@@ -135,7 +137,8 @@ def shapes_of_inputs(where, graph, values, data_shape):
     return shapes
 
 
-def _newest(where, prefix):
+def newest_epoch(where, prefix):
+    """The highest number of a parameter file."""
     folder, name = os.path.split(prefix)
     found = [int(match.group(1)) for entry in os.listdir(folder or ".")
              for match in [re.fullmatch(re.escape(name) + r"-(\d{4,})\.params", entry)] if match]
@@ -149,18 +152,24 @@ def paths_of(prefix, epoch):
     return f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
 
 
-def save(graph, values, prefix, epoch):
+def write(graph, values, paths):
     """Write the files of a symbol, both or none.
+
+    Parameters
+    ----------
+    graph : Graph
+    values : dict of str to NDArray
+    paths : tuple of str
+        Of the JSON and of the parameters.
 
     Returns
     -------
     tuple of str
-        Their paths.
+        The paths.
     """
     symbol = graph.symbol()
     states = set(symbol.list_auxiliary_states())
     tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
-    paths = paths_of(prefix, epoch)
 
     def write_graph(path):
         with open(path, "w", encoding="utf-8") as file:

@@ -7,9 +7,10 @@ import json
 import mxnet as mx
 
 from ..core.errors import OpError
-from ..legacy.node import OP_TYPE as LEGACY
 
 VARIABLE = "null"
+INSERTED = "__gluonops_inserted__"   # the mark of the nodes that the emitter puts around an operator
+_OTHER_CUSTOM = {}
 
 
 class Node:
@@ -28,6 +29,11 @@ class Node:
     def is_variable(self):
         return self.op == VARIABLE
 
+    @property
+    def inserted_as(self):
+        """What the emitter inserted the node as; None where somebody else made it."""
+        return self.attrs.get(INSERTED)
+
     def source(self, position=0):
         """The node behind an input."""
         return self.inputs[position][0]
@@ -38,8 +44,9 @@ class Node:
         return default if text == "None" else text.lower() in ("true", "1")
 
     def marks(self):
-        """The attributes that belong to no operator: ``__lr_mult__`` and its like."""
-        return {name: value for name, value in self.attrs.items() if name.startswith("__") and name.endswith("__")}
+        """The attributes that belong to no operator: ``__lr_mult__`` and its like, but not the emitter's."""
+        return {name: value for name, value in self.attrs.items()
+                if name.startswith("__") and name.endswith("__") and not name.startswith("__gluonops_")}
 
 
 class Graph:
@@ -50,7 +57,7 @@ class Graph:
     heads : list of (Node, int)
         The outputs.
     attrs : dict
-        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.stamp` notes.
+        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.metadata` keeps there.
     """
 
     def __init__(self, heads, attrs):
@@ -74,6 +81,14 @@ class Graph:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
                           "Pass the file that ends in -symbol.json") from error
+
+    def copy(self):
+        """The same graph out of nodes of its own."""
+        copies = {}
+        for node in self.nodes():
+            copies[node] = Node(node.op, node.name, node.attrs, subgraphs=node.subgraphs,
+                                inputs=[(copies[source], index) for source, index in node.inputs])
+        return Graph([(copies[node], index) for node, index in self.heads], dict(self.attrs))
 
     @classmethod
     def of(cls, symbol):
@@ -203,9 +218,29 @@ def our_name(node):
     return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]
 
 
+def describe_custom(op_type, attribute, package):
+    """Say how messages call the Custom nodes of a package that has one ``op_type`` for many operators.
+
+    Parameters
+    ----------
+    op_type : str
+    attribute : str
+        Of the node: what it does.
+    package : str
+        What has to be imported for the nodes to run.
+    """
+    _OTHER_CUSTOM[op_type] = attribute, package
+
+
 def kind(node):
-    """What a node does, for messages: its operator, the ``op_type`` of a Custom one, the class of one of legacy's."""
+    """What a node does, for messages: its operator, or what a Custom node stands for."""
     if node.op != "Custom":
         return node.op
     op_type = node.attrs.get("op_type")
-    return node.attrs.get("operator", op_type) if op_type == LEGACY else op_type
+    attribute, _ = _OTHER_CUSTOM.get(op_type, ("op_type", None))
+    return node.attrs.get(attribute, op_type)
+
+
+def package_of(node):
+    """The package that a Custom node needs, where it has said so; else None."""
+    return _OTHER_CUSTOM.get(node.attrs.get("op_type"), (None, None))[1]

@@ -7,12 +7,12 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .files import load, shapes_of_inputs
+from .files import shapes_of_inputs
 from .graph import is_ours, our_name
 from .layout import Item, arrange
-from .stamp import read
-from .to_onnx.sizes import Sizes
-from .trace import trace, type_name
+from .model import ExportedModel
+from .onnx.sizes import Sizes
+from .shapes import type_name
 
 __all__ = ["picture"]
 
@@ -57,7 +57,7 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
     Raises
     ------
     OpError
-        A file is missing or damaged, the format is unknown, or matplotlib is missing.
+        A file is missing or damaged, the format is unknown, or matplotlib or grandalf is missing.
     """
     path = os.fspath(path)
     ending = os.path.splitext(path)[1][1:].lower()
@@ -65,14 +65,11 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
                       "Choose one of these formats")
     check_target(WHERE, path)
-    try:
-        import matplotlib
-        import matplotlib.figure
-    except ImportError as error:
-        raise OpError(WHERE, "the package matplotlib is not installed", "Run: pip install matplotlib") from error
-    graph, values, shapes, dtype = _read(net, data_shape, epoch, dtype)
-    sizes = Sizes(graph, shapes, values, dtype, dynamic_batch=False, where=WHERE)
-    boxes = _boxes(graph, values)
+    matplotlib = _libraries()
+    model = _read(net, data_shape, epoch, dtype)
+    graph = model.graph
+    sizes = Sizes(graph, model.inputs, model.parameters, model.metadata["dtype"], dynamic_batch=False, where=WHERE)
+    boxes = _boxes(graph, model.parameters)
     edges = sorted({(boxes[source], boxes[node]) for node in graph.nodes() for source, _ in node.inputs
                     if source in boxes and boxes[source] is not boxes.get(node)},
                    key=lambda edge: (edge[0].number, edge[1].number))
@@ -90,13 +87,26 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
     return path
 
 
+def _libraries():
+    """matplotlib, which draws; grandalf, which arranges, is there as well."""
+    try:
+        import grandalf  # noqa: F401
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise OpError(WHERE, f"the package {error.name} is not installed",
+                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
+    return matplotlib
+
+
 def _read(net, data_shape, epoch, dtype):
     if isinstance(net, mx.gluon.HybridBlock):
-        graph, values, facts = trace(WHERE, net, data_shape if data_shape is not None else (), dtype or "float32")
-        return graph, values, {name: tuple(shape) for name, shape in facts["inputs"].items()}, facts["dtype"]
-    graph, values, _ = load(WHERE, os.fspath(net), epoch)
-    shapes = shapes_of_inputs(WHERE, graph, values, data_shape)
-    return graph, values, shapes, type_name(WHERE, dtype or read(graph).get("dtype", "float32"))
+        shape = data_shape if data_shape is not None else ()
+        return ExportedModel.from_net(net, shape, dtype or "float32", where=WHERE)
+    model = ExportedModel.from_files(net, epoch, WHERE)
+    model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
+    model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
+    return model
 
 
 class _Box(Item):
@@ -214,7 +224,7 @@ def _short(text, length=44):
 def _draw(matplotlib, boxes, ways):
     """(figure, its longer side in inches)."""
     from matplotlib.patches import FancyBboxPatch, PathPatch
-    items = [item for way in ways for item in way] + boxes
+    items, read = [item for way in ways for item in way] + boxes, {way[0] for way in ways}
     left = min(item.x - item.width / 2 for item in items) - MARGIN
     right = max(item.x + max(item.width / 2, 4 + len(getattr(item, "shape", "")) * 4.6) for item in items) + MARGIN
     bottom = max(item.y + item.height for item in items) + MARGIN
@@ -237,7 +247,7 @@ def _draw(matplotlib, boxes, ways):
             axes.text(box.x, y + PADDING - 2 + LINE * (i + 0.5), text, ha="center", va="center", fontsize=size,
                       color=colour, zorder=3, fontweight="bold" if i == 0 and box.kind == "ours" else "normal",
                       parse_math=False)
-        if box.shape and box.below:
+        if box.shape and box in read:
             axes.text(box.x + 5, y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL, color="#1967d2",
                       zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
     return figure, max(figure.get_size_inches())

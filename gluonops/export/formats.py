@@ -4,12 +4,12 @@ import mxnet as mx
 from ..core import backend as _backend
 from .constants import parameter_only
 from .graph import Graph
-from .inference import loss_names
-from .to_onnx.registry import CONVERTERS
+from .onnx.registry import CONVERTERS
+from .passes.inference import loss_names
 from .trace import HEADS
 
 
-def ways_out(op):
+def formats_of(op):
     """``JSON: builtin, custom, native; ONNX``: what exported files can hold of an operator.
 
     Parameters

@@ -1,30 +1,53 @@
-"""A graph without its losses and labels: loss heads become what they compute at inference, losses and labels go."""
-from ..core import registry
-from ..core.errors import OpError
-from .graph import Node, is_ours, our_name
-from .nodes import bare
+"""A model without its losses and labels: loss heads become what they compute at inference, losses and labels go."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core import registry
+from ...core.errors import OpError
+from ..graph import Graph, Node, is_ours, our_name
+from .canonicalize import custom_node
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
 
 IDENTITY, MAKE_LOSS = "_copy", ("make_loss", "MakeLoss")
 LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss")
 
 
-def without_losses(graph):
-    """Take losses and labels out, in place.
+def inference(model: ExportedModel) -> ExportedModel:
+    """Take losses and labels out.
 
     A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and its like) becomes the probabilities or values that
     it outputs. An output that comes out of a loss, or that cannot be computed without a label, goes. A label is a
     variable whose name ends in ``label``.
 
+    Parameters
+    ----------
+    model : ExportedModel
+        Canonical.
+
     Returns
     -------
-    list of str
-        What went, in words; empty where the graph had no loss.
+    ExportedModel
+        Its ``notes`` say what went.
 
     Raises
     ------
     OpError
         Every output is a loss.
     """
+    model = model.copy()
+    model.notes += _without_losses(model.graph)
+    if model.metadata.get("training"):
+        model.metadata["training"] = False
+    kept = set(model.graph.variables())
+    model.inputs = {name: shape for name, shape in model.inputs.items() if name in kept}
+    return model
+
+
+def _without_losses(graph: Graph) -> list[str]:
+    """Do it in place; returns what went, in words."""
     before = set(graph.variables())
     notes = [_replace_head(graph, node) for node in graph.nodes()]
     tainted = _tainted(graph)
@@ -41,7 +64,7 @@ def without_losses(graph):
 
 def loss_names():
     """The operators of gluonops that are losses: those whose block is in ``gluonops.loss``."""
-    from .. import loss
+    from ... import loss
     modules = {getattr(loss, name).__module__ for name in loss.__all__}
     return {name for name in registry.entries() if f"gluonops.ops.{name}.block" in modules}
 
@@ -68,7 +91,7 @@ def _replace_head(graph, node):
     """Put inference's form in a loss head's place; returns what was done, or None."""
     if is_ours(node) and our_name(node) == "softmax_output":
         softmax = registry.get("softmax").op
-        made = bare(softmax, node.name, node.inputs[:1], {"axis": node.attrs["axis"]})
+        made = custom_node(softmax, node.name, node.inputs[:1], {"axis": node.attrs["axis"]})
     elif node.op in _HEADS:
         made = _HEADS[node.op](node)
     elif node.op == "where" and node.source().op == "ones_like":
