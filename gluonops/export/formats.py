@@ -1,7 +1,10 @@
 """How an operator leaves gluonops, for the support table."""
+from __future__ import annotations
+
 import mxnet as mx
 
 from ..core import backend as _backend
+from ..core.contract import Op
 from .constants import parameter_only
 from .graph import Graph
 from .onnx.registry import CONVERTERS
@@ -9,7 +12,7 @@ from .passes.inference import loss_names
 from .trace import HEADS
 
 
-def formats_of(op):
+def formats_of(op: Op) -> str:
     """``JSON: builtin, custom, native; ONNX``: what exported files can hold of an operator.
 
     Parameters

@@ -2,6 +2,8 @@
 
 It works on the JSON itself, so a file whose operators this process does not have can be read and mended.
 """
+from __future__ import annotations
+
 import json
 
 import mxnet as mx
@@ -26,24 +28,24 @@ class Node:
         return f"<{self.op} {self.name}>"
 
     @property
-    def is_variable(self):
+    def is_variable(self) -> bool:
         return self.op == VARIABLE
 
     @property
-    def inserted_as(self):
+    def inserted_as(self) -> str | None:
         """What the emitter inserted the node as; None where somebody else made it."""
         return self.attrs.get(INSERTED)
 
-    def source(self, position=0):
+    def source(self, position: int = 0) -> Node:
         """The node behind an input."""
         return self.inputs[position][0]
 
-    def flag(self, name, default=False):
+    def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute; None, as MXNet writes one left open, is the default."""
         text = self.attrs.get(name, "None")
         return default if text == "None" else text.lower() in ("true", "1")
 
-    def marks(self):
+    def marks(self) -> dict[str, str]:
         """The attributes that belong to no operator: ``__lr_mult__`` and its like, but not the emitter's."""
         return {name: value for name, value in self.attrs.items()
                 if name.startswith("__") and name.endswith("__") and not name.startswith("__gluonops_")}
@@ -64,7 +66,7 @@ class Graph:
         self.heads, self.attrs = list(heads), attrs
 
     @classmethod
-    def parse(cls, text, where="the graph"):
+    def parse(cls, text: str, where: str = "the graph") -> Graph:
         """Read symbol JSON, of older versions of MXNet as well."""
         try:
             content = json.loads(text)
@@ -82,7 +84,7 @@ class Graph:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
                           "Pass the file that ends in -symbol.json") from error
 
-    def copy(self):
+    def copy(self) -> Graph:
         """The same graph out of nodes of its own."""
         copies = {}
         for node in self.nodes():
@@ -91,11 +93,11 @@ class Graph:
         return Graph([(copies[node], index) for node, index in self.heads], dict(self.attrs))
 
     @classmethod
-    def of(cls, symbol):
+    def of(cls, symbol: mx.sym.Symbol) -> Graph:
         """The graph of an mx.sym.Symbol."""
         return cls.parse(symbol.tojson())
 
-    def nodes(self):
+    def nodes(self) -> list[Node]:
         """Every node behind the heads, inputs first, in the order in which MXNet lists arguments."""
         found, seen = [], set()
         stack = [(node, False) for node, _ in reversed(self.heads)]
@@ -109,18 +111,18 @@ class Graph:
                 stack += [(source, False) for source, _ in reversed(node.inputs)]
         return found
 
-    def variables(self):
+    def variables(self) -> list[str]:
         """The names of all variables: data, parameters, states."""
         return [node.name for node in self.nodes() if node.is_variable]
 
-    def free_name(self, name):
+    def free_name(self, name: str) -> str:
         """``name``, or one like it that no node has."""
         taken = {node.name for node in self.nodes()}
         while name in taken:
             name += "_"
         return name
 
-    def readers(self):
+    def readers(self) -> dict[Node, list]:
         """Node -> the nodes that read it, once for every input; a head counts as None."""
         readers = {node: [] for node in self.nodes()}
         for node in list(readers):
@@ -130,7 +132,7 @@ class Graph:
             readers[node].append(None)
         return readers
 
-    def replace(self, replacements):
+    def replace(self, replacements: dict) -> None:
         """Let every reader of an output read another one.
 
         Parameters
@@ -147,7 +149,7 @@ class Graph:
             node.inputs = [mended(entry) for entry in node.inputs]
         self.heads = [mended(entry) for entry in self.heads]
 
-    def splice(self, symbol, variables):
+    def splice(self, symbol: mx.sym.Symbol, variables: dict[str, tuple[Node, int]]) -> tuple[Node, int]:
         """Nodes made from a symbol, reading outputs of this graph in place of its variables.
 
         Parameters
@@ -166,7 +168,7 @@ class Graph:
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
         return part.heads[0]
 
-    def text(self):
+    def text(self) -> str:
         """Symbol JSON."""
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
@@ -186,7 +188,7 @@ class Graph:
                            "heads": entries(self.heads), "attrs": self.attrs}, indent=2,
                           ensure_ascii=False)   # MXNet does not read escapes
 
-    def symbol(self):
+    def symbol(self) -> mx.sym.Symbol:
         """The graph as MXNet's Symbol; MXNet has to know every operator."""
         try:
             return mx.sym.load_json(self.text())
@@ -207,18 +209,18 @@ def _entry(nodes, entry):
     return nodes[number], index
 
 
-def is_ours(node):
+def is_ours(node: Node) -> bool:
     """Whether a node is an operator of gluonops, custom or native."""
     return node.op.startswith("gluonops_") or (node.op == "Custom"
                                                and node.attrs.get("op_type", "").startswith("gluonops_"))
 
 
-def our_name(node):
+def our_name(node: Node) -> str:
     """The operator's name without ``gluonops_``."""
     return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]
 
 
-def describe_custom(op_type, attribute, package):
+def describe_custom(op_type: str, attribute: str, package: str) -> None:
     """Say how messages call the Custom nodes of a package that has one ``op_type`` for many operators.
 
     Parameters
@@ -232,7 +234,7 @@ def describe_custom(op_type, attribute, package):
     _OTHER_CUSTOM[op_type] = attribute, package
 
 
-def kind(node):
+def kind(node: Node) -> str:
     """What a node does, for messages: its operator, or what a Custom node stands for."""
     if node.op != "Custom":
         return node.op
@@ -241,6 +243,6 @@ def kind(node):
     return node.attrs.get(attribute, op_type)
 
 
-def package_of(node):
+def package_of(node: Node) -> str | None:
     """The package that a Custom node needs, where it has said so; else None."""
     return _OTHER_CUSTOM.get(node.attrs.get("op_type"), (None, None))[1]

@@ -24,7 +24,7 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
     Returns
     -------
     list of list of Item
-        The way of every edge, both ends included, in the order of ``edges``: a way point in each layer between them.
+        The route of every edge, both ends included, in the order of ``edges``: a way point in each layer between them.
     """
     from grandalf.graphs import Edge, Graph, Vertex
     vertices = {item: Vertex(item) for item in items}
@@ -32,12 +32,12 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
         vertex.view = _View(item)
     drawn = [Edge(vertices[source], vertices[reader]) for source, reader in edges]
 
-    ways, left = {}, 0.0
+    routes, left = {}, 0.0
     for component in Graph(list(vertices.values()), drawn).C:
         layout = _laid_out(component)
-        ways.update(_ways(layout, component))
+        routes.update(_routes(layout, component))
         left = _place(layout, left)
-    return [ways[edge] for edge in drawn]
+    return [routes[edge] for edge in drawn]
 
 
 class _View:
@@ -58,8 +58,8 @@ def _laid_out(component):
     return layout
 
 
-def _ways(layout, component):
-    """Edge -> its way; grandalf's way points become items."""
+def _routes(layout, component):
+    """Edge -> its route; grandalf's way points become items."""
     points = {}
     for vertex in layout.grx:
         if not hasattr(vertex.view, "item"):

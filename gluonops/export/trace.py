@@ -1,4 +1,6 @@
 """A net as a graph and its values: where every export of one starts."""
+from __future__ import annotations
+
 import functools
 import inspect
 import os
@@ -19,7 +21,8 @@ HEADS = {"softmax_output": ops.softmax_output}
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
-def trace(where, net, data_shape, dtype="float32", head=None):
+def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str = "float32", head: str | None = None) -> tuple[
+        Graph, dict[str, mx.nd.NDArray], dict[str, tuple[int, ...]], dict]:
     """The graph of a net, in canonical form, its parameters, the shapes of its inputs, and its metadata.
 
     Parameters

@@ -70,11 +70,11 @@ def test_layout():
     """Readers below what they read, boxes of a layer apart, a chain straight, a long edge around."""
     a, b, c, d, e = items = boxes(5)
     edges = [(a, b), (b, c), (c, d), (a, d), (d, e)]
-    ways = arrange(items, edges)
+    routes = arrange(items, edges)
     assert all(reader.y >= source.y + source.height for source, reader in edges)
-    assert [len(way) for way in ways] == [2, 2, 2, 4, 2]
+    assert [len(route) for route in routes] == [2, 2, 2, 4, 2]
     assert b.x == pytest.approx(c.x) and d.x == pytest.approx(e.x)
-    around = ways[3][1:-1]
+    around = routes[3][1:-1]
     assert all(abs(point.x - box.x) > 30 for point, box in zip(around, (b, c)))
 
 

@@ -62,7 +62,7 @@ def _without_losses(graph: Graph) -> list[str]:
     return [note for note in notes if note] + [f"the input {name!r}" for name in gone if name.endswith("label")]
 
 
-def loss_names():
+def loss_names() -> set[str]:
     """The operators of gluonops that are losses: those whose block is in ``gluonops.loss``."""
     from ... import loss
     modules = {getattr(loss, name).__module__ for name in loss.__all__}
