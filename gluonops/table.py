@@ -6,7 +6,7 @@ from . import loss, nn
 from .core import registry
 from .core.contract import Bool, Choice
 from .core.errors import OpError
-from .export.ways import ways_out
+from .export.formats import formats_of
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does", "backends": "Backends",
@@ -28,7 +28,7 @@ def _row(entry):
         "dtypes": _dtypes(op),
         "attributes": {a.name: a.default for a in op.attrs},
         "gradient": _gradient(op),
-        "export": ways_out(op),
+        "export": formats_of(op),
     }
 
 

@@ -11,7 +11,7 @@ import gluonops as gops
 import pytest
 from gluonops import cli, table
 from gluonops.core import native, registry
-from gluonops.export.to_onnx.registry import CONVERTERS
+from gluonops.export.onnx.registry import CONVERTERS
 
 ROOT = pathlib.Path(__file__).parent.parent
 doctor = importlib.import_module("gluonops.doctor")

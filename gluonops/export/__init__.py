@@ -1,7 +1,13 @@
-"""Ways out of Gluon: symbol JSON for any backend, and ONNX."""
-from .nodes import ExportWarning
+"""Ways out of Gluon: symbol JSON for any backend, and ONNX.
+
+An export is a pipeline. An :class:`ExportedModel` comes from a net or from files, the passes in
+:mod:`gluonops.export.passes` make other models of it, and it is saved as symbol JSON or converted to ONNX.
+:func:`symbol`, :func:`rewrite` and :func:`onnx` are such pipelines.
+"""
+from .model import ExportedModel
 from .onnx import onnx
 from .picture import picture
 from .symbol import rewrite, symbol
+from .warning import ExportWarning
 
-__all__ = ["ExportWarning", "onnx", "picture", "rewrite", "symbol"]
+__all__ = ["ExportWarning", "ExportedModel", "onnx", "picture", "rewrite", "symbol"]

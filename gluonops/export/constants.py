@@ -1,10 +1,13 @@
 """What a graph computes from its parameters alone."""
+from __future__ import annotations
+
 import mxnet as mx
+import numpy as np
 
-from .graph import Graph
+from .graph import Graph, Node
 
 
-def parameter_only(graph, values):
+def parameter_only(graph: Graph, values: dict[str, mx.nd.NDArray]) -> set[Node]:
     """The nodes that no input reaches, parameters among them.
 
     Parameters
@@ -20,7 +23,7 @@ def parameter_only(graph, values):
     return fixed
 
 
-def evaluate(outputs, values, attrs):
+def evaluate(outputs: list[tuple[Node, int]], values: dict[str, mx.nd.NDArray], attrs: dict) -> list[np.ndarray]:
     """Compute outputs of nodes that no input reaches.
 
     Parameters

@@ -1,4 +1,6 @@
 """Symbol JSON and parameters: read, checked against each other, and written."""
+from __future__ import annotations
+
 import numbers
 import os
 import pathlib
@@ -9,17 +11,19 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..core.files import replace, save_arrays
 from .graph import VARIABLE, Graph, Node
-from .nodes import strip
-from .stamp import read
-from .trace import input_shapes, misfit
+from .metadata import read_metadata
+from .passes.canonicalize import canonicalize_graph
+from .shapes import input_shapes, mismatch_reason
 
+Arrays = dict[str, mx.nd.NDArray]
+Shapes = dict[str, tuple[int, ...]]
 # Layers of MXNet that have parameters: behind their first input comes nothing else. An RNN takes states as well.
 LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
           "LayerNorm", "LeakyReLU", "RNN")
 
 
-def load(where, prefix, epoch=None):
-    """The graph, with bare nodes, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
+def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
+    """The graph, in canonical form, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
 
     Parameters
     ----------
@@ -39,9 +43,9 @@ def load(where, prefix, epoch=None):
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    read(graph)
+    read_metadata(graph)
     if epoch is None:
-        epoch = _newest(where, prefix)
+        epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
     path = f"{prefix}-{epoch:04d}.params"
     if not os.path.isfile(path):
@@ -53,7 +57,7 @@ def load(where, prefix, epoch=None):
     saved = saved or {}   # of no parameters at all, MXNet makes a list
     if not isinstance(saved, dict):
         raise OpError(where, f"{path} has no names; expected parameters saved by name", "Export the net again")
-    strip(graph)
+    canonicalize_graph(graph)
     values = {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
     _check_outputs(where, graph, prefix)
     _check_values(where, graph, values, prefix, path)
@@ -81,28 +85,49 @@ def _check_values(where, graph, values, prefix, path):
 
     Which variables are inputs, a file of ours notes; in others they are what no layer has for a parameter.
     """
-    symbol, inputs = graph.symbol(), read(graph).get("inputs", {})
-    open_ones = [name for name in graph.variables() if name not in values and not name.endswith("label")]
-    needed = {source.name for node in graph.nodes() if node.op in LAYERS
-              for source, _ in node.inputs[1:2 if node.op == "RNN" else None]}
-    missing = [name for name in open_ones
-               if name not in inputs and (inputs or name in needed.union(symbol.list_auxiliary_states()))]
-    if missing or (values and not set(values).intersection(graph.variables())):
-        lost = f"{missing[0]}{f' (and {len(missing) - 1} more)' * (len(missing) > 1)}" if missing else "this graph"
-        names = ", ".join(sorted(values)[:3]) + ", ..." * (len(values) > 3)
-        raise OpError(where, f"{path} has no value for {lost}; it has {names or 'none at all'}",
-                      "Pass the parameters exported with this symbol: net.save_parameters names them otherwise")
+    symbol, inputs = graph.symbol(), read_metadata(graph).get("inputs", {})
+    variables = set(graph.variables())
+    without_value = [name for name in graph.variables() if name not in values and not name.endswith("label")]
+    if inputs:
+        missing = [name for name in without_value if name not in inputs]
+    else:
+        parameters = _parameters_of_layers(graph).union(symbol.list_auxiliary_states())
+        missing = [name for name in without_value if name in parameters]
+    if missing or (values and not variables.intersection(values)):
+        raise _without_value(where, path, missing, values)
+
     if not inputs:   # without them MXNet infers wrong shapes rather than none
         return
-    shapes = {name: value.shape for name, value in values.items() if name in set(graph.variables())}
-    shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in open_ones)
-    reason = misfit(symbol, shapes)
+    shapes = {name: value.shape for name, value in values.items() if name in variables}
+    shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
+    reason = mismatch_reason(symbol, shapes)
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")
 
 
-def shapes_of_inputs(where, graph, values, data_shape):
+def _parameters_of_layers(graph):
+    """The names of the variables that a layer has for a parameter."""
+    names = set()
+    for node in graph.nodes():
+        if node.op in LAYERS:
+            parameters = node.inputs[1:2] if node.op == "RNN" else node.inputs[1:]
+            names.update(source.name for source, _ in parameters)
+    return names
+
+
+def _without_value(where, path, missing, values):
+    lost = missing[0] if missing else "this graph"
+    if len(missing) > 1:
+        lost += f" (and {len(missing) - 1} more)"
+    names = ", ".join(sorted(values)[:3])
+    if len(values) > 3:
+        names += ", ..."
+    return OpError(where, f"{path} has no value for {lost}; it has {names or 'none at all'}",
+                   "Pass the parameters exported with this symbol: net.save_parameters names them otherwise")
+
+
+def shapes_of_inputs(where: str, graph: Graph, values: Arrays, noted: Shapes, data_shape) -> Shapes:
     """Name -> shape of the inputs: what the file notes, or what is given in its place.
 
     Parameters
@@ -111,6 +136,8 @@ def shapes_of_inputs(where, graph, values, data_shape):
         Who asks, for errors.
     graph : Graph
     values : dict of str to NDArray
+    noted : dict of str to tuple of int
+        The shapes that the file notes.
     data_shape : tuple of int, dict of str to tuple of int, or None
         Shape of the only input, whatever its name; or of some inputs by name.
     """
@@ -127,7 +154,7 @@ def shapes_of_inputs(where, graph, values, data_shape):
     if unknown:
         expected = " or ".join(map(repr, inputs)) or "none, for the file has no input"
         raise OpError(where, f"data_shape names {unknown[0]!r}; expected {expected}", "Use the names that the file has")
-    shapes = {name: tuple(shape) for name, shape in read(graph).get("inputs", {}).items() if name in inputs}
+    shapes = {name: shape for name, shape in noted.items() if name in inputs}
     shapes.update(given)
     missing = [name for name in wanted if name not in shapes]
     if missing:
@@ -135,32 +162,40 @@ def shapes_of_inputs(where, graph, values, data_shape):
     return shapes
 
 
-def _newest(where, prefix):
+def newest_epoch(where: str, prefix: str) -> int:
+    """The highest number of a parameter file."""
     folder, name = os.path.split(prefix)
-    found = [int(match.group(1)) for entry in os.listdir(folder or ".")
-             for match in [re.fullmatch(re.escape(name) + r"-(\d{4,})\.params", entry)] if match]
-    if not found:
+    pattern = re.compile(re.escape(name) + r"-(\d{4,})\.params")
+    matches = [pattern.fullmatch(entry) for entry in os.listdir(folder or ".")]
+    epochs = [int(match.group(1)) for match in matches if match]
+    if not epochs:
         raise OpError(where, f"there is no file {prefix}-NNNN.params", "Save the parameters beside the symbol")
-    return max(found)
+    return max(epochs)
 
 
-def paths_of(prefix, epoch):
+def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
     """The paths of a symbol and of its parameters."""
     return f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
 
 
-def save(graph, values, prefix, epoch):
+def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, str]:
     """Write the files of a symbol, both or none.
+
+    Parameters
+    ----------
+    graph : Graph
+    values : dict of str to NDArray
+    paths : tuple of str
+        Of the JSON and of the parameters.
 
     Returns
     -------
     tuple of str
-        Their paths.
+        The paths.
     """
     symbol = graph.symbol()
     states = set(symbol.list_auxiliary_states())
     tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
-    paths = paths_of(prefix, epoch)
 
     def write_graph(path):
         with open(path, "w", encoding="utf-8") as file:
@@ -170,7 +205,7 @@ def save(graph, values, prefix, epoch):
     return paths
 
 
-def check_epoch(where, epoch):
+def check_epoch(where: str, epoch: int) -> None:
     """Raise where it is no number that a file of parameters can have."""
     if isinstance(epoch, bool) or not isinstance(epoch, numbers.Integral) or epoch < 0:
         raise OpError(where, f"epoch is {epoch!r}; expected an integer of at least 0", "Pass one such as 0")

@@ -2,14 +2,17 @@
 
 It works on the JSON itself, so a file whose operators this process does not have can be read and mended.
 """
+from __future__ import annotations
+
 import json
 
 import mxnet as mx
 
 from ..core.errors import OpError
-from ..legacy.node import OP_TYPE as LEGACY
 
 VARIABLE = "null"
+INSERTED = "__gluonops_inserted__"   # the mark of the nodes that the emitter puts around an operator
+_OTHER_CUSTOM = {}
 
 
 class Node:
@@ -25,21 +28,27 @@ class Node:
         return f"<{self.op} {self.name}>"
 
     @property
-    def is_variable(self):
+    def is_variable(self) -> bool:
         return self.op == VARIABLE
 
-    def source(self, position=0):
+    @property
+    def inserted_as(self) -> str | None:
+        """What the emitter inserted the node as; None where somebody else made it."""
+        return self.attrs.get(INSERTED)
+
+    def source(self, position: int = 0) -> Node:
         """The node behind an input."""
         return self.inputs[position][0]
 
-    def flag(self, name, default=False):
+    def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute; None, as MXNet writes one left open, is the default."""
         text = self.attrs.get(name, "None")
         return default if text == "None" else text.lower() in ("true", "1")
 
-    def marks(self):
-        """The attributes that belong to no operator: ``__lr_mult__`` and its like."""
-        return {name: value for name, value in self.attrs.items() if name.startswith("__") and name.endswith("__")}
+    def marks(self) -> dict[str, str]:
+        """The attributes that belong to no operator: ``__lr_mult__`` and its like, but not the emitter's."""
+        return {name: value for name, value in self.attrs.items()
+                if name.startswith("__") and name.endswith("__") and not name.startswith("__gluonops_")}
 
 
 class Graph:
@@ -50,14 +59,14 @@ class Graph:
     heads : list of (Node, int)
         The outputs.
     attrs : dict
-        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.stamp` notes.
+        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.metadata` keeps there.
     """
 
     def __init__(self, heads, attrs):
         self.heads, self.attrs = list(heads), attrs
 
     @classmethod
-    def parse(cls, text, where="the graph"):
+    def parse(cls, text: str, where: str = "the graph") -> Graph:
         """Read symbol JSON, of older versions of MXNet as well."""
         try:
             content = json.loads(text)
@@ -75,12 +84,20 @@ class Graph:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
                           "Pass the file that ends in -symbol.json") from error
 
+    def copy(self) -> Graph:
+        """The same graph out of nodes of its own."""
+        copies = {}
+        for node in self.nodes():
+            copies[node] = Node(node.op, node.name, node.attrs, subgraphs=node.subgraphs,
+                                inputs=[(copies[source], index) for source, index in node.inputs])
+        return Graph([(copies[node], index) for node, index in self.heads], dict(self.attrs))
+
     @classmethod
-    def of(cls, symbol):
+    def of(cls, symbol: mx.sym.Symbol) -> Graph:
         """The graph of an mx.sym.Symbol."""
         return cls.parse(symbol.tojson())
 
-    def nodes(self):
+    def nodes(self) -> list[Node]:
         """Every node behind the heads, inputs first, in the order in which MXNet lists arguments."""
         found, seen = [], set()
         stack = [(node, False) for node, _ in reversed(self.heads)]
@@ -94,18 +111,18 @@ class Graph:
                 stack += [(source, False) for source, _ in reversed(node.inputs)]
         return found
 
-    def variables(self):
+    def variables(self) -> list[str]:
         """The names of all variables: data, parameters, states."""
         return [node.name for node in self.nodes() if node.is_variable]
 
-    def free_name(self, name):
+    def free_name(self, name: str) -> str:
         """``name``, or one like it that no node has."""
         taken = {node.name for node in self.nodes()}
         while name in taken:
             name += "_"
         return name
 
-    def readers(self):
+    def readers(self) -> dict[Node, list]:
         """Node -> the nodes that read it, once for every input; a head counts as None."""
         readers = {node: [] for node in self.nodes()}
         for node in list(readers):
@@ -115,7 +132,7 @@ class Graph:
             readers[node].append(None)
         return readers
 
-    def replace(self, replacements):
+    def replace(self, replacements: dict) -> None:
         """Let every reader of an output read another one.
 
         Parameters
@@ -132,7 +149,7 @@ class Graph:
             node.inputs = [mended(entry) for entry in node.inputs]
         self.heads = [mended(entry) for entry in self.heads]
 
-    def splice(self, symbol, variables):
+    def splice(self, symbol: mx.sym.Symbol, variables: dict[str, tuple[Node, int]]) -> tuple[Node, int]:
         """Nodes made from a symbol, reading outputs of this graph in place of its variables.
 
         Parameters
@@ -151,7 +168,7 @@ class Graph:
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
         return part.heads[0]
 
-    def text(self):
+    def text(self) -> str:
         """Symbol JSON."""
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
@@ -171,7 +188,7 @@ class Graph:
                            "heads": entries(self.heads), "attrs": self.attrs}, indent=2,
                           ensure_ascii=False)   # MXNet does not read escapes
 
-    def symbol(self):
+    def symbol(self) -> mx.sym.Symbol:
         """The graph as MXNet's Symbol; MXNet has to know every operator."""
         try:
             return mx.sym.load_json(self.text())
@@ -192,20 +209,40 @@ def _entry(nodes, entry):
     return nodes[number], index
 
 
-def is_ours(node):
+def is_ours(node: Node) -> bool:
     """Whether a node is an operator of gluonops, custom or native."""
     return node.op.startswith("gluonops_") or (node.op == "Custom"
                                                and node.attrs.get("op_type", "").startswith("gluonops_"))
 
 
-def our_name(node):
+def our_name(node: Node) -> str:
     """The operator's name without ``gluonops_``."""
     return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]
 
 
-def kind(node):
-    """What a node does, for messages: its operator, the ``op_type`` of a Custom one, the class of one of legacy's."""
+def describe_custom(op_type: str, attribute: str, package: str) -> None:
+    """Say how messages call the Custom nodes of a package that has one ``op_type`` for many operators.
+
+    Parameters
+    ----------
+    op_type : str
+    attribute : str
+        Of the node: what it does.
+    package : str
+        What has to be imported for the nodes to run.
+    """
+    _OTHER_CUSTOM[op_type] = attribute, package
+
+
+def kind(node: Node) -> str:
+    """What a node does, for messages: its operator, or what a Custom node stands for."""
     if node.op != "Custom":
         return node.op
     op_type = node.attrs.get("op_type")
-    return node.attrs.get("operator", op_type) if op_type == LEGACY else op_type
+    attribute, _ = _OTHER_CUSTOM.get(op_type, ("op_type", None))
+    return node.attrs.get(attribute, op_type)
+
+
+def package_of(node: Node) -> str | None:
+    """The package that a Custom node needs, where it has said so; else None."""
+    return _OTHER_CUSTOM.get(node.attrs.get("op_type"), (None, None))[1]

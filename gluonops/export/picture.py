@@ -1,4 +1,6 @@
 """A picture of an exported net: a box for each layer, shapes on the edges, operators of gluonops marked."""
+from __future__ import annotations
+
 import os
 import re
 
@@ -7,12 +9,13 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .files import load, shapes_of_inputs
+from .drawing import draw, size_of
+from .files import shapes_of_inputs
 from .graph import is_ours, our_name
 from .layout import Item, arrange
-from .stamp import read
-from .to_onnx.sizes import Sizes
-from .trace import trace, type_name
+from .model import ExportedModel, Shapes
+from .onnx.sizes import Sizes
+from .shapes import type_name
 
 __all__ = ["picture"]
 
@@ -20,17 +23,18 @@ WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
 # What is drawn in the box of the layer before, as that layer's last lines.
 FOLLOWERS = ("Activation", "BatchNorm", "BlockGrad", "Dropout", "LeakyReLU", "_copy", "clip", "relu", "sigmoid", "tanh")
-COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "weights": ("#dbe9ff", "#2c5aa0"),
-           "end": ("#ffffff", "#333333"), "other": ("#f1f3f4", "#80868b")}
 WITH_WEIGHTS = ("Convolution", "Deconvolution", "FullyConnected", "Embedding")
 SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
            "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
-LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
-SIZE, SMALL = 9.0, 7.5
-DPI, MOST_PIXELS = 144, 24000   # of the longer side
+# The attributes that are shown of an operator.
+SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
+         "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
+         "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
+         "tile": ("reps",), "clip": ("a_min", "a_max")}
 
 
-def picture(net, path, data_shape=None, epoch=None, dtype=None):
+def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: Shapes | None = None,
+            epoch: int | None = None, dtype: str | None = None) -> str:
     """Draw a net.
 
     Layers without weights of their own that follow another (batch norm, activations) share its box. Parameters are
@@ -57,7 +61,7 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
     Raises
     ------
     OpError
-        A file is missing or damaged, the format is unknown, or matplotlib is missing.
+        A file is missing or damaged, the format is unknown, or matplotlib or grandalf is missing.
     """
     path = os.fspath(path)
     ending = os.path.splitext(path)[1][1:].lower()
@@ -65,14 +69,11 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
                       "Choose one of these formats")
     check_target(WHERE, path)
-    try:
-        import matplotlib
-        import matplotlib.figure
-    except ImportError as error:
-        raise OpError(WHERE, "the package matplotlib is not installed", "Run: pip install matplotlib") from error
-    graph, values, shapes, dtype = _read(net, data_shape, epoch, dtype)
-    sizes = Sizes(graph, shapes, values, dtype, dynamic_batch=False, where=WHERE)
-    boxes = _boxes(graph, values)
+    _check_libraries()
+    model = _read(net, data_shape, epoch, dtype)
+    graph = model.graph
+    sizes = Sizes(graph, model.inputs, model.parameters, model.metadata["dtype"], dynamic_batch=False, where=WHERE)
+    boxes = _boxes(graph, model.parameters)
     edges = sorted({(boxes[source], boxes[node]) for node in graph.nodes() for source, _ in node.inputs
                     if source in boxes and boxes[source] is not boxes.get(node)},
                    key=lambda edge: (edge[0].number, edge[1].number))
@@ -83,20 +84,29 @@ def picture(net, path, data_shape=None, epoch=None, dtype=None):
             edges.append((boxes[node], everything[-1]))
     for box in everything:
         box.measure(sizes)
-    ways = arrange(everything, edges)
-    with matplotlib.rc_context({"svg.fonttype": "none", "font.family": "DejaVu Sans"}):
-        figure, largest = _draw(matplotlib, everything, ways)
-        replace(WHERE, {path: lambda name: figure.savefig(name, format=ending, dpi=min(DPI, MOST_PIXELS / largest))})
+    routes = arrange(everything, edges)
+    replace(WHERE, {path: lambda name: draw(everything, routes, name, ending)})
     return path
+
+
+def _check_libraries():
+    """Raise where matplotlib, which draws, or grandalf, which arranges, is missing."""
+    try:
+        import grandalf  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise OpError(WHERE, f"the package {error.name} is not installed",
+                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
 
 
 def _read(net, data_shape, epoch, dtype):
     if isinstance(net, mx.gluon.HybridBlock):
-        graph, values, facts = trace(WHERE, net, data_shape if data_shape is not None else (), dtype or "float32")
-        return graph, values, {name: tuple(shape) for name, shape in facts["inputs"].items()}, facts["dtype"]
-    graph, values, _ = load(WHERE, os.fspath(net), epoch)
-    shapes = shapes_of_inputs(WHERE, graph, values, data_shape)
-    return graph, values, shapes, type_name(WHERE, dtype or read(graph).get("dtype", "float32"))
+        shape = data_shape if data_shape is not None else ()
+        return ExportedModel.from_net(net, shape, dtype or "float32", where=WHERE)
+    model = ExportedModel.from_files(net, epoch, WHERE)
+    model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
+    model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
+    return model
 
 
 class _Box(Item):
@@ -120,14 +130,7 @@ class _Box(Item):
         self._fit()
 
     def _fit(self):
-        from matplotlib.font_manager import FontProperties
-        from matplotlib.textpath import text_to_path
-        bold = FontProperties(family="DejaVu Sans", weight="bold", size=SIZE)
-        small = FontProperties(family="DejaVu Sans", weight="bold", size=SMALL)
-        widths = [text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
-                  for text, font in [*((line, bold) for line in self.text), (self.caption, small)] if text.strip()]
-        self.width = max(widths, default=0) + 2 * PADDING
-        self.height = LINE * (len(self.text) + bool(self.caption)) + 2 * PADDING - 4
+        self.width, self.height = size_of(self.text, self.caption)
 
 
 class _End(_Box):
@@ -186,73 +189,33 @@ def _label(node):
 
 
 def _detail(node):
+    """What is worth showing of a node's attributes."""
     attrs = node.attrs
     if node.op in ("Convolution", "Deconvolution", "Pooling"):
-        if node.flag("global_pool"):
-            return f"global {attrs.get('pool_type', 'max')}"
-        parts = [attrs.get("pool_type", "max")] if node.op == "Pooling" else []
-        parts.append(attrs.get("kernel", "").strip("()").replace(", ", "\u00d7"))
-        if attrs.get("stride", "(1, 1)").strip("()1, "):
-            parts.append(f"/{attrs['stride'].strip('()').split(',')[0]}")
-        if attrs.get("num_filter"):
-            parts.append(f"\u2192 {attrs['num_filter']}")
-        if attrs.get("num_group", "1") != "1":
-            parts.append(f"in {attrs['num_group']} groups")
-        return " ".join(parts)
-    wanted = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
-              "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
-              "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
-              "tile": ("reps",), "clip": ("a_min", "a_max")}.get(node.op, ())
-    found = (attrs[key] if len(wanted) == 1 else f"{key} {attrs[key]}" for key in wanted if key in attrs)
-    return _short(", ".join(found))
+        return _window(node)
+    keys = SHOWN.get(node.op, ())
+    if len(keys) == 1:
+        return _short(attrs.get(keys[0], ""))
+    return _short(", ".join(f"{key} {attrs[key]}" for key in keys if key in attrs))
+
+
+def _window(node):
+    """A layer that moves a window: the window, the stride, the channels."""
+    attrs = node.attrs
+    if node.flag("global_pool"):
+        return f"global {attrs.get('pool_type', 'max')}"
+    parts = []
+    if node.op == "Pooling":
+        parts.append(attrs.get("pool_type", "max"))
+    parts.append(attrs.get("kernel", "").strip("()").replace(", ", "\u00d7"))
+    if attrs.get("stride", "(1, 1)").strip("()1, "):
+        parts.append(f"/{attrs['stride'].strip('()').split(',')[0]}")
+    if attrs.get("num_filter"):
+        parts.append(f"\u2192 {attrs['num_filter']}")
+    if attrs.get("num_group", "1") != "1":
+        parts.append(f"in {attrs['num_group']} groups")
+    return " ".join(parts)
 
 
 def _short(text, length=44):
     return text if len(text) <= length else text[:length - 1] + "\u2026"
-
-
-def _draw(matplotlib, boxes, ways):
-    """(figure, its longer side in inches)."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch
-    items = [item for way in ways for item in way] + boxes
-    left = min(item.x - item.width / 2 for item in items) - MARGIN
-    right = max(item.x + max(item.width / 2, 4 + len(getattr(item, "shape", "")) * 4.6) for item in items) + MARGIN
-    bottom = max(item.y + item.height for item in items) + MARGIN
-    figure = matplotlib.figure.Figure(figsize=((right - left) / 72, (bottom + MARGIN) / 72))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(left, right), ylim=(bottom, -MARGIN))
-    axes.axis("off")
-    for way in ways:
-        axes.add_patch(PathPatch(_curve(matplotlib, way), fill=False, edgecolor="#9aa0a6", linewidth=1.0, zorder=1))
-        end = way[-1]
-        axes.plot([end.x], [end.y - 2.6], marker="v", markersize=4, color="#9aa0a6", zorder=1, markeredgewidth=0)
-    for box in boxes:
-        face, edge = COLOURS[box.kind]
-        x, y = box.x - box.width / 2, box.y
-        axes.add_patch(FancyBboxPatch((x + 3, y + 3), box.width - 6, box.height - 6, zorder=2, facecolor=face,
-                                      edgecolor=edge, linewidth=1.6 if box.kind in ("ours", "custom") else 0.9,
-                                      boxstyle="round,pad=3,rounding_size=4"))
-        lines = [(text, SIZE, "#202124") for text in box.text] + [(box.caption, SMALL, "#5f6368")] * bool(box.caption)
-        for i, (text, size, colour) in enumerate(lines):
-            axes.text(box.x, y + PADDING - 2 + LINE * (i + 0.5), text, ha="center", va="center", fontsize=size,
-                      color=colour, zorder=3, fontweight="bold" if i == 0 and box.kind == "ours" else "normal",
-                      parse_math=False)
-        if box.shape and box.below:
-            axes.text(box.x + 5, y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL, color="#1967d2",
-                      zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
-    return figure, max(figure.get_size_inches())
-
-
-def _curve(matplotlib, way):
-    """From the bottom of the first box through the way points to the top of the last."""
-    from matplotlib.path import Path
-    points = [(way[0].x, way[0].y + way[0].height)]
-    for point, following in zip(way[1:-1], way[2:]):
-        points += [(point.x, point.y), (point.x, following.y - 30)]
-    points.append((way[-1].x, way[-1].y - 3))
-    vertices, codes = [points[0]], [Path.MOVETO]
-    for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        middle = (y0 + y1) / 2
-        vertices += [(x0, middle), (x1, middle), (x1, y1)]
-        codes += [Path.CURVE4] * 3
-    return Path(vertices, codes)

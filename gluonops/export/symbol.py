@@ -1,24 +1,25 @@
 """Symbol JSON and parameters: of a net, or of files written before, for the backend of your choice."""
+from __future__ import annotations
+
 import os
 import warnings
+
+import mxnet as mx
 
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from ..core.files import check_target
-from .files import check_epoch, load, paths_of, save
-from .fold import fold_batch_norm as _fold
-from .inference import without_losses
-from .nodes import ExportWarning, emit
-from .pad import pad_channels as _pad
-from .passes.fusion import prepare_for_fusion
-from .stamp import read, stamp
-from .trace import trace
+from . import passes
+from .files import check_epoch, newest_epoch, paths_of
+from .model import ExportedModel, Shapes
+from .warning import ExportWarning
 
 __all__ = ["rewrite", "symbol"]
 
 
-def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype="float32", fold_batch_norm=False,
-           training=False, pad_channels=False):
+def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Shapes, backend: str = "builtin",
+           head: str | None = None, epoch: int = 0, dtype: str = "float32", fold_batch_norm: bool = False,
+           training: bool = False, pad_channels: bool = False) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     The files load with ``mx.model.load_checkpoint`` (so with ``mx.mod.Module``), ``gluon.SymbolBlock.imports``,
@@ -68,17 +69,24 @@ def symbol(net, prefix, data_shape, backend="builtin", head=None, epoch=0, dtype
         The net is not a HybridBlock or not initialized, refuses ``data_shape``, returns nothing but losses, or
         ``head`` does not fit it.
     """
-    where, prefix, training = "export.symbol", os.fspath(prefix), training or head is not None
+    where, prefix = "export.symbol", os.fspath(prefix)
+    training = training or head is not None
     check_epoch(where, epoch)
     check_target(where, *paths_of(prefix, epoch))
     _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
-    graph, values, facts = trace(where, net, data_shape, dtype, head)
+
+    model = ExportedModel.from_net(net, data_shape, dtype, head, where)
     if training:
-        facts["training"] = True   # labels and losses may have any name
-    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, not training, facts, pad_channels)
+        model.metadata["training"] = True   # labels and losses may have any name
+    else:
+        model = passes.inference(model)
+        _warn_of_losses(model, ". Pass training=True to keep them")
+    return _finish(model, backend, fold_batch_norm, pad_channels, inference=not training).save(prefix, epoch)
 
 
-def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=False, epoch=None, pad_channels=False):
+def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str = "builtin",
+            fold_batch_norm: bool = False, inference: bool = False, epoch: int | None = None,
+            pad_channels: bool = False) -> tuple[str, str]:
     """Write files exported before anew, for another backend or folded, without the source code of the net.
 
     ``Custom`` and native nodes of gluonops take the form that the backend asks for; names, attributes, parameters and
@@ -112,15 +120,16 @@ def rewrite(source, prefix, backend="builtin", fold_batch_norm=False, inference=
     where, source, prefix = "export.rewrite", os.fspath(source), os.fspath(prefix)
     check_target(where, prefix + "-symbol.json")
     _check_options(where, backend, training=False)
-    graph, values, epoch = load(where, source, epoch)
+    model = ExportedModel.from_files(source, epoch, where)
+    epoch = newest_epoch(where, source) if epoch is None else epoch
     check_target(where, *paths_of(prefix, epoch))
-    asked = [name for name, on in (("fold_batch_norm", fold_batch_norm), ("pad_channels", pad_channels)) if on]
-    reason = ("has a label, so it is" if _has_label(graph, values)
-              else "was exported" if read(graph).get("training") else None)
-    if asked and not inference and reason:
-        raise OpError(where, f"{source}-symbol.json {reason} for training, and {asked[0]} is for inference only",
-                      "Drop the losses as well: inference=True, or --inference")
-    return _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, {}, pad_channels)
+
+    if inference:
+        model = passes.inference(model)
+        _warn_of_losses(model, "")
+    else:
+        _check_not_for_training(where, source, model, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
+    return _finish(model, backend, fold_batch_norm, pad_channels, inference).save(prefix, epoch)
 
 
 def _check_options(where, backend, training, **for_inference):
@@ -132,27 +141,32 @@ def _check_options(where, backend, training, **for_inference):
                           f"Leave out one of {name}, training and head")
 
 
-def _has_label(graph, values):
-    return any(name.endswith("label") and name not in values for name in graph.variables())
+def _check_not_for_training(where, source, model, **for_inference):
+    """Raise where a file for training is to be changed in a way that is for inference only."""
+    asked = [name for name, on in for_inference.items() if on]
+    if not asked:
+        return
+    if model.has_label():
+        reason = "has a label, so it is"
+    elif model.metadata.get("training"):
+        reason = "was exported"
+    else:
+        return
+    raise OpError(where, f"{source}-symbol.json {reason} for training, and {asked[0]} is for inference only",
+                  "Drop the losses as well: inference=True, or --inference")
 
 
-def _finish(graph, values, prefix, epoch, backend, fold_batch_norm, inference, facts, pad_channels):
-    if inference:
-        gone = without_losses(graph)
-        if gone:
-            hint = ". Pass training=True to keep them" * bool(facts)   # in files they stay unless asked for
-            warnings.warn(f"exported for inference, without {', '.join(gone)}{hint}", ExportWarning, stacklevel=3)
-        if read(graph).get("training"):
-            facts["training"] = False
+def _warn_of_losses(model, hint):
+    if model.notes:
+        warnings.warn(f"exported for inference, without {', '.join(model.notes)}{hint}", ExportWarning, stacklevel=3)
+
+
+def _finish(model: ExportedModel, backend: str, fold_batch_norm: bool, pad_channels: bool,
+            inference: bool) -> ExportedModel:
+    """The passes that both kinds of export end with."""
     if fold_batch_norm:
-        _fold(graph, values)
+        model = passes.fold_batch_norm(model)
     if pad_channels:
-        _pad(graph, values)
-    emit(graph, backend)
-    prepare_for_fusion(graph, inference)
-    kept = set(graph.variables())
-    values = {name: value for name, value in values.items() if name in kept}
-    if "inputs" in facts:
-        facts["inputs"] = {name: shape for name, shape in facts["inputs"].items() if name in kept}
-    stamp(graph, **facts)
-    return save(graph, values, prefix, epoch)
+        model = passes.pad_channels(model)
+    model = passes.lower(model, backend)
+    return passes.prepare_for_fusion(model, inference)

@@ -1,4 +1,6 @@
 """A net as a graph and its values: where every export of one starts."""
+from __future__ import annotations
+
 import functools
 import inspect
 import os
@@ -6,22 +8,23 @@ import re
 import traceback
 
 import mxnet as mx
-import numpy as np
 
 from .. import ops
 from ..core import registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from .graph import Graph
-from .nodes import strip
-from .stamp import net_facts
+from .metadata import metadata_of
+from .passes.canonicalize import canonicalize_graph
+from .shapes import input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
-def trace(where, net, data_shape, dtype="float32", head=None):
-    """The graph of a net, with bare nodes of gluonops, its values, and its facts for the stamp.
+def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str = "float32", head: str | None = None) -> tuple[
+        Graph, dict[str, mx.nd.NDArray], dict[str, tuple[int, ...]], dict]:
+    """The graph of a net, in canonical form, its parameters, the shapes of its inputs, and its metadata.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ def trace(where, net, data_shape, dtype="float32", head=None):
 
     Returns
     -------
-    Graph, dict of str to NDArray, dict
+    Graph, dict of str to NDArray, dict of str to tuple of int, dict
     """
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
@@ -53,28 +56,9 @@ def trace(where, net, data_shape, dtype="float32", head=None):
     if head is not None:
         outputs = [_with_head(where, net, outputs, head)]
     graph = Graph.of(mx.sym.Group(outputs))
-    strip(graph)
+    canonicalize_graph(graph)
     values = {name: values[name] for name in graph.variables() if name in values}
-    facts = {**net_facts(net), "inputs": {name: list(shape) for name, shape in shapes.items()}, "dtype": dtype}
-    return graph, values, facts
-
-
-def type_name(where, dtype):
-    """NumPy's name of a type."""
-    try:
-        return np.dtype(dtype).name
-    except TypeError as error:
-        raise OpError(where, f"dtype is {dtype!r}; expected a type such as 'float32'", "Use NumPy's names") from error
-
-
-def input_shapes(where, data_shape):
-    """Name -> shape of every input."""
-    shapes = data_shape if isinstance(data_shape, dict) else {"data": data_shape}
-    for name, shape in shapes.items():
-        if not isinstance(shape, (tuple, list)) or not all(isinstance(n, int) and n > 0 for n in shape) or not shape:
-            raise OpError(where, f"the shape of {name} is {shape!r}; expected a tuple of sizes of at least 1, batch "
-                          "included", "Pass for instance (1, 3, 224, 224)")
-    return {name: tuple(shape) for name, shape in shapes.items()}
+    return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
 
 
 def _check_inputs(where, net, shapes):
@@ -138,28 +122,8 @@ def _mismatch(outputs, values, shapes, dtype):
     """Why inputs of these shapes and types do not fit the parameters; None where they do."""
     symbol = mx.sym.Group(outputs)
     values = {name: values[name] for name in symbol.list_inputs() if name in values}
-    return misfit(symbol, {**{name: value.shape for name, value in values.items()}, **shapes},
+    return mismatch_reason(symbol, {**{name: value.shape for name, value in values.items()}, **shapes},
                   {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)})
-
-
-def misfit(symbol, shapes, dtypes=None):
-    """Why variables cannot have these shapes and types; None where they can."""
-    try:
-        found, _, states = symbol.infer_shape_partial(**shapes)
-        if dtypes:
-            symbol.infer_type_partial(**dtypes)
-    except mx.MXNetError as error:
-        return last_line(error)
-    names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    for name, shape in zip(names, found + states):   # what a batch norm is given MXNet overwrites, and says nothing
-        if name in shapes and tuple(shape) != shapes[name]:
-            return f"{name} is {shapes[name]}; expected {tuple(shape)}"
-    return None
-
-
-def last_line(error):
-    """What is left of MXNet's error without its traceback."""
-    return str(error).strip().splitlines()[-1]
 
 
 def _refusal(where, net, shapes, reason):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core import backend, custom
 from ..core.errors import OpError
+from ..export.graph import describe_custom
 from . import instances
 
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: those have a contract, and exports know other forms of them
@@ -188,3 +189,4 @@ class Properties(mx.operator.CustomOpProp):
 
 
 custom.add(OP_TYPE, Properties)
+describe_custom(OP_TYPE, attribute="operator", package="gluonops.legacy")

@@ -8,7 +8,12 @@ the readers, and :func:`prepare_for_fusion` changes the graph where it would.
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..graph import Graph, Node
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
 
 COPIES = ("_copy", "identity")
 IDENTITIES = (*COPIES, "Dropout")
@@ -17,19 +22,27 @@ BEHIND_CONVOLUTION = ("BatchNorm", *SUMS, "Activation", "LeakyReLU", "clip")
 BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
 
 
-def prepare_for_fusion(graph: Graph, inference: bool) -> None:
-    """Change what MXNet 1.9.1 would fuse wrongly, in place. The graph computes the same.
+def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> ExportedModel:
+    """Change what MXNet 1.9.1 would fuse wrongly. The graph computes the same.
 
     Parameters
     ----------
-    graph : Graph
-    inference : bool
+    model : ExportedModel
+        With MXNet's operators, or lowered.
+    inference : bool, default True
         Whether dropouts may be taken for identities.
+
+    Returns
+    -------
+    ExportedModel
     """
+    model = model.copy()
+    graph = model.graph
     _shorten_identities(graph, IDENTITIES if inference else COPIES)
     _unfuse_sums(graph)
     _copy_outputs(graph)
     _unfuse_dense_layers(graph)
+    return model
 
 
 def _shorten_identities(graph: Graph, identities: tuple[str, ...]) -> None:

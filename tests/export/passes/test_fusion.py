@@ -3,8 +3,8 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.core.optional import require
+from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
-from gluonops.export.passes.fusion import prepare_for_fusion
 from mxnet import gluon
 
 CHANNELS = 16
@@ -191,8 +191,7 @@ def test_random_graphs(seed, rng, monkeypatch):
         states = {name: mx.nd.array(rng.uniform(0.5, 1.5, shape))
                   for name, shape in zip(symbol.list_auxiliary_states(), states)}
         expected = outputs_of(symbol, arguments, states, "NONE", monkeypatch)
-        graph = Graph.of(symbol)
-        prepare_for_fusion(graph, inference=True)
+        graph = passes.prepare_for_fusion(ExportedModel(Graph.of(symbol), {})).graph
         for backend in ("NONE", "MKLDNN"):
             found = outputs_of(graph.symbol(), arguments, states, backend, monkeypatch)
             for ours, theirs in zip(found, expected):

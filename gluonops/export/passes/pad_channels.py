@@ -1,17 +1,24 @@
 """Pads convolutions to as many output channels as MXNet's fast CPU kernels take at a time."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import mxnet as mx
 import numpy as np
 
-from .fold import CHANNELS_FIRST
-from .graph import Node
+from ..graph import Node
+from .fold_batch_norm import CHANNELS_FIRST
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
 
 CHANNELS = 16
 CHANNELWISE = ("Activation", "LeakyReLU", "Pooling")
 FUSED = ("BatchNorm", "elemwise_add")   # oneDNN computes these along with the convolution, unless something is between
 
 
-def pad_channels(graph, values):
-    """Pad every convolution that can be, in place, with output channels of zeros that are cut off again.
+def pad_channels(model: ExportedModel) -> ExportedModel:
+    """Pad every convolution that can be with output channels of zeros that are cut off again.
 
     oneDNN 2.4, which MXNet 1.9.1 has, runs convolutions of another number of channels than a multiple of 16 as a matrix
     product in another layout, or with half the vector length. The cut comes behind the activation and the pooling that
@@ -21,21 +28,18 @@ def pad_channels(graph, values):
 
     Parameters
     ----------
-    graph : Graph
-    values : dict of str to NDArray
-        Parameters by name; those of the padded convolutions are replaced.
+    model : ExportedModel
+        For inference.
 
     Returns
     -------
-    int
-        How many were padded.
+    ExportedModel
     """
-    padded = 0
-    for node in graph.nodes():
-        if node.op == "Convolution" and _fits(graph, node, values):
-            _pad(graph, node, values)
-            padded += 1
-    return padded
+    model = model.copy()
+    for node in model.graph.nodes():
+        if node.op == "Convolution" and _fits(model.graph, node, model.parameters):
+            _pad(model.graph, node, model.parameters)
+    return model
 
 
 def _fits(graph, layer, values):

@@ -1,30 +1,53 @@
-"""A graph without its losses and labels: loss heads become what they compute at inference, losses and labels go."""
-from ..core import registry
-from ..core.errors import OpError
-from .graph import Node, is_ours, our_name
-from .nodes import bare
+"""A model without its losses and labels: loss heads become what they compute at inference, losses and labels go."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core import registry
+from ...core.errors import OpError
+from ..graph import Graph, Node, is_ours, our_name
+from .canonicalize import custom_node
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
 
 IDENTITY, MAKE_LOSS = "_copy", ("make_loss", "MakeLoss")
 LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss")
 
 
-def without_losses(graph):
-    """Take losses and labels out, in place.
+def inference(model: ExportedModel) -> ExportedModel:
+    """Take losses and labels out.
 
     A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and its like) becomes the probabilities or values that
     it outputs. An output that comes out of a loss, or that cannot be computed without a label, goes. A label is a
     variable whose name ends in ``label``.
 
+    Parameters
+    ----------
+    model : ExportedModel
+        Canonical.
+
     Returns
     -------
-    list of str
-        What went, in words; empty where the graph had no loss.
+    ExportedModel
+        Its ``notes`` say what went.
 
     Raises
     ------
     OpError
         Every output is a loss.
     """
+    model = model.copy()
+    model.notes += _without_losses(model.graph)
+    if model.metadata.get("training"):
+        model.metadata["training"] = False
+    kept = set(model.graph.variables())
+    model.inputs = {name: shape for name, shape in model.inputs.items() if name in kept}
+    return model
+
+
+def _without_losses(graph: Graph) -> list[str]:
+    """Do it in place; returns what went, in words."""
     before = set(graph.variables())
     notes = [_replace_head(graph, node) for node in graph.nodes()]
     tainted = _tainted(graph)
@@ -39,7 +62,7 @@ def without_losses(graph):
     return [note for note in notes if note] + [f"the input {name!r}" for name in gone if name.endswith("label")]
 
 
-def loss_names():
+def loss_names() -> set[str]:
     """The operators of gluonops that are losses, by their contracts."""
     return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
 
@@ -84,7 +107,7 @@ def _at_inference(head, node):
     becomes = head.inference
     inputs = dict(zip((arg.name for arg in head.inputs), node.inputs))
     attrs = {name: node.attrs[name] for name in becomes.attrs if name in node.attrs}
-    return bare(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
+    return custom_node(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
 
 
 def _made(node, op, attrs=None, data=None):

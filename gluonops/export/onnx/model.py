@@ -103,7 +103,7 @@ class Model:
             target = self.shape(sizes)
         return self.add("Reshape", value, target)
 
-    def finish(self, inputs, outputs, facts):
+    def finish(self, inputs, outputs, metadata):
         """The ModelProto.
 
         Parameters
@@ -111,8 +111,7 @@ class Model:
         inputs : list of (str, tuple, numpy.dtype)
         outputs : list of (str, str, tuple, numpy.dtype)
             Tensor, the name it is to have, shape, type.
-        facts : dict of str to str
-            The model's metadata.
+        metadata : dict of str to str
         """
         from onnx import helper, numpy_helper
 
@@ -131,7 +130,7 @@ class Model:
         opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets),
                                   producer_name="gluonops", producer_version=__version__)
-        helper.set_model_props(model, facts)
+        helper.set_model_props(model, metadata)
         return model
 
     def _named(self, tensor, name):

@@ -1,9 +1,12 @@
-"""A graph of MXNet's operators as an ONNX model.
+"""A model of MXNet's operators as an ONNX model.
 
 Every tensor's shape is inferred first, at several batch sizes: what MXNet's reshapes mean follows from it, and so does
 what depends on the batch. Then each node is converted by the function that the table has for its operator.
 """
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import OpError
 from ..graph import kind
@@ -13,44 +16,51 @@ from .model import Call, Model, refusal
 from .registry import CONVERTERS
 from .sizes import Sizes
 
+if TYPE_CHECKING:
+    import onnx
+
+    from ..model import ExportedModel
+
 __all__ = ["convert"]
 
 
-def convert(graph, values, shapes, dtype, dynamic_batch, facts, opset):
-    """The ModelProto of a graph.
+def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any]) -> onnx.ModelProto:
+    """The ModelProto of a model.
 
     Parameters
     ----------
-    graph : Graph
-        For inference, with MXNet's operators only; it is changed.
-    values : dict of str to NDArray
-    shapes : dict of str to tuple of int
-        Of the inputs.
-    dtype : str
-        Of the inputs.
+    exported : ExportedModel
+        For inference, with MXNet's operators only, with the shapes of all inputs and their ``dtype``.
     dynamic_batch : bool
-    facts : dict
-        For the model's metadata: what is not a string is stored as JSON.
     opset : int
         Version of ONNX's operators.
+    metadata : dict
+        To store in the file. What is not a string is stored as JSON.
+
+    Returns
+    -------
+    ModelProto
 
     Raises
     ------
     OpError
         An operator has no converter, or is used in a way ONNX lacks; an input has no shape.
     """
+    exported = exported.copy()
+    graph, dtype = exported.graph, exported.metadata["dtype"]
     variables = graph.variables()
-    values = {name: value for name, value in values.items() if name in variables}   # a loss took the others with it
+    values = {name: value for name, value in exported.parameters.items() if name in variables}
     names = [name for name in variables if name not in values]
-    without_shape = [name for name in names if name not in shapes]
+    without_shape = [name for name in names if name not in exported.inputs]
     if without_shape:
         raise OpError("export.onnx", f"the input {without_shape[0]} has no shape and no value",
                       "Pass its shape by name in data_shape")
-    shapes = {name: shapes[name] for name in names}
+    shapes = {name: exported.inputs[name] for name in names}
     sizes = Sizes(graph, shapes, values, dtype, dynamic_batch)
     fixed, arrays_of = constants(graph, values, sizes)
     live = _live(graph, fixed)
     _check_converters(live)
+
     model = Model(names[0] if dynamic_batch and names else None, opset)
     taken = {name: model.take(name) for name in names}   # before anything else can take them
     tensors = {key: model.constant(array, key[0].name) for key, array in arrays_of.items()}
@@ -64,8 +74,8 @@ def convert(graph, values, shapes, dtype, dynamic_batch, facts, opset):
             _convert(model, node, tensors, sizes)
     outputs = [(_made(tensors, head), name, sizes.shape[head], sizes.dtype[head])
                for head, name in zip(graph.heads, graph.symbol().list_outputs())]
-    return model.finish(inputs, outputs, {name: fact if isinstance(fact, str) else json.dumps(fact)
-                                          for name, fact in facts.items()})
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    return model.finish(inputs, outputs, texts)
 
 
 def _live(graph, fixed):

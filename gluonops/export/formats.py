@@ -1,14 +1,17 @@
 """How an operator leaves gluonops, for the support table."""
+from __future__ import annotations
+
 import mxnet as mx
 
 from ..core import backend as _backend
+from ..core.contract import Op
 from .constants import parameter_only
 from .graph import Graph
-from .inference import loss_names
-from .to_onnx.registry import CONVERTERS
+from .onnx.registry import CONVERTERS
+from .passes.inference import loss_names
 
 
-def ways_out(op):
+def formats_of(op: Op) -> str:
     """``JSON: builtin, custom, native; ONNX``: what exported files can hold of an operator.
 
     Parameters
@@ -19,7 +22,10 @@ def ways_out(op):
     -------
     str
     """
-    json = "JSON: " + ", ".join(["builtin", "custom", *["native"] * ("kernel.cc" not in op.unsupported)])
+    backends = ["builtin", "custom"]
+    if "kernel.cc" not in op.unsupported:
+        backends.append("native")
+    json = "JSON: " + ", ".join(backends)
     if op.name in loss_names():
         return f"loss: training only; {json}"
     if op.role == "loss head":   # at inference it is another operator, which has a row of its own

@@ -1,20 +1,22 @@
 """ONNX out of a net, or out of the symbol files of one."""
+from __future__ import annotations
+
 import json
 import os
 import re
 import warnings
+from typing import Any
 
 import mxnet as mx
 
-from ..core.errors import OpError
-from ..core.files import check_target, replace
-from .files import load, shapes_of_inputs
-from .fold import fold_batch_norm as _fold
-from .inference import without_losses
-from .nodes import ExportWarning, emit
-from .stamp import read
-from .to_onnx import convert
-from .trace import trace, type_name
+from ...core.errors import OpError
+from ...core.files import check_target, replace
+from .. import passes
+from ..files import shapes_of_inputs
+from ..model import ExportedModel, Shapes
+from ..shapes import type_name
+from ..warning import ExportWarning
+from .convert import convert
 
 __all__ = ["onnx"]
 
@@ -22,8 +24,9 @@ WHERE = "export.onnx"
 OPSETS = range(13, 22)
 
 
-def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_norm=False, epoch=None, metadata=None,
-         opset=17):
+def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: Shapes | None = None,
+         dynamic_batch: bool = True, dtype: str | None = None, fold_batch_norm: bool = False, epoch: int | None = None,
+         metadata: dict[str, Any] | None = None, opset: int = 17) -> str:
     """Write an ONNX file that onnxruntime and others run.
 
     It needs the package onnx: ``pip install 'gluonops[onnx]'``. The file is checked by ``onnx.checker`` before it is
@@ -70,24 +73,22 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     _check_opset(opset)
     metadata, path = _plain(metadata or {}), os.fspath(path)
     check_target(WHERE, path)
-    graph, values, facts = _read(net, data_shape, dtype, epoch)
-    gone = without_losses(graph)
-    if gone:
-        warnings.warn(f"exported for inference, without {', '.join(gone)}", ExportWarning, stacklevel=2)
+    model = passes.inference(_read(net, data_shape, dtype, epoch))
+    if model.notes:
+        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
     if fold_batch_norm:
-        _fold(graph, values)
-    emit(graph, "builtin")
-    shapes = {name: tuple(shape) for name, shape in facts.get("inputs", {}).items() if name in graph.variables()}
-    noted = {**facts, "inputs": {name: list(shape) for name, shape in shapes.items()}, **metadata}
-    model = convert(graph, values, shapes, facts["dtype"], dynamic_batch, noted, opset)
+        model = passes.fold_batch_norm(model)
+    model = passes.lower(model, "builtin")
+    inputs = {name: list(shape) for name, shape in model.inputs.items()}
+    proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata})
     try:
-        checker.check_model(model, full_check=True)
+        checker.check_model(proto, full_check=True)
     except Exception as error:   # the checker's and shape inference's own kinds
         raise _refused(str(error)) from error
 
     def write(temporary):
         with open(temporary, "wb") as file:
-            file.write(model.SerializeToString())
+            file.write(proto.SerializeToString())
 
     replace(WHERE, {path: write})
     return path
@@ -125,16 +126,16 @@ def _plain(metadata):
     return metadata
 
 
-def _read(net, data_shape, dtype, epoch):
-    """Graph, values and facts of a net or of files."""
+def _read(net, data_shape, dtype, epoch) -> ExportedModel:
+    """The model of a net or of files."""
     if isinstance(net, mx.gluon.loss.Loss):
         raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
                       "Export the net without its loss")
     if isinstance(net, (str, os.PathLike)):
-        graph, values, _ = load(WHERE, os.fspath(net), epoch)
-        facts = {key: fact for key, fact in read(graph).items() if key not in ("version", "needs")}
-        facts["inputs"] = shapes_of_inputs(WHERE, graph, values, data_shape)
-        return graph, values, {**facts, "dtype": type_name(WHERE, dtype or facts.get("dtype", "float32"))}
+        model = ExportedModel.from_files(net, epoch, WHERE)
+        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
+        model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
+        return model
     if data_shape is None:
         raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-    return trace(WHERE, net, data_shape, dtype or "float32")
+    return ExportedModel.from_net(net, data_shape, dtype or "float32", where=WHERE)

@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import onnx_oracle
 import pytest
-from gluonops.export.to_onnx.registry import CONVERTERS
+from gluonops.export.onnx.registry import CONVERTERS
 from mxnet import gluon
 
 IMAGE, ROW, GRID = (4, 6, 8), (5,), (3, 4)

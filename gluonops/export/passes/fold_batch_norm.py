@@ -1,19 +1,25 @@
 """Folds a batch norm that follows a convolution or a dense layer into that layer's weight and bias."""
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
-from .constants import evaluate, parameter_only
-from .graph import VARIABLE, Node
+from ...core.errors import OpError
+from ..constants import evaluate, parameter_only
+from ..graph import VARIABLE, Node
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
 
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 PRODUCERS = ("Convolution", "Deconvolution", "FullyConnected")
 
 
-def fold_batch_norm(graph, values):
-    """Fold every batch norm that can be, in place.
+def fold_batch_norm(model: ExportedModel) -> ExportedModel:
+    """Fold every batch norm that can be.
 
     With ``scale = gamma / sqrt(variance + eps)`` per channel, the layer's weight becomes ``weight * scale`` and its
     bias ``(bias - mean) * scale + beta``, computed in float64. Left alone are batch norms whose input somebody else
@@ -23,31 +29,27 @@ def fold_batch_norm(graph, values):
 
     Parameters
     ----------
-    graph : Graph
+    model : ExportedModel
         For inference: the running statistics are taken for the batch's.
-    values : dict of str to NDArray
-        Parameters and states by name; those of the folded layers are replaced, the others dropped where nothing reads
-        them any more.
 
     Returns
     -------
-    int
-        How many were folded.
+    ExportedModel
+        With other weights and biases, and without the parameters that nothing reads any more.
 
     Raises
     ------
     OpError
         Where the parameters of a batch norm are not one number per channel of the layer.
     """
-    folded = 0
+    model = model.copy()
+    graph, values = model.graph, model.parameters
     for node in graph.nodes():
         if node.op == "BatchNorm" and _fits(graph, node, values):
-            folded += _fold(graph, node, values)
+            _fold(graph, node, values)
     used = set(graph.variables())
-    for name in list(values):
-        if name not in used:
-            del values[name]
-    return folded
+    model.parameters = {name: value for name, value in values.items() if name in used}
+    return model
 
 
 def _fits(graph, norm, values):
@@ -73,7 +75,7 @@ def _channel_axes(layer):
 
 
 def _fold(graph, norm, values):
-    """Fold one; returns whether it could be, which takes a finite scale: a variance of 0 without an eps has none."""
+    """Fold one whose scale is finite. A variance of 0 without an eps has none."""
     layer = norm.source()
     statistics = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
     _check_channels(layer, norm, values, statistics)
@@ -83,7 +85,7 @@ def _fold(graph, norm, values):
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
     if not np.isfinite(scale).all():
-        return False
+        return
     weight = values[layer.source(1).name]
     values[layer.source(1).name] = _like(_scaled(layer, weight.asnumpy().astype(np.float64), scale), weight)
     has_bias = len(layer.inputs) > 2
@@ -97,7 +99,6 @@ def _fold(graph, norm, values):
     if any(head[0] is norm for head in graph.heads):   # an output keeps its name
         place = Node("_copy", norm.name, norm.marks(), [(layer, 0)]), 0
     graph.replace({(norm, 0): place})
-    return True
 
 
 def _check_channels(layer, norm, values, statistics):

@@ -1,0 +1,128 @@
+"""Draws the boxes and the edges of a picture with matplotlib."""
+from __future__ import annotations
+
+from .layout import Item
+
+# Face and edge of a box, by its kind.
+COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "weights": ("#dbe9ff", "#2c5aa0"),
+           "end": ("#ffffff", "#333333"), "other": ("#f1f3f4", "#80868b")}
+TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
+LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
+SIZE, SMALL = 9.0, 7.5
+FONT = "DejaVu Sans"
+SHAPE_CHARACTER = 4.6   # width, about
+DPI, MOST_PIXELS = 144, 24000   # of the longer side
+
+
+def size_of(text: list[str], caption: str) -> tuple[float, float]:
+    """The width and the height of a box.
+
+    Parameters
+    ----------
+    text : list of str
+        Lines.
+    caption : str
+        A smaller line below them; may be empty.
+    """
+    from matplotlib.font_manager import FontProperties
+    bold = FontProperties(family=FONT, weight="bold", size=SIZE)
+    small = FontProperties(family=FONT, weight="bold", size=SMALL)
+    widths = [_width(line, bold) for line in text] + [_width(caption, small)]
+    lines = len(text) + (1 if caption else 0)
+    return max(widths) + 2 * PADDING, LINE * lines + 2 * PADDING - 4
+
+
+def _width(line, font):
+    from matplotlib.textpath import text_to_path
+    return text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] if line.strip() else 0.0
+
+
+def draw(boxes: list, routes: list[list[Item]], path: str, ending: str) -> None:
+    """Write a picture.
+
+    Parameters
+    ----------
+    boxes : list of Item
+        Arranged; each has ``kind``, ``text``, ``caption`` and ``shape``.
+    routes : list of list of Item
+        Of the edges, as :func:`gluonops.export.layout.arrange` returns them.
+    path : str
+    ending : {'svg', 'png', 'pdf'}
+    """
+    import matplotlib
+    import matplotlib.figure
+    with matplotlib.rc_context({"svg.fonttype": "none", "font.family": FONT}):
+        left, right, bottom = _extent(boxes, routes)
+        size = (right - left) / 72, (bottom + MARGIN) / 72
+        figure = matplotlib.figure.Figure(figsize=size)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(left, right), ylim=(bottom, -MARGIN))
+        axes.axis("off")
+
+        for route in routes:
+            _draw_edge(axes, route)
+        read = {route[0] for route in routes}
+        for box in boxes:
+            _draw_box(axes, box)
+            _draw_text(axes, box)
+            if box.shape and box in read:
+                _draw_shape(axes, box)
+        figure.savefig(path, format=ending, dpi=min(DPI, MOST_PIXELS / max(size)))
+
+
+def _extent(boxes, routes):
+    """The left, the right and the lower edge of everything."""
+    items = [item for route in routes for item in route] + boxes
+    left = min(item.x - item.width / 2 for item in items)
+    right = max(item.x + item.width / 2 for item in items)
+    shapes = max(box.x + 4 + len(box.shape) * SHAPE_CHARACTER for box in boxes)
+    bottom = max(item.y + item.height for item in items)
+    return left - MARGIN, max(right, shapes) + MARGIN, bottom + MARGIN
+
+
+def _draw_edge(axes, route):
+    from matplotlib.patches import PathPatch
+    axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
+    end = route[-1]
+    axes.plot([end.x], [end.y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1, markeredgewidth=0)
+
+
+def _curve(route):
+    """From the bottom of the first box through the way points to the top of the last."""
+    from matplotlib.path import Path
+    points = [(route[0].x, route[0].y + route[0].height)]
+    for point, following in zip(route[1:-1], route[2:]):
+        points += [(point.x, point.y), (point.x, following.y - 30)]
+    points.append((route[-1].x, route[-1].y - 3))
+
+    vertices, codes = [points[0]], [Path.MOVETO]
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        middle = (y0 + y1) / 2
+        vertices += [(x0, middle), (x1, middle), (x1, y1)]
+        codes += [Path.CURVE4] * 3
+    return Path(vertices, codes)
+
+
+def _draw_box(axes, box):
+    from matplotlib.patches import FancyBboxPatch
+    face, edge = COLOURS[box.kind]
+    corner = box.x - box.width / 2 + 3, box.y + 3
+    axes.add_patch(FancyBboxPatch(
+        corner, box.width - 6, box.height - 6, zorder=2, facecolor=face, edgecolor=edge,
+        linewidth=1.6 if box.kind in ("ours", "custom") else 0.9, boxstyle="round,pad=3,rounding_size=4"))
+
+
+def _draw_text(axes, box):
+    lines = [(text, SIZE, TEXT) for text in box.text]
+    if box.caption:
+        lines.append((box.caption, SMALL, CAPTION))
+    for number, (text, size, colour) in enumerate(lines):
+        bold = number == 0 and box.kind == "ours"
+        axes.text(box.x, box.y + PADDING - 2 + LINE * (number + 0.5), text, ha="center", va="center", fontsize=size,
+                  color=colour, zorder=3, fontweight="bold" if bold else "normal", parse_math=False)
+
+
+def _draw_shape(axes, box):
+    """The shape of what a box computes, beside the edges that leave it."""
+    axes.text(box.x + 5, box.y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL, color=SHAPE,
+              zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})

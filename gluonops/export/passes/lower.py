@@ -1,0 +1,77 @@
+"""The operators of gluonops in the form of a backend."""
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import mxnet as mx
+
+from ...core import backend as _backend
+from ...core import registry
+from ...core.errors import OpError
+from ..graph import Graph, Node, is_ours, kind, our_name, package_of
+from ..warning import ExportWarning
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+HEAD = "__gluonops_head__"   # the mark of a loss head
+
+
+def lower(model: ExportedModel, backend: str) -> ExportedModel:
+    """Give every canonical node the form of a backend.
+
+    Names, attributes such as ``__lr_mult__`` and the inputs stay.
+
+    Parameters
+    ----------
+    model : ExportedModel
+        Canonical.
+    backend : {'builtin', 'custom', 'native', 'auto'}
+        As for :func:`gluonops.backend`.
+
+    Returns
+    -------
+    ExportedModel
+
+    Raises
+    ------
+    OpError
+        A node reads a hidden output of an operator.
+    """
+    model = model.copy()
+    graph = model.graph
+    for node in graph.nodes():
+        if is_ours(node):
+            graph.replace({(node, 0): _lowered(graph, node, backend)})
+        elif node.op == "Custom":
+            _warn_of_custom(node)
+    _number_heads(graph)
+    return model
+
+
+def _number_heads(graph):
+    """Number the marks that keep loss heads apart: their text must not depend on the process that wrote them."""
+    heads = [node for node in graph.nodes() if HEAD in node.attrs]
+    for number, node in enumerate(heads):
+        node.attrs[HEAD] = str(number)
+
+
+def _warn_of_custom(node):
+    package = package_of(node)
+    needed = f", with {package}" if package else ""
+    warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file needs it "
+                  f"wherever it runs{needed}", ExportWarning, stacklevel=4)
+
+
+def _lowered(graph: Graph, node: Node, backend: str) -> tuple[Node, int]:
+    op = registry.get(our_name(node)).op
+    for reader in graph.nodes():
+        if any(source is node and index for source, index in reader.inputs):
+            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}; expected its "
+                          "first output only", "Take the first output in the net")
+    values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
+    placeholders = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
+    with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
+        symbol = _backend.emit(op, placeholders, values, node.name)
+    return graph.splice(symbol, {f"input{i}": entry for i, entry in enumerate(node.inputs)})
