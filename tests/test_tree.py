@@ -48,11 +48,14 @@ class TestOperator:
             if parameters[attr.name].default is not inspect.Parameter.empty:
                 assert parameters[attr.name].default == attr.default
 
-    def test_kernels_are_named_after_it_and_include_nothing(self, name):
-        source = (registry.get(name).folder / "kernel.cu").read_text()
+    def test_kernels_are_named_after_it_and_include_their_family_alone(self, name):
+        folder = registry.get(name).folder
+        source = (folder / "kernel.cu").read_text()
         assert re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)", source) == [
             f"{name}_forward", f"{name}_backward"]
-        assert "#include" not in source
+        included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.cuh"$', source)
+        assert source.count("#include") == len(included)
+        assert all((folder.parent / family).is_dir() for family in included)
 
     def test_has_a_block(self, name):
         blocks = [getattr(room, block) for room in (gops.nn, gops.loss) for block in room.__all__]
@@ -86,6 +89,28 @@ def test_core_knows_no_operator(path):
     assert not (names | strings) & (set(OPS) - {"abs"})
 
 
+# Issue 13: what is generated from the contracts takes the place of these three, and then they are no exception.
+BEFORE_GENERATED = {"attributes.h", "dims.h", "operator.h"}
+PRIMITIVES = [PACKAGE / "core" / "prelude.cuh",
+              *(path for path in sorted((PACKAGE / "native").glob("*.h")) if path.name not in BEFORE_GENERATED)]
+DIMENSIONS = {"anchors", "batch", "channels", "classes", "features", "truths"}
+# Words that an operator has in common with every tensor or image, or with C++ itself.
+COMMON_WORDS = {"abs", "data", "output", "label", "max", "axis", "height", "width"}
+
+
+@pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
+def test_primitives_of_the_kernels_know_no_operator(path):
+    """Neither its name nor that of an attribute, a tensor or a dimension, code and comments alike."""
+    known = set(OPS) | DIMENSIONS
+    for name in OPS:
+        op = registry.get(name).op
+        known |= {item.name for item in op.tensors + op.attrs}
+    text = path.read_text()
+    found = known.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
+    assert not found
+    assert not re.findall(r'#include "[^"]*/', text), "a primitive includes nothing from a family"
+
+
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
                                     "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy"])
 def test_all_is_explicit_and_true(module):
@@ -99,14 +124,10 @@ def test_all_is_explicit_and_true(module):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_source_says_what_it_is_and_stays_short(path):
+def test_source_says_what_it_is(path):
     text = path.read_text()
     if path.parts[-2] != "ops" and "tests" not in path.parts:
         assert ast.get_docstring(ast.parse(text)), "no docstring"
-    limit = 450 if "tests" in path.parts else 350
-    if path.parent.parent == PACKAGE / "ops":
-        limit = 60 if path.name == "block.py" else 120
-    assert len(text.splitlines()) <= limit
     if "tests" not in path.parts:
         assert "pickle" not in text
 
@@ -114,3 +135,5 @@ def test_source_says_what_it_is_and_stays_short(path):
 def test_package_data_is_installed():
     assert (PACKAGE / "core" / "prelude.cuh").is_file()
     assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
+    families = [path.name for path in (PACKAGE / "ops").glob("_[a-z]*") if path.is_dir()]
+    assert families and all((PACKAGE / "ops" / family / "__init__.py").is_file() for family in families)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../ops/_labels/labels.h"
 #include "attributes.h"
 #include "dims.h"
 #include "kernel.h"
@@ -75,7 +76,7 @@ struct Contract {
     }
     static Labels labels_of(const MXTensor &label, const OptionalInteger &ignore)
     {
-        return {label.data_ptr, label.dtype, ignore.given, ignore.value};
+        return {{label.data_ptr, label.dtype}, ignore.given, ignore.value};
     }
     static void clear(MXTensor &array) { memset(array.data_ptr, 0, size_t(array.size() * size_of(array.dtype))); }
 
@@ -113,7 +114,7 @@ struct Contract {
         int64_t rest = first;
         for (size_t i = shape.size(); i-- > 0; rest /= shape[i])
             position = std::to_string(rest % shape[i]) + (position.empty() ? "" : ", ") + position;
-        refuse(where, std::string(name) + "[" + position + "] is " + number_text(base::label_value(labels, first)) +
+        refuse(where, std::string(name) + "[" + position + "] is " + number_text(base::value_at(labels.array, first)) +
                (wrong > 1 ? " (and " + std::to_string(wrong - 1) + " more)" : "") +
                "; expected a whole number from 0 to " + std::to_string(classes - 1),
                can_ignore ? "Correct the labels, or name the value to skip with ignore_label" : "Correct the labels");

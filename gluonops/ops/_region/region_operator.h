@@ -1,10 +1,10 @@
-// What the declarations of the operators on YOLOv2's map share: gluonops/ops/region_decode/contract.py's counterpart.
-#ifndef GLUONOPS_NATIVE_REGION_OPERATOR_H_
-#define GLUONOPS_NATIVE_REGION_OPERATOR_H_
+// What the declarations of the operators on YOLOv2's map share, as in gluonops/ops/region_decode/contract.py.
+#ifndef GLUONOPS_OPS_REGION_OPERATOR_H_
+#define GLUONOPS_OPS_REGION_OPERATOR_H_
 
 #include <vector>
 
-#include "operator.h"
+#include "../../native/operator.h"
 #include "region.h"
 
 namespace gluonops {
@@ -37,4 +37,4 @@ struct RegionContract : Contract {
 
 }  // namespace gluonops
 
-#endif  // GLUONOPS_NATIVE_REGION_OPERATOR_H_
+#endif  // GLUONOPS_OPS_REGION_OPERATOR_H_
