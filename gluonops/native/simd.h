@@ -177,7 +177,10 @@ GLUONOPS_INLINE void streaming_store(float *to, Floats v)
 #endif
 }
 
-GLUONOPS_INLINE void streaming_store(double *to, Doubles v) { streaming_store(reinterpret_cast<float *>(to), Floats(v)); }
+GLUONOPS_INLINE void streaming_store(double *to, Doubles v)
+{
+    streaming_store(reinterpret_cast<float *>(to), Floats(v));
+}
 
 GLUONOPS_INLINE void streaming_store(Half *to, Floats v)
 {

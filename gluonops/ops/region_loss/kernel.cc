@@ -123,7 +123,10 @@ struct Image {
         return box_count;
     }
 
-    static bool same_place(const GroundTruth &a, const GroundTruth &b) { return a.cell == b.cell && a.anchor == b.anchor; }
+    static bool same_place(const GroundTruth &a, const GroundTruth &b)
+    {
+        return a.cell == b.cell && a.anchor == b.anchor;
+    }
 
     // One anchor's planes of the gradient, and its share of the parts.
     void anchor_loss(int64_t anchor, double *parts) const
