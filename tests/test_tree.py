@@ -49,11 +49,14 @@ class TestOperator:
             if parameters[attr.name].default is not inspect.Parameter.empty:
                 assert parameters[attr.name].default == attr.default
 
-    def test_kernels_are_named_after_it_and_include_nothing(self, name):
-        source = (registry.get(name).folder / "kernel.cu").read_text()
+    def test_kernels_are_named_after_it_and_include_their_family_alone(self, name):
+        folder = registry.get(name).folder
+        source = (folder / "kernel.cu").read_text()
         assert re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)", source) == [
             f"{name}_forward", f"{name}_backward"]
-        assert "#include" not in source
+        included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.cuh"$', source)
+        assert source.count("#include") == len(included)
+        assert all((folder.parent / family).is_dir() for family in included)
 
     def test_has_a_block(self, name):
         blocks = [getattr(room, block) for room in (gops.nn, gops.loss) for block in room.__all__]
@@ -98,8 +101,6 @@ def test_nothing_imports_upward(room, below):
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
 GENERAL = {"axis", "batch", "centers", "features", "height", "layout", "mode", "outer", "parts", "repeated", "reverse",
            "seen", "stride", "thresh", "width"}
-# The room of the softmax family and that of the region family are still being emptied into ops/.
-FAMILIES = {"prelude.cuh", "kernel.h", "rows.h", "region.h"}
 
 
 def names_of_operators():
@@ -127,9 +128,26 @@ def words_of_code(path):
                                   if path.suffix in (".py", ".cuh", ".h", ".cc")], ids=lambda path: path.name)
 def test_core_knows_no_operator(path):
     """Not by name, and not the name of an attribute or a dimension of one."""
-    if path.name in FAMILIES:
-        pytest.skip("its family's part is on its way to ops/")
     assert not words_of_code(path) & names_of_operators()
+
+
+PRIMITIVES = [PACKAGE / "core" / "prelude.cuh", *sorted((PACKAGE / "native").glob("*.h"))]
+DIMENSIONS = {"anchors", "batch", "channels", "classes", "features", "truths"}
+# Words that an operator has in common with every tensor or image, or with C++ itself.
+COMMON_WORDS = {"abs", "data", "output", "gradient", "label", "max", "axis", "height", "width"}
+
+
+@pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
+def test_primitives_of_the_kernels_know_no_operator(path):
+    """Neither its name nor that of an attribute, a tensor or a dimension, code and comments alike."""
+    known = set(OPS) | DIMENSIONS
+    for name in OPS:
+        op = registry.get(name).op
+        known |= {item.name for item in op.tensors + op.attrs}
+    text = path.read_text()
+    found = known.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
+    assert not found
+    assert not re.findall(r'#include "[^"]*/', text), "a primitive includes nothing from a family"
 
 
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
@@ -156,3 +174,5 @@ def test_source_says_what_it_is(path):
 def test_package_data_is_installed():
     assert (PACKAGE / "core" / "prelude.cuh").is_file()
     assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
+    families = [path.name for path in (PACKAGE / "ops").glob("_[a-z]*") if path.is_dir()]
+    assert families and all((PACKAGE / "ops" / family / "__init__.py").is_file() for family in families)

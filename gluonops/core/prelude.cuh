@@ -1,15 +1,15 @@
-// What every kernel.cu stands on; NVRTC gets it in front of the kernel. It includes nothing, because a
-// machine may lack CUDA's headers, and it is C++03, because NVRTC 11 speaks that unless told otherwise.
+// The primitives of every kernel.cu: types, loads and stores, loops, reductions. NVRTC gets this file in front of the
+// kernel. It includes nothing, because a machine may lack CUDA's headers. It is C++03, NVRTC 11's default.
 
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef int int32_t;
 typedef long long int64_t;
 
-// What a kernel is asked to do with a tensor that it writes; it leaves one with NOTHING alone altogether.
+// How a kernel writes a tensor. It leaves a tensor with NOTHING untouched.
 enum Request { NOTHING, WRITE, ADD };
 
-// float16 is for storing only. Its conversions are single instructions, so cuda_fp16.h is not needed.
+// float16 is a storage type only. Its conversions are single instructions, so cuda_fp16.h is not needed.
 struct __half {
     unsigned short bits;
 
@@ -18,7 +18,7 @@ struct __half {
     __device__ operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
 };
 
-// What a type computes and adds up in: float16 in float, every other in itself.
+// The type in which a type is computed and summed: float for float16, the type itself for all others.
 template <typename T> struct Accumulator { typedef T type; };
 template <> struct Accumulator<__half> { typedef float type; };
 
@@ -37,7 +37,7 @@ template <> __device__ inline double lowest<double>() { return -1.79769313486231
 template <typename T>
 __device__ typename Accumulator<T>::type load(const T *from, int64_t i) { return from[i]; }
 
-// ADD adds in the accumulator and rounds once.
+// ADD adds in the accumulator's type and rounds once.
 template <typename T>
 __device__ void store(T *to, int64_t i, typename Accumulator<T>::type value, int request)
 {
@@ -100,18 +100,18 @@ __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type
         *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
 }
 
-__device__ inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+__device__ inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Division by a number that many threads divide by: a multiplication and a comparison. Exact below 2^16.
+// Division by a number that many threads divide by: a multiplication instead of a division. Exact below 2^16.
 struct Divisor {
     unsigned by, factor;
 
     __device__ explicit Divisor(unsigned by) : by(by), factor(0xffffffffu / by + 1) {}
 
-    __device__ unsigned divide(unsigned x, unsigned &rest) const
+    __device__ unsigned divide(unsigned x, unsigned &remainder) const
     {
         const unsigned quotient = by == 1 ? x : __umulhi(x, factor);
-        rest = x - quotient * by;
+        remainder = x - quotient * by;
         return quotient;
     }
 };
@@ -120,18 +120,19 @@ struct Divisor {
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 
-// blockDim.x threads share a row: 1 to 32, a power of two, and each of the blockDim.y rows of the block strides over
-// rows of its own; or the whole block. Either way code that branches on the row alone may reduce across it.
+// blockDim.x threads share a row. They are the whole block; or they are a power of two from 1 to 32, and the block
+// has blockDim.y rows. Threads of one row never diverge from each other, so code that branches on the row may reduce
+// over it.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 
 // Reductions: every thread gets the same result, from the same order of operations every time.
 struct Sum { template <typename A> __device__ A operator()(A a, A b) const { return a + b; } };
-struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return a > b ? a : b; } };
+struct Max { template <typename A> __device__ A operator()(A a, A b) const { return a > b ? a : b; } };
 
-// Only the lanes that reduce together take part: another row's may be elsewhere.
+// Only the lanes that reduce together take part: the lanes of another row may be elsewhere.
 template <typename A, typename Combine>
-__device__ A across_lanes(A value, Combine combine, int lanes)
+__device__ A reduce_lanes(A value, Combine combine, int lanes)
 {
     const int lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32;
     const unsigned mask = (0xffffffffu >> (32 - lanes)) << (lane & ~(lanes - 1));
@@ -141,229 +142,153 @@ __device__ A across_lanes(A value, Combine combine, int lanes)
 }
 
 template <typename A, typename Combine>
-__device__ A across_block(A value, Combine combine)
+__device__ A reduce_block(A value, Combine combine)
 {
     __shared__ A partial[32];
     const int thread = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
-    value = across_lanes(value, combine, 32);
+    value = reduce_lanes(value, combine, 32);
     __syncthreads();   // the reduction before this one may still be reading
     if (thread % 32 == 0)
         partial[thread / 32] = value;
     __syncthreads();
-    return across_lanes(partial[thread % warps], combine, warps);
+    return reduce_lanes(partial[thread % warps], combine, warps);
 }
 
 template <typename A, typename Combine>
-__device__ A across_row(A value, Combine combine)
+__device__ A reduce_row(A value, Combine combine)
 {
-    return blockDim.x <= 32 ? across_lanes(value, combine, blockDim.x) : across_block(value, combine);
+    return blockDim.x <= 32 ? reduce_lanes(value, combine, blockDim.x) : reduce_block(value, combine);
 }
 
-// One row of an (outer, classes, inner) tensor: every inner-th element from start. This thread's are
+// One row of an (outer, length, inner) tensor: every inner-th element from start. This thread's elements are
 //     for (int64_t i = row.first; i < row.end; i += row.step)
 struct Row {
     int64_t start, end, first, step;
 
-    __device__ Row(int64_t index, int64_t classes, int64_t inner)
-        : start(index / inner * classes * inner + index % inner), end(start + classes * inner),
+    __device__ Row(int64_t index, int64_t length, int64_t inner)
+        : start(index / inner * length * inner + index % inner), end(start + length * inner),
           first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
 };
 
-// Such a row, of which a thread takes ITEMS at a time, as much as it has in registers:
+// A row that is walked in chunks: a thread takes ITEMS elements at a time, as many as it holds in registers.
 //     for (int64_t i = row.first; i < row.end; i += row.step)
-//         for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-//             if (row.has(i, k)) ... row.at(i, k) ...
-// Where the rows are packed they come in groups of 16 bytes. gridDim.y blocks share a row, and take turns.
+//         for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+//             if (row.contains(i, k)) ... row.index(i, k) ...
+// The elements of packed rows come in groups of 16 bytes. gridDim.y blocks share a row, and take its chunks in turn.
 template <typename T>
-struct WideRow {
+struct ChunkedRow {
     typedef typename Accumulator<T>::type A;
     enum { ITEMS = 64 / sizeof(A), GROUP = Pack<T>::SIZE };
     bool packed;
-    int64_t start, end, apart, between, first, step;
+    int64_t start, end, item_stride, group_stride, first, step;
 
     // packed: see packed_rows
-    __device__ WideRow(int64_t index, int64_t classes, int64_t inner, bool packed)
-        : packed(packed), start(index / inner * classes * inner + index % inner), end(start + classes * inner),
-          apart(packed ? 1 : blockDim.x * inner), between(blockDim.x * inner * GROUP),
+    __device__ ChunkedRow(int64_t index, int64_t length, int64_t inner, bool packed)
+        : packed(packed), start(index / inner * length * inner + index % inner), end(start + length * inner),
+          item_stride(packed ? 1 : blockDim.x * inner), group_stride(blockDim.x * inner * GROUP),
           first(start + threadIdx.x * (packed ? int64_t(GROUP) : inner) + blockIdx.y * (blockDim.x * inner * ITEMS)),
           step(gridDim.y * (blockDim.x * inner * ITEMS)) {}
 
-    __device__ int64_t at(int64_t i, int k) const { return i + k / GROUP * between + k % GROUP * apart; }
-    __device__ bool has(int64_t i, int k) const { return at(i, k) < end; }
-    // Whether its threads take it in one step.
+    __device__ int64_t index(int64_t i, int k) const { return i + k / GROUP * group_stride + k % GROUP * item_stride; }
+    __device__ bool contains(int64_t i, int k) const { return index(i, k) < end; }
+    // Whether one chunk holds the whole row.
     __device__ bool fits() const { return end - start <= step; }
 };
 
 // Whether the rows of these tensors can be read and written 16 bytes at a time.
 template <typename T>
-__device__ bool packed_rows(int64_t classes, int64_t inner, const T *a, const T *b, const T *c)
+__device__ bool packed_rows(int64_t length, int64_t inner, const T *a, const T *b, const T *c)
 {
-    return inner == 1 && classes % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
+    return inner == 1 && length % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
 }
 
-// What a thread takes of a row at a time; behind the end of the row, zeros.
+// This thread's part of a chunk, in registers; zeros behind the end of the row.
 template <typename T>
-struct Items {
+struct RowChunk {
     typedef typename Accumulator<T>::type A;
-    A values[WideRow<T>::ITEMS];
+    A values[ChunkedRow<T>::ITEMS];
 
-    __device__ void read(const T *from, const WideRow<T> &row, int64_t i)
+    __device__ void read(const T *from, const ChunkedRow<T> &row, int64_t i)
     {
         if (row.packed) {
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; k += WideRow<T>::GROUP) {
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; k += ChunkedRow<T>::GROUP) {
                 Pack<T> pack;
-                if (row.has(i, k))
-                    pack = load_pack(from, row.at(i, k));
+                if (row.contains(i, k))
+                    pack = load_pack(from, row.index(i, k));
 #pragma unroll
-                for (int j = 0; j < WideRow<T>::GROUP; ++j)
-                    values[k + j] = row.has(i, k) ? load(pack.items, j) : 0;
+                for (int j = 0; j < ChunkedRow<T>::GROUP; ++j)
+                    values[k + j] = row.contains(i, k) ? load(pack.items, j) : 0;
             }
         } else {
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-                values[k] = row.has(i, k) ? load(from, row.at(i, k)) : 0;
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+                values[k] = row.contains(i, k) ? load(from, row.index(i, k)) : 0;
         }
     }
 
-    __device__ void write(T *to, const WideRow<T> &row, int64_t i, int request) const
+    __device__ void write(T *to, const ChunkedRow<T> &row, int64_t i, int request) const
     {
         if (row.packed) {
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; k += WideRow<T>::GROUP)
-                if (row.has(i, k))
-                    store_pack(to, row.at(i, k), values + k, request);
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; k += ChunkedRow<T>::GROUP)
+                if (row.contains(i, k))
+                    store_pack(to, row.index(i, k), values + k, request);
         } else {
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-                if (row.has(i, k))
-                    store(to, row.at(i, k), values[k], request);
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+                if (row.contains(i, k))
+                    store(to, row.index(i, k), values[k], request);
         }
     }
 
-    __device__ A largest(const WideRow<T> &row, int64_t i, A top) const
+    // The largest element, or `max` if that is larger.
+    __device__ A largest(const ChunkedRow<T> &row, int64_t i, A max) const
     {
 #pragma unroll
-        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-            if (row.has(i, k))
-                top = Largest()(values[k], top);
-        return top;
-    }
-
-    // Turns x into exp((x - max) * scale) and returns their sum.
-    __device__ A exponentials(const WideRow<T> &row, int64_t i, A max, A scale)
-    {
-        A sum = 0;
-#pragma unroll
-        for (int k = 0; k < WideRow<T>::ITEMS; ++k) {
-            values[k] = exponential((values[k] - max) * scale);
-            sum += row.has(i, k) ? values[k] : 0;
-        }
-        return sum;
+        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+            if (row.contains(i, k))
+                max = Max()(values[k], max);
+        return max;
     }
 
     __device__ void fill(A value)
     {
 #pragma unroll
-        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
+        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
             values[k] = value;
     }
 
-    __device__ void divide(A by)
+    __device__ void divide(A divisor)
     {
 #pragma unroll
-        for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-            values[k] /= by;
+        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+            values[k] /= divisor;
     }
 };
 
-// What the blocks that share a row tell one another, NUMBERS numbers each: step 0 of a kernel leaves them, step 1
-// takes all of them. Where a row has one block there is step 1 alone, and nothing to take; see contract.Cuda.
+// The partial results of the blocks that share a row, NUMBERS numbers per block. Such a kernel is launched twice: in
+// the write pass (step 0) every block writes its own, in the combine pass (step 1) every block reads all of them.
+// Where a row has one block there is step 1 alone, and nothing to combine; see contract.Cuda.
 template <int NUMBERS>
-struct Shares {
-    double *partial;
+struct Partials {
+    double *values;
     int64_t step;
 
-    __device__ bool leaving() const { return step == 0; }
-    __device__ bool taking() const { return step == 1 && gridDim.y > 1; }
-    __device__ double *of(int64_t row, int block) const { return partial + (row * gridDim.y + block) * NUMBERS; }
-    __device__ double *own(int64_t row) const { return of(row, blockIdx.y); }
+    __device__ bool write_pass() const { return step == 0; }
+    __device__ bool combine_pass() const { return step == 1 && gridDim.y > 1; }
+    __device__ double *of_block(int64_t row, int block) const { return values + (row * gridDim.y + block) * NUMBERS; }
+    __device__ double *own(int64_t row) const { return of_block(row, blockIdx.y); }
 };
 
-// The sum of a number over the blocks of a row, or over the threads of its only one.
+// The sum of a number over the blocks of a row, or over the threads of its only block.
 template <typename A>
-__device__ A total(A value, const Shares<1> &shares, int64_t row)
+__device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
 {
-    if (shares.taking()) {
+    if (partials.combine_pass()) {
         value = 0;
         for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
-            value += A(*shares.of(row, block));
+            value += A(*partials.of_block(row, block));
     }
-    return across_row(value, Sum());
-}
-
-// What the blocks of a row left of their maxima and sums; a thread takes some of them. Not inlined, for its registers.
-template <typename A>
-__device__ __noinline__ void take(const double *left, A scale, A &max, A &sum)
-{
-    for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x) {
-        const A its_max = left[2 * block], its_sum = left[2 * block + 1], before = max;
-        max = Largest()(its_max, max);
-        sum = sum * exponential((before - max) * scale) + its_sum * exponential((its_max - max) * scale);
-    }
-}
-
-// exp((x - max) * scale) over its sum, of row number `index`. A row that fits is read once, another twice. A row with a
-// NaN or a +infinity is NaN, and so is one of nothing but -infinity.
-template <typename T, typename A>
-__device__ void probabilities(const T *data, T *output, const WideRow<T> &row, A scale, int request, int64_t index,
-                              const Shares<2> &shares)
-{
-    Items<T> x;
-    if (gridDim.y == 1 && row.fits()) {
-        x.read(data, row, row.first);
-        const A max = across_row(x.largest(row, row.first, lowest<A>()), Largest());
-        x.divide(across_row(x.exponentials(row, row.first, max, scale), Sum()));
-        x.write(output, row, row.first, request);
-        return;
-    }
-    A max = lowest<A>(), sum = 0;   // of this thread's items, up to where it is
-    if (shares.taking()) {
-        take(shares.of(index, 0), scale, max, sum);
-    } else {
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            x.read(data, row, i);
-            const A before = max;
-            max = x.largest(row, i, max);
-            sum = sum * exponential((before - max) * scale) + x.exponentials(row, i, max, scale);
-        }
-    }
-    const A top = across_row(max, Largest());
-    sum = across_row(sum * exponential((max - top) * scale), Sum());
-    if (shares.leaving()) {
-        if (threadIdx.x == 0) {
-            shares.own(index)[0] = top;
-            shares.own(index)[1] = sum;
-        }
-        return;
-    }
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        x.read(data, row, i);
-        x.exponentials(row, i, top, scale);
-        x.divide(sum);
-        x.write(output, row, i, request);
-    }
-}
-
-enum { NO_CLASS = -1, IGNORED = -2 };
-
-// The class that a row's label names: 0 to classes - 1, NO_CLASS or IGNORED.
-template <typename L>
-__device__ int64_t class_of(const L *label, int64_t row, int64_t classes, bool ignores, int64_t ignore_label)
-{
-    const double value = load(label, row);   // holds every class exactly
-    if (ignores && value == double(ignore_label))
-        return IGNORED;
-    const bool within = value >= 0 && value < double(classes);   // false for NaN
-    return within && value == floor(value) ? int64_t(value) : NO_CLASS;
+    return reduce_row(value, Sum());
 }

@@ -3,7 +3,7 @@
 A kernel's arguments are, in this order: the tensors it reads (``const``), the tensors it writes, one ``int`` of
 request per written tensor (0 null, 1 write, 2 add), and the contract's scalars (a tuple of numbers is an array in
 the device's memory). Its template parameters are the contract's type variables. ``prelude.cuh`` goes in front of every
-source; kernels include nothing.
+source; a kernel includes nothing but its family's files (``#include "../_softmax/softmax.cuh"``).
 
 ``mx.rtc`` tells NVRTC no architecture, so it gets PTX for NVRTC 11's own default, compute_52, and the driver compiles
 that for the GPU at hand: every one from compute capability 5.2 up, those newer than NVRTC included.
@@ -27,6 +27,7 @@ PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
            "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
+INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 MAX_BLOCKS = 65536   # kernels stride over what is left
 OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
 
@@ -41,9 +42,32 @@ def usable(context):
 
 
 def sources(op):
-    """File -> text of what an operator's CUDA source is made of, in order."""
+    """File -> text of an operator's CUDA source, in order: the prelude, the files that ``kernel.cu`` includes, itself.
+
+    NVRTC has no files to include, so an ``#include "../_family/name.cuh"`` is resolved here: every file comes once, in
+    front of those that include it, and its name is its path from ``gluonops/ops``. Its line stays, empty, so that the
+    numbers of the lines after it are those of the file.
+    """
     from . import registry
-    return {path.name: path.read_text() for path in (PRELUDE, registry.get(op.name).folder / "kernel.cu")}
+    kernel = registry.get(op.name).folder / "kernel.cu"
+    files = {PRELUDE.name: PRELUDE.read_text()}
+    for header in _headers(kernel):
+        files[f"{header.parent.name}/{header.name}"] = _without_includes(header)
+    files[kernel.name] = _without_includes(kernel)
+    return files
+
+
+def _headers(path):
+    """The files that a CUDA file includes, directly or not, each behind those that it includes itself."""
+    found = []
+    for name in INCLUDE.findall(path.read_text()):
+        header = (path.parent / name).resolve()
+        found += [*_headers(header), header]
+    return list(dict.fromkeys(found))
+
+
+def _without_includes(path):
+    return INCLUDE.sub("", path.read_text())
 
 
 def source(op):

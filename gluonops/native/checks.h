@@ -24,18 +24,7 @@ inline bool checking_values()
 }
 
 // One number of a tensor of any type.
-inline double number_at(const View &tensor, int64_t i)
-{
-    switch (tensor.type) {
-    case FLOAT32: return static_cast<const float *>(tensor.data)[i];
-    case FLOAT64: return static_cast<const double *>(tensor.data)[i];
-    case FLOAT16: return double(base::widen(static_cast<const Half *>(tensor.data)[i]));
-    case UINT8: return static_cast<const uint8_t *>(tensor.data)[i];
-    case INT32: return static_cast<const int32_t *>(tensor.data)[i];
-    case INT8: return static_cast<const int8_t *>(tensor.data)[i];
-    default: return double(static_cast<const int64_t *>(tensor.data)[i]);
-    }
-}
+inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
 
 // The size along an axis that may count from the back.
 inline int64_t size_along(const View &tensor, int64_t axis)

@@ -85,7 +85,7 @@ struct Size {
     std::string text() const { return label + (label.find(' ') == std::string::npos ? " " : " = ") + value.text(); }
 };
 
-// A named dimension as it was written, `height / stride`; without a name, a fixed size with or without a label.
+// A named dimension as it was written, `height / factor`; without a name, a fixed size with or without a label.
 struct Dim {
     std::string name, text;
     Size mul, div;
@@ -141,11 +141,11 @@ inline Size factor(const char *where, const std::string &label, Wide value)
 }
 
 // Patterns one behind another.
-inline Pattern joined(std::initializer_list<Pattern> parts)
+inline Pattern joined(std::initializer_list<Pattern> patterns)
 {
     Pattern all;
-    for (const Pattern &part : parts)
-        all.insert(all.end(), part.begin(), part.end());
+    for (const Pattern &pattern : patterns)
+        all.insert(all.end(), pattern.begin(), pattern.end());
     return all;
 }
 

@@ -1,4 +1,5 @@
-// What every kernel.cc stands on. Kernels take raw pointers and sizes, so they run without MXNet too.
+// What every kernel.cc includes: types, threads, vectors. Kernels take raw pointers and sizes, so that they run without
+// MXNet too.
 #ifndef GLUONOPS_NATIVE_KERNEL_H_
 #define GLUONOPS_NATIVE_KERNEL_H_
 
@@ -13,7 +14,7 @@
 
 namespace gluonops {
 
-// MXNet's numbers of the types.
+// The types, numbered as in MXNet.
 enum Type { FLOAT32, FLOAT64, FLOAT16, UINT8, INT32, INT8, INT64 };
 
 GLUONOPS_INLINE int size_of(int type)
@@ -26,59 +27,44 @@ GLUONOPS_INLINE int size_of(int type)
     }
 }
 
-// Outputs from here on are written past the caches: they would not stay there, and would first be read.
-const int64_t PAST_CACHE_BYTES = 24 << 20;
+// Outputs of this size and more are written with streaming stores: they do not fit into the caches, and an ordinary
+// store first reads what it overwrites.
+const int64_t STREAMING_MIN_BYTES = 24 << 20;
 
-const int64_t NO_CLASS = -1, IGNORED = -2;
-
-// Class indices and the value among them that marks rows to ignore.
-struct Labels {
+// An array whose type is known at run time only.
+struct AnyArray {
     const void *values;
     int type;
-    bool ignores;
-    int64_t ignore;
 };
 
 namespace GLUONOPS_TARGET {
 
-GLUONOPS_INLINE double label_value(const Labels &labels, int64_t row)
+GLUONOPS_INLINE double value_at(const AnyArray &array, int64_t i)
 {
-    switch (labels.type) {
-    case FLOAT32: return static_cast<const float *>(labels.values)[row];
-    case FLOAT64: return static_cast<const double *>(labels.values)[row];
-    case FLOAT16: return double(widen(static_cast<const Half *>(labels.values)[row]));
-    case UINT8: return static_cast<const uint8_t *>(labels.values)[row];
-    case INT32: return static_cast<const int32_t *>(labels.values)[row];
-    case INT8: return static_cast<const int8_t *>(labels.values)[row];
-    default: return double(static_cast<const int64_t *>(labels.values)[row]);
+    switch (array.type) {
+    case FLOAT32: return static_cast<const float *>(array.values)[i];
+    case FLOAT64: return static_cast<const double *>(array.values)[i];
+    case FLOAT16: return double(widen(static_cast<const Half *>(array.values)[i]));
+    case UINT8: return static_cast<const uint8_t *>(array.values)[i];
+    case INT32: return static_cast<const int32_t *>(array.values)[i];
+    case INT8: return static_cast<const int8_t *>(array.values)[i];
+    default: return double(static_cast<const int64_t *>(array.values)[i]);
     }
 }
 
-// The class that a row's label names: 0 to classes - 1, NO_CLASS or IGNORED.
-GLUONOPS_INLINE int64_t class_of(const Labels &labels, int64_t row, int64_t classes)
-{
-    const double value = label_value(labels, row);   // holds every class exactly
-    if (labels.ignores && value == double(labels.ignore))
-        return IGNORED;
-    if (!(value >= 0 && value < double(classes)))    // or NaN
-        return NO_CLASS;
-    const int64_t whole = int64_t(value);
-    return double(whole) == value ? whole : NO_CLASS;
-}
-
-// bytes from one place to another, past the caches where that pays.
-GLUONOPS_INLINE void copy_bytes(char *to, const char *from, int64_t bytes, bool past_cache)
+// memcpy, with streaming stores if `streaming`, except for a few bytes.
+GLUONOPS_INLINE void copy_bytes(char *to, const char *from, int64_t bytes, bool streaming)
 {
 #if defined(__x86_64__)
-    if (past_cache && bytes >= 256) {
-        const int64_t head = -reinterpret_cast<intptr_t>(to) & 63;
-        memcpy(to, from, size_t(head));
-        int64_t i = head;
+    if (streaming && bytes >= 256) {
+        const int64_t unaligned = -reinterpret_cast<intptr_t>(to) & 63;
+        memcpy(to, from, size_t(unaligned));
+        int64_t i = unaligned;
         for (; i + 64 <= bytes; i += 64)
             for (int part = 0; part < 64; part += WIDTH) {
                 Floats v;
                 memcpy(&v, from + i + part, WIDTH);
-                stream(reinterpret_cast<float *>(to + i + part), v);
+                streaming_store(reinterpret_cast<float *>(to + i + part), v);
             }
         memcpy(to + i, from + i, size_t(bytes - i));
         return;

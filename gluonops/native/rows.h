@@ -1,7 +1,9 @@
-// Softmax along an axis: a tensor seen as (outer, classes, inner), one row of classes per (outer, inner).
+// Loops over the rows of a tensor of shape (outer, length, inner): there is one row of `length` elements for each
+// (outer, inner).
 //
-// Where inner is 1 rows lie in memory as they are, and vectors run along the row. Elsewhere vectors run across
-// neighbouring rows: a block of columns, whose maxima and sums wait in the fastest cache while the classes go by.
+// Where inner is 1 the elements of a row are neighbours in memory, and vectors run along the row. Elsewhere the rows
+// are columns: vectors run across neighbouring columns, in blocks whose intermediate results stay in the first-level
+// cache.
 #ifndef GLUONOPS_NATIVE_ROWS_H_
 #define GLUONOPS_NATIVE_ROWS_H_
 
@@ -12,10 +14,14 @@
 namespace gluonops {
 
 struct RowSizes {
-    int64_t outer, classes, inner;
+    int64_t outer, length, inner;
+
+    GLUONOPS_INLINE int64_t rows() const { return outer * inner; }
+    GLUONOPS_INLINE int64_t elements() const { return outer * length * inner; }
+    GLUONOPS_INLINE bool empty() const { return !outer || !length || !inner; }
 };
 
-// A shape seen from the axis of the classes, which may count from the back.
+// The sizes for rows along `axis`, which may count from the back.
 inline RowSizes row_sizes(const std::vector<int64_t> &shape, int64_t axis)
 {
     const int64_t ndim = int64_t(shape.size()), place = axis < 0 ? axis + ndim : axis;
@@ -29,289 +35,155 @@ inline RowSizes row_sizes(const std::vector<int64_t> &shape, int64_t axis)
 
 namespace GLUONOPS_TARGET {
 
-// What (x - max) is multiplied with: finite, so that the largest is 0 whatever the temperature.
-template <typename A>
-GLUONOPS_INLINE A inverse(double temperature)
-{
-    const A scale = A(1) / A(temperature), largest = -lowest<A>();
-    return scale < largest ? scale : largest;
-}
-
-// The maximum of a row that is not NaN, at least the lowest finite number.
+// The maximum of a row, which is at least the lowest finite number. NaNs are left out.
 template <typename T>
-GLUONOPS_INLINE typename Simd<T>::Scalar row_maximum(const T *x, int64_t classes)
+GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
     const A low = lowest<A>();
-    V top0 = all(low), top1 = top0, top2 = top0, top3 = top0;
+    V max0 = broadcast(low), max1 = max0, max2 = max0, max3 = max0;
     int64_t i = 0;
-    for (; i + 4 * N <= classes; i += 4 * N) {
-        top0 = larger(load(x + i, All()), top0);
-        top1 = larger(load(x + i + N, All()), top1);
-        top2 = larger(load(x + i + 2 * N, All()), top2);
-        top3 = larger(load(x + i + 3 * N, All()), top3);
+    for (; i + 4 * N <= length; i += 4 * N) {
+        max0 = maximum(load(x + i, FullMask()), max0);
+        max1 = maximum(load(x + i + N, FullMask()), max1);
+        max2 = maximum(load(x + i + 2 * N, FullMask()), max2);
+        max3 = maximum(load(x + i + 3 * N, FullMask()), max3);
     }
-    for (; i + N <= classes; i += N)
-        top0 = larger(load(x + i, All()), top0);
-    if (i < classes)
-        top1 = larger(load(x + i, First{classes - i}, low), top1);
-    return largest_lane(larger(larger(top0, top1), larger(top2, top3)), low);
+    for (; i + N <= length; i += N)
+        max0 = maximum(load(x + i, FullMask()), max0);
+    if (i < length)
+        max1 = maximum(load(x + i, PartialMask{length - i}, low), max1);
+    return reduce_max(maximum(maximum(max0, max1), maximum(max2, max3)), low);
 }
 
-// The sum over a row of term(i, lanes), in an order that only the row's length determines.
+// The sum over a row of term(i, mask), in an order that depends on the row's length only.
 template <typename T, typename Term>
-GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t classes, const Term &term)
+GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &term)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
-    V sum0 = all(A(0)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    V sum0 = broadcast(A(0)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     int64_t i = 0;
-    for (; i + 4 * N <= classes; i += 4 * N) {
-        sum0 += term(i, All());
-        sum1 += term(i + N, All());
-        sum2 += term(i + 2 * N, All());
-        sum3 += term(i + 3 * N, All());
+    for (; i + 4 * N <= length; i += 4 * N) {
+        sum0 += term(i, FullMask());
+        sum1 += term(i + N, FullMask());
+        sum2 += term(i + 2 * N, FullMask());
+        sum3 += term(i + 3 * N, FullMask());
     }
-    for (; i + N <= classes; i += N)
-        sum0 += term(i, All());
-    if (i < classes) {
-        const V rest = term(i, First{classes - i});
+    for (; i + N <= length; i += N)
+        sum0 += term(i, FullMask());
+    if (i < length) {
+        const V rest = term(i, PartialMask{length - i});
         for (int lane = 0; lane < N; ++lane)
-            sum1[lane] += lane < classes - i ? rest[lane] : 0;
+            sum1[lane] += lane < length - i ? rest[lane] : 0;
     }
-    return sum_of_lanes((sum0 + sum1) + (sum2 + sum3));
+    return reduce_sum((sum0 + sum1) + (sum2 + sum3));
 }
 
-// The sum of exp((x - top) * scale); each power is also put into powers, if that is not null. While the processor
-// computes, it fetches the row behind this one.
-template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE A row_exponentials(const T *x, int64_t classes, A top, A scale, A *powers = nullptr)
-{
-    return row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-        __builtin_prefetch(x + i + classes);
-        const auto power = exponential((load(x + i, lanes, lowest<A>()) - top) * scale);
-        if (STORE)
-            store(powers + i, power, lanes);
-        return power;
-    });
-}
-
-const int64_t COLUMNS = 512;   // at most, in a block
-const int64_t SCRATCH_BYTES = 1 << 20;
-
-// Blocks are as wide as keeps their logits in the second cache, and a multiple of a cache line.
-template <typename T>
-GLUONOPS_INLINE int64_t block_width(const RowSizes &sizes)
-{
-    const int64_t line = 64 / int64_t(sizeof(T)), fitting = 262144 / int64_t(sizeof(T)) / (sizes.classes + 1) / line * line;
-    const int64_t width = fitting < line ? line : fitting > COLUMNS ? COLUMNS : fitting;
-    return width < sizes.inner ? width : sizes.inner;
-}
-
-// visit(j, lanes) for the columns of a block, a vector at a time.
-template <typename T, typename Visit>
-GLUONOPS_INLINE void each_column(int64_t width, const Visit &visit)
-{
-    enum { N = Simd<T>::LANES };
-    int64_t j = 0;
-    for (; j + N <= width; j += N)
-        visit(j, All());
-    if (j < width)
-        visit(j, First{width - j});
-}
-
-// As each_column, but up to four vectors at a time, visit(j, lanes, Tile<count>()): what a visit keeps in registers
-// while the classes go by.
-template <int COUNT> struct Tile { enum { VECTORS = COUNT }; };
-
-template <typename T, typename Visit>
-GLUONOPS_INLINE void each_tile(int64_t width, const Visit &visit)
-{
-    enum { N = Simd<T>::LANES };
-    int64_t j = 0;
-    for (; j + 4 * N <= width; j += 4 * N)
-        visit(j, All(), Tile<4>());
-    for (; j + N <= width; j += N)
-        visit(j, All(), Tile<1>());
-    if (j < width)
-        visit(j, First{width - j}, Tile<1>());
-}
-
-// Maxima and sums of exp((x - top) * scale) of a block of columns; the arrays are padded to whole vectors. The powers
-// are also put into a (classes, width) array, if that is not null.
-template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE void column_totals(const T *x, const RowSizes &sizes, int64_t width, A scale, A *top, A *sum,
-                                   A *powers = nullptr)
-{
-    typedef typename Simd<T>::Vector V;
-    enum { N = Simd<T>::LANES };
-    const int64_t inner = sizes.inner, classes = sizes.classes;
-    const A low = lowest<A>();
-    each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(top + j, all(low), All()); });
-    for (int64_t c = 0; c < classes; ++c)
-        each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-            store(top + j, larger(load(x + c * inner + j, lanes, low), load(top + j, All())), All());
-        });
-    each_tile<T>(width, [=](int64_t j, auto lanes, auto tile) GLUONOPS_LAMBDA {
-        enum { VECTORS = decltype(tile)::VECTORS };
-        V tops[VECTORS], sums[VECTORS];
-        for (int v = 0; v < VECTORS; ++v) {
-            tops[v] = load(top + j + v * N, All());
-            sums[v] = all(A(0));
-        }
-        for (int64_t c = 0; c < classes; ++c)
-            for (int v = 0; v < VECTORS; ++v) {
-                const V power = exponential((load(x + c * inner + j + v * N, lanes, low) - tops[v]) * scale);
-                if (STORE)
-                    store(powers + c * width + j + v * N, power, lanes);
-                sums[v] += power;
-            }
-        for (int v = 0; v < VECTORS; ++v)
-            store(sum + j + v * N, sums[v], All());
-    });
-}
-
-// body(start, width): for every block of columns, where it starts in the tensor and which rows it holds.
-template <typename T, typename Body>
-inline void each_block(const RowSizes &sizes, int64_t bytes_per_element, const Body &body)
-{
-    if (!sizes.outer || !sizes.classes || !sizes.inner)
-        return;
-    const int64_t widest = block_width<T>(sizes), blocks = (sizes.inner + widest - 1) / widest;
-    const RowSizes s = sizes;
-    parallel_for(s.outer * blocks, widest * s.classes * bytes_per_element, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t o = i / blocks, column = i % blocks * widest;
-            body(o * s.classes * s.inner + column, o * s.inner + column,
-                 s.inner - column < widest ? s.inner - column : widest);
-        }
-        fence();
-    });
-}
-
-// body(row): for every row, where inner is 1.
+// Calls body(row) for every row, on several threads; inner is 1.
 template <typename Body>
-inline void each_row(const RowSizes &sizes, int64_t bytes_per_element, const Body &body)
+inline void parallel_rows(const RowSizes &sizes, int64_t bytes_per_element, const Body &body)
 {
-    if (!sizes.classes)
+    if (!sizes.length)
         return;
-    parallel_for(sizes.outer, sizes.classes * bytes_per_element, [=](int64_t begin, int64_t end) {
+    parallel_for(sizes.outer, sizes.length * bytes_per_element, [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             body(row);
-        fence();
+        store_fence();
     });
 }
 
-// A thread's memory for the powers of what it works on; none where they would not stay in the cache, or there is none.
+const int64_t MAX_BLOCK_COLUMNS = 512;
+const int64_t BLOCK_BYTES = 262144;   // of a block's input, which stays in the second-level cache
+
+// How many columns a block has: a multiple of a cache line.
+template <typename T>
+GLUONOPS_INLINE int64_t block_columns(const RowSizes &sizes)
+{
+    const int64_t line = 64 / int64_t(sizeof(T));
+    const int64_t fitting = BLOCK_BYTES / int64_t(sizeof(T)) / (sizes.length + 1) / line * line;
+    const int64_t columns = fitting < line ? line : fitting > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : fitting;
+    return columns < sizes.inner ? columns : sizes.inner;
+}
+
+// Calls body(start, first_row, columns) for every block of columns, on several threads: the block's first element, its
+// first row and how many columns it has.
+template <typename T, typename Body>
+inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_element, const Body &body)
+{
+    if (sizes.empty())
+        return;
+    const int64_t most_columns = block_columns<T>(sizes);
+    const int64_t blocks = (sizes.inner + most_columns - 1) / most_columns;
+    const RowSizes s = sizes;
+    parallel_for(s.outer * blocks, most_columns * s.length * bytes_per_element, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t outer = i / blocks, column = i % blocks * most_columns;
+            const int64_t remaining = s.inner - column;
+            body(outer * s.length * s.inner + column, outer * s.inner + column,
+                 remaining < most_columns ? remaining : most_columns);
+        }
+        store_fence();
+    });
+}
+
+// Calls visit(column, mask) for the columns of a block, a vector at a time.
+template <typename T, typename Visit>
+GLUONOPS_INLINE void for_each_column(int64_t columns, const Visit &visit)
+{
+    enum { N = Simd<T>::LANES };
+    int64_t j = 0;
+    for (; j + N <= columns; j += N)
+        visit(j, FullMask());
+    if (j < columns)
+        visit(j, PartialMask{columns - j});
+}
+
+// As many vectors of columns as a visit keeps in registers.
+template <int COUNT> struct ColumnTile { enum { VECTORS = COUNT }; };
+
+// As for_each_column, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).
+template <typename T, typename Visit>
+GLUONOPS_INLINE void for_each_column_tile(int64_t columns, const Visit &visit)
+{
+    enum { N = Simd<T>::LANES };
+    int64_t j = 0;
+    for (; j + 4 * N <= columns; j += 4 * N)
+        visit(j, FullMask(), ColumnTile<4>());
+    for (; j + N <= columns; j += N)
+        visit(j, FullMask(), ColumnTile<1>());
+    if (j < columns)
+        visit(j, PartialMask{columns - j}, ColumnTile<1>());
+}
+
+// Whether streaming stores pay for a call's results: they have to be large, and written in runs that are long enough.
+template <typename T>
+GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
+{
+    const int64_t run = sizes.inner == 1 ? sizes.length : block_columns<T>(sizes);
+    return sizes.elements() * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES && run * int64_t(sizeof(T)) >= 512;
+}
+
+const int64_t MAX_SCRATCH_BYTES = 1 << 20;
+
+// Scratch memory of one thread. `memory` is null where it would not stay in the cache, or cannot be allocated.
 template <typename A>
 struct Scratch {
     A *memory;
 
-    explicit Scratch(int64_t items)
-        : memory(items * int64_t(sizeof(A)) > SCRATCH_BYTES ? nullptr
-                                                            : static_cast<A *>(malloc(size_t(items) * sizeof(A)))) {}
+    explicit Scratch(int64_t items) : memory(nullptr)
+    {
+        const int64_t bytes = items * int64_t(sizeof(A));
+        if (bytes <= MAX_SCRATCH_BYTES)
+            memory = static_cast<A *>(malloc(size_t(bytes)));
+    }
     ~Scratch() { free(memory); }
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
 };
-
-// exp((x - max) * scale) over its sum. Powers are computed once, or twice where there is no scratch memory.
-template <bool PAST_CACHE, typename T>
-inline void probability_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
-{
-    typedef typename Simd<T>::Scalar A;
-    const A scale = inverse<A>(temperature);
-    const int64_t classes = sizes.classes;
-    if (!classes)
-        return;
-    parallel_for(sizes.outer, 2 * classes * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        const Scratch<A> scratch(classes);
-        A *powers = scratch.memory;
-        for (int64_t row = begin; row < end; ++row) {
-            const T *x = data + row * classes;
-            T *y = output + row * classes;
-            const A top = row_maximum(x, classes);
-            if (powers) {
-                const A share = A(1) / row_exponentials<true>(x, classes, top, scale, powers);
-                write_row<PAST_CACHE>(y, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                    return load(powers + i, lanes, A(0)) * share;
-                });
-            } else {
-                const A share = A(1) / row_exponentials<false>(x, classes, top, scale);
-                write_row<PAST_CACHE>(y, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                    return exponential((load(x + i, lanes, A(0)) - top) * scale) * share;
-                });
-            }
-        }
-        fence();
-    });
-}
-
-template <bool PAST_CACHE, typename T>
-inline void probability_columns(const RowSizes &sizes, const T *data, T *output, double temperature)
-{
-    typedef typename Simd<T>::Scalar A;
-    const A scale = inverse<A>(temperature);
-    const int64_t inner = sizes.inner, classes = sizes.classes;
-    if (!sizes.outer || !classes || !inner)
-        return;
-    const int64_t widest = block_width<T>(sizes), blocks = (inner + widest - 1) / widest;
-    parallel_for(sizes.outer * blocks, 2 * widest * classes * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        alignas(64) A top[COLUMNS], sum[COLUMNS];
-        A *tops = top, *sums = sum;
-        const Scratch<A> scratch(classes * widest);
-        A *powers = scratch.memory;
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t column = i % blocks * widest, start = i / blocks * classes * inner + column;
-            const int64_t width = inner - column < widest ? inner - column : widest;
-            if (powers)
-                column_totals<true>(data + start, sizes, width, scale, tops, sums, powers);
-            else
-                column_totals<false>(data + start, sizes, width, scale, tops, sums);
-            each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-                store(sums + j, A(1) / load(sums + j, All()), All());
-            });
-            for (int64_t c = 0; c < classes; ++c) {
-                const T *x = data + start + c * inner;
-                T *y = output + start + c * inner;
-                if (powers)
-                    write_row<PAST_CACHE>(y, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                        return load(powers + c * width + j, lanes, A(0)) * load(sums + j, lanes, A(0));
-                    });
-                else
-                    write_row<PAST_CACHE>(y, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                        return exponential((load(x + j, lanes, A(0)) - load(tops + j, lanes, A(0))) * scale) *
-                               load(sums + j, lanes, A(0));
-                    });
-            }
-        }
-        fence();
-    });
-}
-
-// Whether to write the results of a call past the caches: large ones, in long enough runs.
-template <typename T>
-GLUONOPS_INLINE bool past_cache(const RowSizes &sizes)
-{
-    return sizes.outer * sizes.classes * sizes.inner * int64_t(sizeof(T)) >= PAST_CACHE_BYTES &&
-           (sizes.inner == 1 ? sizes.classes : block_width<T>(sizes)) * int64_t(sizeof(T)) >= 512;
-}
-
-template <typename T>
-inline void probabilities(const RowSizes &sizes, const void *data, void *output, double temperature)
-{
-    const T *from = static_cast<const T *>(data);
-    T *to = static_cast<T *>(output);
-    if (past_cache<T>(sizes))
-        sizes.inner == 1 ? probability_rows<true>(sizes, from, to, temperature)
-                         : probability_columns<true>(sizes, from, to, temperature);
-    else
-        sizes.inner == 1 ? probability_rows<false>(sizes, from, to, temperature)
-                         : probability_columns<false>(sizes, from, to, temperature);
-}
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops

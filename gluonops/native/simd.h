@@ -1,5 +1,5 @@
-// Vectors as wide as the target's registers, in the compiler's own notation: what a kernel loads from float16 it
-// computes in float. Lanes that lie beyond the end of a row are neither read nor written.
+// Vectors as wide as the target's registers, in the compiler's own vector extension. A kernel computes float16 in
+// float. Lanes beyond the end of a row are neither read nor written.
 #ifndef GLUONOPS_NATIVE_SIMD_H_
 #define GLUONOPS_NATIVE_SIMD_H_
 
@@ -48,30 +48,30 @@ template <> struct Simd<double> {
     enum { LANES = WIDTH / 8 };
 };
 
-// How many lanes an access touches: all of them, known to the compiler, or the first few.
-struct All {};
-struct First { int64_t lanes; };
+// The lanes that a load or a store touches: all of them, which the compiler knows, or the first few.
+struct FullMask {};
+struct PartialMask { int64_t lanes; };
 
-GLUONOPS_INLINE Floats all(float x) { return x - Floats{}; }
-GLUONOPS_INLINE Doubles all(double x) { return x - Doubles{}; }
-GLUONOPS_INLINE Ints all(int32_t x) { return x - Ints{}; }
-GLUONOPS_INLINE Longs all(int64_t x) { return x - Longs{}; }
+GLUONOPS_INLINE Floats broadcast(float x) { return x - Floats{}; }
+GLUONOPS_INLINE Doubles broadcast(double x) { return x - Doubles{}; }
+GLUONOPS_INLINE Ints broadcast(int32_t x) { return x - Ints{}; }
+GLUONOPS_INLINE Longs broadcast(int64_t x) { return x - Longs{}; }
 
-GLUONOPS_INLINE Floats load(const float *from, All)
+GLUONOPS_INLINE Floats load(const float *from, FullMask)
 {
     Floats v;
     memcpy(&v, from, WIDTH);
     return v;
 }
 
-GLUONOPS_INLINE Doubles load(const double *from, All)
+GLUONOPS_INLINE Doubles load(const double *from, FullMask)
 {
     Doubles v;
     memcpy(&v, from, WIDTH);
     return v;
 }
 
-GLUONOPS_INLINE Floats load(const Half *from, All)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask)
 {
 #if defined(__AVX512F__)
     return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
@@ -85,10 +85,10 @@ GLUONOPS_INLINE Floats load(const Half *from, All)
 #endif
 }
 
-GLUONOPS_INLINE void store(float *to, Floats v, All) { memcpy(to, &v, WIDTH); }
-GLUONOPS_INLINE void store(double *to, Doubles v, All) { memcpy(to, &v, WIDTH); }
+GLUONOPS_INLINE void store(float *to, Floats v, FullMask) { memcpy(to, &v, WIDTH); }
+GLUONOPS_INLINE void store(double *to, Doubles v, FullMask) { memcpy(to, &v, WIDTH); }
 
-GLUONOPS_INLINE void store(Half *to, Floats v, All)
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
 {
 #if defined(__AVX512F__)
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to),
@@ -101,70 +101,70 @@ GLUONOPS_INLINE void store(Half *to, Floats v, All)
 #endif
 }
 
-// The first lanes of a vector; the others are `rest`.
+// The first lanes of a vector; the others are `fill`.
 template <typename T>
-GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, First first, typename Simd<T>::Scalar rest)
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, PartialMask mask, typename Simd<T>::Scalar fill)
 {
     enum { LANES = Simd<T>::LANES };
     T buffer[LANES] = {};
-    memcpy(buffer, from, size_t(first.lanes) * sizeof(T));
-    typename Simd<T>::Vector v = load(buffer, All());
+    memcpy(buffer, from, size_t(mask.lanes) * sizeof(T));
+    typename Simd<T>::Vector v = load(buffer, FullMask());
     for (int lane = 0; lane < LANES; ++lane)
-        v[lane] = lane < first.lanes ? v[lane] : rest;
+        v[lane] = lane < mask.lanes ? v[lane] : fill;
     return v;
 }
 
 template <typename T>
-GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, First first)
+GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, PartialMask mask)
 {
     T buffer[Simd<T>::LANES];
-    store(buffer, v, All());
-    memcpy(to, buffer, size_t(first.lanes) * sizeof(T));
+    store(buffer, v, FullMask());
+    memcpy(to, buffer, size_t(mask.lanes) * sizeof(T));
 }
 
 #if defined(__AVX512F__)
-GLUONOPS_INLINE Floats load(const float *from, First first, float rest)
+GLUONOPS_INLINE Floats load(const float *from, PartialMask mask, float fill)
 {
-    return Floats(_mm512_mask_loadu_ps(__m512(all(rest)), __mmask16((1u << first.lanes) - 1), from));
+    return Floats(_mm512_mask_loadu_ps(__m512(broadcast(fill)), __mmask16((1u << mask.lanes) - 1), from));
 }
-GLUONOPS_INLINE Doubles load(const double *from, First first, double rest)
+GLUONOPS_INLINE Doubles load(const double *from, PartialMask mask, double fill)
 {
-    return Doubles(_mm512_mask_loadu_pd(__m512d(all(rest)), __mmask8((1u << first.lanes) - 1), from));
+    return Doubles(_mm512_mask_loadu_pd(__m512d(broadcast(fill)), __mmask8((1u << mask.lanes) - 1), from));
 }
-GLUONOPS_INLINE void store(float *to, Floats v, First first)
+GLUONOPS_INLINE void store(float *to, Floats v, PartialMask mask)
 {
-    _mm512_mask_storeu_ps(to, __mmask16((1u << first.lanes) - 1), __m512(v));
+    _mm512_mask_storeu_ps(to, __mmask16((1u << mask.lanes) - 1), __m512(v));
 }
-GLUONOPS_INLINE void store(double *to, Doubles v, First first)
+GLUONOPS_INLINE void store(double *to, Doubles v, PartialMask mask)
 {
-    _mm512_mask_storeu_pd(to, __mmask8((1u << first.lanes) - 1), __m512d(v));
+    _mm512_mask_storeu_pd(to, __mmask8((1u << mask.lanes) - 1), __m512d(v));
 }
 #elif defined(__AVX2__)
-GLUONOPS_INLINE Ints first_lanes(First first)
+GLUONOPS_INLINE Ints lane_flags(PartialMask mask)
 {
-    const Ints count = {0, 1, 2, 3, 4, 5, 6, 7};
-    return count < int32_t(first.lanes);
+    const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return lane < int32_t(mask.lanes);
 }
-GLUONOPS_INLINE Floats load(const float *from, First first, float rest)
+GLUONOPS_INLINE Floats load(const float *from, PartialMask mask, float fill)
 {
-    const Ints mask = first_lanes(first);
-    return mask ? Floats(_mm256_maskload_ps(from, __m256i(mask))) : all(rest);
+    const Ints flags = lane_flags(mask);
+    return flags ? Floats(_mm256_maskload_ps(from, __m256i(flags))) : broadcast(fill);
 }
-GLUONOPS_INLINE void store(float *to, Floats v, First first)
+GLUONOPS_INLINE void store(float *to, Floats v, PartialMask mask)
 {
-    _mm256_maskstore_ps(to, __m256i(first_lanes(first)), __m256(v));
+    _mm256_maskstore_ps(to, __m256i(lane_flags(mask)), __m256(v));
 }
 #endif
 
 template <typename T>
-GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, All every, typename Simd<T>::Scalar)
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask mask, typename Simd<T>::Scalar)
 {
-    return load(from, every);
+    return load(from, mask);
 }
 
-// Past the caches, to an aligned address: for results much larger than the caches, which would first read what they
-// are to overwrite. fence() before another thread reads.
-GLUONOPS_INLINE void stream(float *to, Floats v)
+// A streaming store bypasses the caches, and its address is aligned. It pays for results much larger than the caches:
+// an ordinary store first reads the line that it overwrites. Call store_fence() before another thread reads.
+GLUONOPS_INLINE void streaming_store(float *to, Floats v)
 {
 #if defined(__AVX512F__)
     _mm512_stream_ps(to, __m512(v));
@@ -173,13 +173,16 @@ GLUONOPS_INLINE void stream(float *to, Floats v)
 #elif defined(__x86_64__)
     _mm_stream_ps(to, __m128(v));
 #else
-    store(to, v, All());
+    store(to, v, FullMask());
 #endif
 }
 
-GLUONOPS_INLINE void stream(double *to, Doubles v) { stream(reinterpret_cast<float *>(to), Floats(v)); }
+GLUONOPS_INLINE void streaming_store(double *to, Doubles v)
+{
+    streaming_store(reinterpret_cast<float *>(to), Floats(v));
+}
 
-GLUONOPS_INLINE void stream(Half *to, Floats v)
+GLUONOPS_INLINE void streaming_store(Half *to, Floats v)
 {
 #if defined(__AVX512F__)
     _mm256_stream_si256(reinterpret_cast<__m256i *>(to),
@@ -187,19 +190,20 @@ GLUONOPS_INLINE void stream(Half *to, Floats v)
 #elif defined(__F16C__) && defined(__AVX2__)
     _mm_stream_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
 #else
-    store(to, v, All());
+    store(to, v, FullMask());
 #endif
 }
 
-GLUONOPS_INLINE void fence()
+GLUONOPS_INLINE void store_fence()
 {
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
 }
 
-// a > b ? a : b, so b where one is NaN: what the processors' instruction does, which the compiler does not see.
-GLUONOPS_INLINE Floats larger(Floats a, Floats b)
+// a > b ? a : b, so the result is b where one of them is NaN. The processor has an instruction for exactly this; the
+// compiler does not find it by itself.
+GLUONOPS_INLINE Floats maximum(Floats a, Floats b)
 {
 #if defined(__AVX512F__)
     return Floats(_mm512_max_ps(__m512(a), __m512(b)));
@@ -210,7 +214,7 @@ GLUONOPS_INLINE Floats larger(Floats a, Floats b)
 #endif
 }
 
-GLUONOPS_INLINE Doubles larger(Doubles a, Doubles b)
+GLUONOPS_INLINE Doubles maximum(Doubles a, Doubles b)
 {
 #if defined(__AVX512F__)
     return Doubles(_mm512_max_pd(__m512d(a), __m512d(b)));
@@ -222,38 +226,38 @@ GLUONOPS_INLINE Doubles larger(Doubles a, Doubles b)
 }
 
 template <typename Vector, typename Scalar>
-GLUONOPS_INLINE Scalar largest_lane(Vector v, Scalar start)
+GLUONOPS_INLINE Scalar reduce_max(Vector v, Scalar start)
 {
     for (unsigned lane = 0; lane < sizeof(Vector) / sizeof(Scalar); ++lane)
         start = v[lane] > start ? v[lane] : start;
     return start;
 }
 
-GLUONOPS_INLINE float sum_of_lanes(Floats v)
+GLUONOPS_INLINE float reduce_sum(Floats v)
 {
-    float half[WIDTH / 4];
-    memcpy(half, &v, WIDTH);
+    float lanes[WIDTH / 4];
+    memcpy(lanes, &v, WIDTH);
     for (int step = WIDTH / 8; step; step /= 2)
         for (int lane = 0; lane < step; ++lane)
-            half[lane] += half[lane + step];
-    return half[0];
+            lanes[lane] += lanes[lane + step];
+    return lanes[0];
 }
 
-GLUONOPS_INLINE double sum_of_lanes(Doubles v)
+GLUONOPS_INLINE double reduce_sum(Doubles v)
 {
-    double half[WIDTH / 8];
-    memcpy(half, &v, WIDTH);
+    double lanes[WIDTH / 8];
+    memcpy(lanes, &v, WIDTH);
     for (int step = WIDTH / 16; step; step /= 2)
         for (int lane = 0; lane < step; ++lane)
-            half[lane] += half[lane + step];
-    return half[0];
+            lanes[lane] += lanes[lane + step];
+    return lanes[0];
 }
 
-// exp of numbers up to 40, to about one unit of the last place, subnormal results and NaN included: x = k ln 2 + r,
-// exp(r) by a polynomial, 2^k in two factors so that neither underflows.
+// exp(x) for x up to 40, to about one unit in the last place; subnormal results and NaN are right too. The method:
+// x = k ln 2 + r, a polynomial gives exp(r), and 2^k is multiplied in two factors so that neither underflows.
 GLUONOPS_INLINE Floats exponential(Floats x)
 {
-    x = larger(all(-104.0f), x);       // exp(-104) is 0; NaN stays
+    x = maximum(broadcast(-104.0f), x);       // exp(-104) is 0; NaN stays
     const float magic = 12582912.0f;   // 1.5 * 2^23: adding it rounds to a whole number, found in the low bits
     const Floats shifted = x * 1.44269504088896341f + magic;
     const Floats k = shifted - magic;
@@ -273,7 +277,7 @@ GLUONOPS_INLINE Floats exponential(Floats x)
 
 GLUONOPS_INLINE Doubles exponential(Doubles x)
 {
-    x = larger(all(-746.0), x);
+    x = maximum(broadcast(-746.0), x);
     const double magic = 6755399441055744.0;   // 1.5 * 2^52
     const Doubles shifted = x * 1.4426950408889634074 + magic;
     const Doubles k = shifted - magic;
@@ -303,34 +307,34 @@ template <typename A> GLUONOPS_INLINE A lowest();
 template <> GLUONOPS_INLINE float lowest<float>() { return -__FLT_MAX__; }
 template <> GLUONOPS_INLINE double lowest<double>() { return -__DBL_MAX__; }
 
-GLUONOPS_INLINE float get(const Half *from) { return widen(*from); }
-GLUONOPS_INLINE float get(const float *from) { return *from; }
-GLUONOPS_INLINE double get(const double *from) { return *from; }
-GLUONOPS_INLINE void put(Half *to, float x) { *to = narrow(x); }
-GLUONOPS_INLINE void put(float *to, float x) { *to = x; }
-GLUONOPS_INLINE void put(double *to, double x) { *to = x; }
+GLUONOPS_INLINE float load_scalar(const Half *from) { return widen(*from); }
+GLUONOPS_INLINE float load_scalar(const float *from) { return *from; }
+GLUONOPS_INLINE double load_scalar(const double *from) { return *from; }
+GLUONOPS_INLINE void store_scalar(Half *to, float x) { *to = narrow(x); }
+GLUONOPS_INLINE void store_scalar(float *to, float x) { *to = x; }
+GLUONOPS_INLINE void store_scalar(double *to, double x) { *to = x; }
 
-// to[0 .. items) from compute(i, All()) or compute(i, First{lanes}), which gives the values of the elements from i on.
-template <bool PAST_CACHE, typename T, typename Compute>
+// Writes to[0 .. items). compute(i, mask) gives the values of the elements from i on; mask is FullMask or PartialMask.
+template <bool STREAMING, typename T, typename Compute>
 GLUONOPS_INLINE void write_row(T *to, int64_t items, const Compute &compute)
 {
     enum { LANES = Simd<T>::LANES };
     int64_t i = 0;
-    if (PAST_CACHE) {
-        const int64_t off = int64_t(reinterpret_cast<uintptr_t>(to) % (LANES * sizeof(T)) / sizeof(T));
-        i = off ? LANES - off : 0;
+    if (STREAMING) {
+        const int64_t misalignment = int64_t(reinterpret_cast<uintptr_t>(to) % (LANES * sizeof(T)) / sizeof(T));
+        i = misalignment ? LANES - misalignment : 0;
         i = i < items ? i : items;
         if (i)
-            store(to, compute(int64_t(0), First{i}), First{i});
+            store(to, compute(int64_t(0), PartialMask{i}), PartialMask{i});
     }
     for (; i + LANES <= items; i += LANES) {
-        if (PAST_CACHE)
-            stream(to + i, compute(i, All()));
+        if (STREAMING)
+            streaming_store(to + i, compute(i, FullMask()));
         else
-            store(to + i, compute(i, All()), All());
+            store(to + i, compute(i, FullMask()), FullMask());
     }
     if (i < items)
-        store(to + i, compute(i, First{items - i}), First{items - i});
+        store(to + i, compute(i, PartialMask{items - i}), PartialMask{items - i});
 }
 
 }  // namespace GLUONOPS_TARGET

@@ -243,6 +243,25 @@ class TestCompiling:
         assert rtc.source(registry.get("reorg").op) == (
             f'#line 1 "prelude.cuh"\n{files["prelude.cuh"]}\n#line 1 "kernel.cu"\n{files["kernel.cu"]}')
 
+    def test_a_familys_files_come_before_the_kernel(self):
+        files = rtc.sources(registry.get("softmax_output").op)
+        assert list(files) == ["prelude.cuh", "_labels/labels.cuh", "_softmax/softmax.cuh", "kernel.cu"]
+        assert not any("#include" in text for text in files.values()), "NVRTC has no files to include"
+        kernel = (registry.get("softmax_output").folder / "kernel.cu").read_text()
+        lines, given = kernel.splitlines(), files["kernel.cu"].splitlines()
+        assert [line for line in lines if not line.startswith("#include")] == [
+            line for line, original in zip(given, lines) if not original.startswith("#include")]
+        assert len(given) == len(lines), "a compiler's line numbers are the file's"
+
+    def test_a_header_is_taken_once_and_behind_what_it_includes(self, tmp_path):
+        (tmp_path / "_family").mkdir()
+        (tmp_path / "op").mkdir()
+        (tmp_path / "_family" / "deep.cuh").write_text("deep\n")
+        (tmp_path / "_family" / "top.cuh").write_text('#include "../_family/deep.cuh"\ntop\n')
+        kernel = tmp_path / "op" / "kernel.cu"
+        kernel.write_text('#include "../_family/top.cuh"\n#include "../_family/deep.cuh"\n')
+        assert [path.name for path in rtc._headers(kernel)] == ["deep.cuh", "top.cuh"]
+
 
 class TestFallback:
     """Where a kernel cannot be had, mx.nd computes the same, after one warning."""

@@ -68,7 +68,7 @@ class Array {
         default: static_cast<int64_t *>(memory_)[i] = int64_t(value);
         }
     }
-    double get(int64_t i) const { return label_value({memory_, type_, false, 0}, i); }
+    double get(int64_t i) const { return value_at({memory_, type_}, i); }
     void *data() const { return memory_; }
     int64_t items() const { return items_; }
 
@@ -148,7 +148,7 @@ void softmax_round()
 {
     const int type = real_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.classes * sizes.inner;
+    const int64_t items = sizes.outer * sizes.length * sizes.inner;
     const Array data(type, items), output(type, items), head(type, items), grad(type, items);
     SoftmaxCall call = {type, sizes, double(draw(1, 80)) / 16, data.data(), nullptr, nullptr, output.data()};
     softmax_forward(call);
@@ -162,21 +162,21 @@ void softmax_output_round()
 {
     const int type = real_type(), label_type = any_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.classes * sizes.inner, rows = sizes.outer * sizes.inner;
+    const int64_t items = sizes.outer * sizes.length * sizes.inner, rows = sizes.outer * sizes.inner;
     const Array data(type, items), output(type, items), grad(type, items);
     Array label(label_type, rows);
-    spoil(&label, sizes.classes);
+    spoil(&label, sizes.length);
     SoftmaxOutputCall call = {type, sizes, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)}, draw(0, 1) == 1, 0.5,
                               data.data(), nullptr, output.data()};
     softmax_output_forward(call);
     call.output = output.data();
     call.result = grad.data();
     softmax_output_backward(call);
-    for (int64_t r = 0; r < rows && sizes.classes; ++r) {
-        const int64_t named = class_of(call.labels, r, sizes.classes);
-        const double got = grad.get(r / sizes.inner * sizes.classes * sizes.inner + r % sizes.inner);
-        require(named != IGNORED || got == 0, "an ignored row's gradient");
-        require(named != NO_CLASS || got != got, "the gradient of a label that is no class");
+    for (int64_t r = 0; r < rows && sizes.length; ++r) {
+        const int64_t class_id = class_of(call.labels, r, sizes.length);
+        const double got = grad.get(r / sizes.inner * sizes.length * sizes.inner + r % sizes.inner);
+        require(class_id != IGNORED || got == 0, "an ignored row's gradient");
+        require(class_id != NO_CLASS || got != got, "the gradient of a label that is no class");
     }
 }
 
@@ -184,22 +184,22 @@ void cross_entropy_round()
 {
     const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32, label_type = any_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.classes * sizes.inner, rows = sizes.outer * sizes.inner;
+    const int64_t items = sizes.outer * sizes.length * sizes.inner, rows = sizes.outer * sizes.inner;
     const bool sparse = draw(0, 2) > 0;
     const Array data(type, items), output(type, rows), max(wide, rows), log_sum(wide, rows), head(type, rows);
     const Array data_grad(type, items), label_grad(type, sparse ? 0 : items), dense(type, sparse ? 0 : items);
     Array label(label_type, sparse ? rows : 0);
-    spoil(&label, sizes.classes);
+    spoil(&label, sizes.length);
     const SoftmaxCrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
                                    dense.data(), draw(0, 1) ? 0.1 : 0.0, data.data(), output.data(), max.data(),
                                    log_sum.data(), head.data(), data_grad.data(), label_grad.data()};
     softmax_cross_entropy_forward(call);
     softmax_cross_entropy_backward(call);
-    for (int64_t r = 0; sparse && r < rows && sizes.classes; ++r) {
-        const int64_t named = class_of(call.labels, r, sizes.classes);
-        const double got = data_grad.get(r / sizes.inner * sizes.classes * sizes.inner + r % sizes.inner);
-        require(named != IGNORED || (got == 0 && output.get(r) == 0), "an ignored row");
-        require(named != NO_CLASS || (got != got && output.get(r) != output.get(r)), "a label that is no class");
+    for (int64_t r = 0; sparse && r < rows && sizes.length; ++r) {
+        const int64_t class_id = class_of(call.labels, r, sizes.length);
+        const double got = data_grad.get(r / sizes.inner * sizes.length * sizes.inner + r % sizes.inner);
+        require(class_id != IGNORED || (got == 0 && output.get(r) == 0), "an ignored row");
+        require(class_id != NO_CLASS || (got != got && output.get(r) != output.get(r)), "a label that is no class");
     }
 }
 
@@ -219,11 +219,11 @@ void center_loss_round()
     center_loss_backward(call);
     std::vector<bool> found(size_t(classes), false);
     for (int64_t r = 0; r < batch; ++r) {
-        const int64_t named = class_of(call.labels, r, classes);
-        if (named != NO_CLASS)
-            found[size_t(named)] = true;
-        require(named != NO_CLASS || (output.get(r) != output.get(r) &&
-                                      (!features || data_grad.get(r * features) != data_grad.get(r * features))),
+        const int64_t class_id = class_of(call.labels, r, classes);
+        if (class_id != NO_CLASS)
+            found[size_t(class_id)] = true;
+        require(class_id != NO_CLASS || (output.get(r) != output.get(r) &&
+                                         (!features || data_grad.get(r * features) != data_grad.get(r * features))),
                 "a label that is no class");
     }
     for (int64_t j = 0; j < classes * features; ++j)
@@ -281,12 +281,12 @@ void region_loss_round()
     const Array head(type, sizes.batch), grad(type, items), seen(seen_type, 1);
     Array truth(type, sizes.batch * truths * 5);
     draw_boxes(&truth, sizes.classes);
-    std::vector<Truth> chosen(size_t(sizes.batch * truths));
+    std::vector<GroundTruth> assigned(size_t(sizes.batch * truths));
     std::vector<int64_t> count(size_t(sizes.batch));
     std::vector<double> partial(size_t(sizes.batch * sizes.anchors * PARTS));
     const RegionLossCall call = {type, sizes, truths, 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
-                                 {seen.data(), seen_type, false, 0}, data.data(), truth.data(), output.data(),
-                                 parts.data(), gradient.data(), chosen.data(), count.data(), partial.data(), head.data(),
+                                 {seen.data(), seen_type}, data.data(), truth.data(), output.data(),
+                                 parts.data(), gradient.data(), assigned.data(), count.data(), partial.data(), head.data(),
                                  grad.data()};
     region_loss_forward(call);
     region_loss_backward(call);

@@ -1,1 +1,1 @@
-"""What the operators of the softmax family share: rows of classes along an axis, and labels that name a class."""
+"""What the operators of the softmax family share: rows of classes along an axis."""

@@ -18,7 +18,7 @@ namespace {
 
 GLUONOPS_INLINE uint8_t magnitude(uint8_t x) { return x; }
 GLUONOPS_INLINE Half magnitude(Half x) { return Half{uint16_t(x.bits & 0x7fffu)}; }
-// In unsigned arithmetic: the smallest number stays itself.
+// Negated in unsigned arithmetic, which defines the result for the smallest number: it stays itself.
 GLUONOPS_INLINE int8_t magnitude(int8_t x) { return x < 0 ? int8_t(0u - unsigned(x)) : x; }
 GLUONOPS_INLINE int32_t magnitude(int32_t x) { return x < 0 ? int32_t(0u - uint32_t(x)) : x; }
 GLUONOPS_INLINE int64_t magnitude(int64_t x) { return x < 0 ? int64_t(uint64_t(0) - uint64_t(x)) : x; }
@@ -64,10 +64,10 @@ void integer_backward(const AbsCall &call)
 GLUONOPS_INLINE Floats magnitudes(Floats x) { return Floats(Words(x) & 0x7fffffffu); }
 GLUONOPS_INLINE Doubles magnitudes(Doubles x) { return Doubles(LongWords(x) & 0x7fffffffffffffffu); }
 
-// Of floating-point numbers, by vectors. Runs are a whole number of cache lines, counted from the start.
+// Floating-point numbers, by vectors. A run is a whole number of cache lines, counted from the start of the tensor.
 const int64_t RUN = 4096;
 
-template <bool PAST_CACHE, bool BACKWARD, typename T>
+template <bool STREAMING, bool BACKWARD, typename T>
 void by_vectors(const AbsCall &call)
 {
     typedef typename Simd<T>::Scalar A;
@@ -77,21 +77,22 @@ void by_vectors(const AbsCall &call)
     parallel_for((size + RUN - 1) / RUN, (BACKWARD ? 3 : 2) * RUN * int64_t(sizeof(T)),
                  [=](int64_t first, int64_t last) {
         const int64_t begin = first * RUN, end = last * RUN < size ? last * RUN : size;
-        write_row<PAST_CACHE>(result + begin, end - begin, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            const auto x = load(data + begin + i, lanes, A(0)), zero = all(A(0));
+        write_row<STREAMING>(result + begin, end - begin, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto x = load(data + begin + i, mask, A(0));
             if (!BACKWARD)
                 return magnitudes(x);
-            const auto sign = (x > 0 ? all(A(1)) : zero) - (x < 0 ? all(A(1)) : zero);
-            return load(output_grad + begin + i, lanes, A(0)) * sign;
+            const auto zero = broadcast(A(0)), one = broadcast(A(1));
+            const auto sign = (x > 0 ? one : zero) - (x < 0 ? one : zero);
+            return load(output_grad + begin + i, mask, A(0)) * sign;
         });
-        fence();
+        store_fence();
     });
 }
 
 template <bool BACKWARD, typename T>
-void real(const AbsCall &call)
+void dispatch_streaming(const AbsCall &call)
 {
-    if (call.size * int64_t(sizeof(T)) >= PAST_CACHE_BYTES)
+    if (call.size * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES)
         by_vectors<true, BACKWARD, T>(call);
     else
         by_vectors<false, BACKWARD, T>(call);
@@ -101,7 +102,7 @@ template <typename T>
 void forward(const AbsCall &call)
 {
     if constexpr (std::is_floating_point<T>::value)
-        real<false, T>(call);
+        dispatch_streaming<false, T>(call);
     else
         elementwise_forward<T>(call);   // of float16 too: it only clears a bit
 }
@@ -112,7 +113,7 @@ void backward(const AbsCall &call)
     if constexpr (std::is_integral<T>::value)
         integer_backward<T>(call);
     else
-        real<true, T>(call);
+        dispatch_streaming<true, T>(call);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // center_loss on the CPU. Bytes moved: forward the features and as many of the centres; backward the features twice,
 // written once, and the centres read and written once.
 //
-// In backward the samples of every class are chained in their order, then each class adds up its own: what comes out
-// does not depend on the number of threads.
+// Backward first links the samples of each class into a list, in their order; then each class adds up its own samples.
+// So the result does not depend on the number of threads.
 #include "generated/center_loss.h"
 #include "../../native/rows.h"
+#include "../_labels/labels.h"
 
 namespace gluonops {
 
@@ -18,91 +19,100 @@ struct CenterLossCall {
     void *output;                      // forward
     const void *output_grad;           // backward
     void *data_grad, *centers_grad;
-    int64_t *first, *next;             // memory for the chains: a class's first sample, and the one after a sample
+    int64_t *first, *next;             // the lists: a class's first sample, and the sample after a sample
 };
 
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const CenterLossCall &call)
+void forward(const CenterLossCall &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossCall k = call;
-    const int64_t features = k.features;
-    const T *data = static_cast<const T *>(k.data), *centers = static_cast<const T *>(k.centers);
-    T *output = static_cast<T *>(k.output);
-    parallel_for(k.batch, 2 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-            const int64_t named = class_of(k.labels, row, k.classes);
-            if (named == NO_CLASS) {
-                put(output + row, not_a_number<A>());
+    const CenterLossCall call = given;
+    const int64_t features = call.features;
+    const T *data = static_cast<const T *>(call.data), *centers = static_cast<const T *>(call.centers);
+    T *output = static_cast<T *>(call.output);
+    parallel_for(call.batch, 2 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t sample = begin; sample < end; ++sample) {
+            const int64_t class_id = class_of(call.labels, sample, call.classes);
+            if (class_id == NO_CLASS) {
+                store_scalar(output + sample, not_a_number<A>());
                 continue;
             }
-            const T *x = data + row * features, *c = centers + named * features;
-            put(output + row, row_sum<T>(features, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                const auto distance = load(x + i, lanes, A(0)) - load(c + i, lanes, A(0));
-                return distance * distance;
-            }) / 2);
+            const T *x = data + sample * features, *center = centers + class_id * features;
+            const A squared_distance = row_sum<T>(features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const auto difference = load(x + i, mask, A(0)) - load(center + i, mask, A(0));
+                return difference * difference;
+            });
+            store_scalar(output + sample, squared_distance / 2);
         }
     });
 }
 
 template <typename T>
-void data_gradient(const CenterLossCall &call)
+void data_gradient(const CenterLossCall &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossCall k = call;
-    const int64_t features = k.features;
-    const T *data = static_cast<const T *>(k.data), *centers = static_cast<const T *>(k.centers);
-    const T *heads = static_cast<const T *>(k.output_grad);
-    T *grads = static_cast<T *>(k.data_grad);
-    parallel_for(k.batch, 3 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-            const int64_t named = class_of(k.labels, row, k.classes);
-            const A head = named == NO_CLASS ? not_a_number<A>() : get(heads + row);
-            const T *x = data + row * features, *c = centers + (named == NO_CLASS ? 0 : named) * features;
-            const bool found = named != NO_CLASS;
-            write_row<false>(grads + row * features, features, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                return found ? head * (load(x + i, lanes, A(0)) - load(c + i, lanes, A(0))) : all(head);
+    const CenterLossCall call = given;
+    const int64_t features = call.features;
+    const T *data = static_cast<const T *>(call.data), *centers = static_cast<const T *>(call.centers);
+    const T *heads = static_cast<const T *>(call.output_grad);
+    T *grads = static_cast<T *>(call.data_grad);
+    parallel_for(call.batch, 3 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t sample = begin; sample < end; ++sample) {
+            const int64_t class_id = class_of(call.labels, sample, call.classes);
+            const bool valid = class_id != NO_CLASS;
+            const A head = valid ? load_scalar(heads + sample) : not_a_number<A>();
+            const T *x = data + sample * features, *center = centers + (valid ? class_id : 0) * features;
+            write_row<false>(grads + sample * features, features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return valid ? head * (load(x + i, mask, A(0)) - load(center + i, mask, A(0))) : broadcast(head);
             });
         }
     });
 }
 
-template <bool PAST_CACHE, typename T>
-void centers_gradient(const CenterLossCall &call)
+// Links the samples of each class, in their order.
+void link_samples(const CenterLossCall &call)
+{
+    for (int64_t class_id = 0; class_id < call.classes; ++class_id)
+        call.first[class_id] = LAST_SAMPLE;
+    for (int64_t sample = call.batch; sample-- > 0;) {
+        const int64_t class_id = class_of(call.labels, sample, call.classes);
+        if (class_id == NO_CLASS)
+            continue;
+        call.next[sample] = call.first[class_id];
+        call.first[class_id] = sample;
+    }
+}
+
+template <bool STREAMING, typename T>
+void centers_gradient(const CenterLossCall &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossCall k = call;
-    const int64_t features = k.features;
-    const T *data = static_cast<const T *>(k.data), *centers = static_cast<const T *>(k.centers);
-    const T *heads = static_cast<const T *>(k.output_grad);
-    T *grads = static_cast<T *>(k.centers_grad);
-    for (int64_t j = 0; j < k.classes; ++j)
-        k.first[j] = LAST_SAMPLE;
-    for (int64_t row = k.batch; row-- > 0;) {
-        const int64_t named = class_of(k.labels, row, k.classes);
-        if (named == NO_CLASS)
-            continue;
-        k.next[row] = k.first[named];
-        k.first[named] = row;
-    }
-    parallel_for(k.classes, features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t j = begin; j < end; ++j) {
-            const int64_t first = k.first[j];
-            const T *c = centers + j * features;
-            write_row<PAST_CACHE>(grads + j * features, features, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                auto sum = all(A(0));
+    const CenterLossCall call = given;
+    const int64_t features = call.features;
+    const T *data = static_cast<const T *>(call.data), *centers = static_cast<const T *>(call.centers);
+    const T *heads = static_cast<const T *>(call.output_grad);
+    T *grads = static_cast<T *>(call.centers_grad);
+    link_samples(call);
+    parallel_for(call.classes, features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t class_id = begin; class_id < end; ++class_id) {
+            const int64_t first = call.first[class_id];
+            const T *center_row = centers + class_id * features;
+            write_row<STREAMING>(grads + class_id * features, features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                auto sum = broadcast(A(0));
                 if (first == LAST_SAMPLE)
                     return sum;
-                const auto center = load(c + i, lanes, A(0));
-                for (int64_t row = first; row != LAST_SAMPLE; row = k.next[row])
-                    sum += get(heads + row) * (center - load(data + row * features + i, lanes, A(0)));
+                const auto center = load(center_row + i, mask, A(0));
+                for (int64_t sample = first; sample != LAST_SAMPLE; sample = call.next[sample]) {
+                    const auto x = load(data + sample * features + i, mask, A(0));
+                    sum += load_scalar(heads + sample) * (center - x);
+                }
                 return sum;
             });
         }
-        fence();
+        store_fence();
     });
 }
 
@@ -111,7 +121,7 @@ void backward(const CenterLossCall &call)
 {
     data_gradient<T>(call);
     const RowSizes sizes = {call.classes, call.features, 1};
-    if (past_cache<T>(sizes))
+    if (use_streaming_stores<T>(sizes))
         centers_gradient<true, T>(call);
     else
         centers_gradient<false, T>(call);
@@ -128,7 +138,7 @@ inline CenterLossCall adapt(const CenterLossAttrs &, const CenterLossTensors &te
     call.batch = tensors.data.shape()[0];
     call.classes = tensors.centers.shape()[0];
     call.features = tensors.data.shape()[1];
-    call.labels = {tensors.label.data, tensors.label.type, false, 0};
+    call.labels = {{tensors.label.data, tensors.label.type}, false, 0};
     call.data = tensors.data.data;
     call.centers = tensors.centers.data;
     call.output = tensors.output.data;

@@ -1,7 +1,7 @@
 // region_decode on the CPU: one pass over the map per anchor, and for a softmax two more over its classes, which are
 // still in the cache. Bytes moved: the map in and out.
 #include "generated/region_decode.h"
-#include "../../native/region.h"
+#include "../_region/region.h"
 
 namespace gluonops {
 
@@ -17,67 +17,75 @@ struct RegionDecodeCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// One channel of one anchor in either layout, from a cell on: a plane of cells, or a column of the rows of boxes.
+// Reads and writes one channel of one anchor, from a cell on, in either layout: a plane of the map, or a column of the
+// rows of boxes.
 template <typename T>
-struct Channel {
+struct ChannelAccess {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    int64_t stride;   // between channels in the map; 0 for rows
+    int64_t stride;   // between channels in the map; 0 for rows of boxes
     int64_t channels;
 
-    explicit Channel(const RegionDecodeCall &call)
+    explicit ChannelAccess(const RegionDecodeCall &call)
         : stride(call.boxes ? 0 : call.sizes.cells()), channels(call.sizes.channels()) {}
 
-    GLUONOPS_INLINE V get_from(const T *anchor, int64_t channel, int64_t cell, All every) const
-    {
-        return stride ? load(anchor + channel * stride + cell, every) : rows(anchor, channel, cell, Simd<T>::LANES);
-    }
-    GLUONOPS_INLINE V get_from(const T *anchor, int64_t channel, int64_t cell, First first) const
-    {
-        return stride ? load(anchor + channel * stride + cell, first, A(0)) : rows(anchor, channel, cell, first.lanes);
-    }
-    GLUONOPS_INLINE void put_to(T *anchor, int64_t channel, int64_t cell, V v, All every) const
+    GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, FullMask mask) const
     {
         if (stride)
-            store(anchor + channel * stride + cell, v, every);
-        else
-            put_rows(anchor, channel, cell, v, Simd<T>::LANES);
+            return load(anchor + channel * stride + cell, mask);
+        return read_column(anchor, channel, cell, Simd<T>::LANES);
     }
-    GLUONOPS_INLINE void put_to(T *anchor, int64_t channel, int64_t cell, V v, First first) const
+    GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, PartialMask mask) const
     {
         if (stride)
-            store(anchor + channel * stride + cell, v, first);
+            return load(anchor + channel * stride + cell, mask, A(0));
+        return read_column(anchor, channel, cell, mask.lanes);
+    }
+    GLUONOPS_INLINE void write(T *anchor, int64_t channel, int64_t cell, V v, FullMask mask) const
+    {
+        if (stride)
+            store(anchor + channel * stride + cell, v, mask);
         else
-            put_rows(anchor, channel, cell, v, first.lanes);
+            write_column(anchor, channel, cell, v, Simd<T>::LANES);
+    }
+    GLUONOPS_INLINE void write(T *anchor, int64_t channel, int64_t cell, V v, PartialMask mask) const
+    {
+        if (stride)
+            store(anchor + channel * stride + cell, v, mask);
+        else
+            write_column(anchor, channel, cell, v, mask.lanes);
     }
 
  private:
-    GLUONOPS_INLINE V rows(const T *anchor, int64_t channel, int64_t cell, int64_t lanes) const
+    GLUONOPS_INLINE V read_column(const T *anchor, int64_t channel, int64_t cell, int64_t lanes) const
     {
-        V v = all(A(0));
+        V v = broadcast(A(0));
         for (int64_t lane = 0; lane < lanes; ++lane)
-            v[lane] = get(anchor + (cell + lane) * channels + channel);
+            v[lane] = load_scalar(anchor + (cell + lane) * channels + channel);
         return v;
     }
-    GLUONOPS_INLINE void put_rows(T *anchor, int64_t channel, int64_t cell, V v, int64_t lanes) const
+    GLUONOPS_INLINE void write_column(T *anchor, int64_t channel, int64_t cell, V v, int64_t lanes) const
     {
         for (int64_t lane = 0; lane < lanes; ++lane)
-            put(anchor + (cell + lane) * channels + channel, v[lane]);
+            store_scalar(anchor + (cell + lane) * channels + channel, v[lane]);
     }
 };
 
-// visit(anchor of the batch, w and h of its size over those of the map, first cell, lanes)
+// Calls visit(anchor, w, h, cell, mask) for each vector of cells of every anchor of the batch, on several threads; w
+// and h are the anchor's size as a fraction of the map's.
 template <typename T, typename Visit>
-GLUONOPS_INLINE void each_anchor(const RegionDecodeCall &call, const Visit &visit)
+GLUONOPS_INLINE void parallel_anchors(const RegionDecodeCall &call, const Visit &visit)
 {
     typedef typename Simd<T>::Scalar A;
     const MapSizes &sizes = call.sizes;
     const int64_t bytes = 4 * sizes.channels() * sizes.cells() * int64_t(sizeof(T));
     parallel_for(sizes.batch * sizes.anchors, bytes, [&](int64_t begin, int64_t end) {
-        for (int64_t a = begin; a < end; ++a) {
-            const double *size = sizes.anchor_sizes + a % sizes.anchors * 2;
+        for (int64_t anchor = begin; anchor < end; ++anchor) {
+            const double *size = sizes.anchor_sizes + anchor % sizes.anchors * 2;
             const A w = A(size[0]) / A(sizes.width), h = A(size[1]) / A(sizes.height);
-            each_vector<T>(sizes.cells(), [&](int64_t cell, auto lanes) GLUONOPS_LAMBDA { visit(a, w, h, cell, lanes); });
+            for_each_cell_vector<T>(sizes.cells(), [&](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+                visit(anchor, w, h, cell, mask);
+            });
         }
     });
 }
@@ -90,34 +98,37 @@ void forward(const RegionDecodeCall &call)
     const int64_t cells = sizes.cells(), stride = sizes.channels() * cells;
     const T *data = static_cast<const T *>(call.data);
     T *result = static_cast<T *>(call.result);
-    const Channel<T> to(call);
+    const ChannelAccess<T> output(call);
     const bool boxes = call.boxes;
-    each_anchor<T>(call, [=](int64_t a, A w, A h, int64_t cell, auto lanes) GLUONOPS_LAMBDA {
-        const T *from = data + a * stride + cell, *logits = from + 5 * cells;
-        T *out = result + a * stride;
-        auto x = sigmoid(load(from, lanes, A(0))), y = sigmoid(load(from + cells, lanes, A(0)));
-        auto wide = load(from + 2 * cells, lanes, A(0)), high = load(from + 3 * cells, lanes, A(0));
+    parallel_anchors<T>(call, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
+        const T *from = data + anchor * stride + cell, *logits = from + 5 * cells;
+        T *to = result + anchor * stride;
+        auto x = sigmoid(load(from, mask, A(0))), y = sigmoid(load(from + cells, mask, A(0)));
+        auto w = load(from + 2 * cells, mask, A(0)), h = load(from + 3 * cells, mask, A(0));
         if (boxes) {
-            const Places<T> places(cell, sizes.width);
-            x = (x + places.column) / A(sizes.width);
-            y = (y + places.row) / A(sizes.height);
-            wide = any_exponential(wide) * w;
-            high = any_exponential(high) * h;
+            const CellCoordinates<T> coordinates(cell, sizes.width);
+            x = (x + coordinates.column) / A(sizes.width);
+            y = (y + coordinates.row) / A(sizes.height);
+            w = full_range_exponential(w) * anchor_w;
+            h = full_range_exponential(h) * anchor_h;
         }
-        to.put_to(out, 0, cell, x, lanes);
-        to.put_to(out, 1, cell, y, lanes);
-        to.put_to(out, 2, cell, wide, lanes);
-        to.put_to(out, 3, cell, high, lanes);
-        to.put_to(out, 4, cell, sigmoid(load(from + 4 * cells, lanes, A(0))), lanes);
+        output.write(to, 0, cell, x, mask);
+        output.write(to, 1, cell, y, mask);
+        output.write(to, 2, cell, w, mask);
+        output.write(to, 3, cell, h, mask);
+        output.write(to, 4, cell, sigmoid(load(from + 4 * cells, mask, A(0))), mask);
+
         if (!sizes.softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k)
-                to.put_to(out, 5 + k, cell, sigmoid(load(logits + k * cells, lanes, A(0))), lanes);
+                output.write(to, 5 + k, cell, sigmoid(load(logits + k * cells, mask, A(0))), mask);
             return;
         }
-        const ClassTotals<T> totals(logits, sizes.classes, cells, lanes);
-        const auto share = 1 / totals.sum;
-        for (int64_t k = 0; k < sizes.classes; ++k)
-            to.put_to(out, 5 + k, cell, exponential(load(logits + k * cells, lanes, A(0)) - totals.top) * share, lanes);
+        const ClassMaxAndSum<T> total(logits, sizes.classes, cells, mask);
+        const auto inverse_sum = 1 / total.sum;
+        for (int64_t k = 0; k < sizes.classes; ++k) {
+            const auto p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            output.write(to, 5 + k, cell, p, mask);
+        }
     });
 }
 
@@ -130,41 +141,44 @@ void backward(const RegionDecodeCall &call)
     const int64_t cells = sizes.cells(), stride = sizes.channels() * cells;
     const T *data = static_cast<const T *>(call.data), *heads = static_cast<const T *>(call.output_grad);
     T *result = static_cast<T *>(call.result);
-    const Channel<T> of(call);
+    const ChannelAccess<T> output_grad(call);
     const bool boxes = call.boxes;
-    each_anchor<T>(call, [=](int64_t a, A w, A h, int64_t cell, auto lanes) GLUONOPS_LAMBDA {
-        const T *from = data + a * stride + cell, *logits = from + 5 * cells, *head = heads + a * stride;
-        T *grad = result + a * stride + cell;
-        const A scale[] = {boxes ? A(1) / A(sizes.width) : A(1), boxes ? A(1) / A(sizes.height) : A(1), w, h, A(1)};
+    parallel_anchors<T>(call, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
+        const T *from = data + anchor * stride + cell, *logits = from + 5 * cells, *head = heads + anchor * stride;
+        T *grad = result + anchor * stride + cell;
+        const A scale_x = boxes ? A(1) / A(sizes.width) : A(1), scale_y = boxes ? A(1) / A(sizes.height) : A(1);
+        const A scale[] = {scale_x, scale_y, anchor_w, anchor_h, A(1)};
         for (int c = 0; c < 5; ++c) {
-            V slope = all(A(1));
-            const V raw = load(from + c * cells, lanes, A(0));
+            V slope = broadcast(A(1));
+            const V raw = load(from + c * cells, mask, A(0));
             if (c == 2 || c == 3) {
                 if (boxes)
-                    slope = any_exponential(raw) * scale[c];
+                    slope = full_range_exponential(raw) * scale[c];
             } else {
                 const V activated = sigmoid(raw);
                 slope = activated * (1 - activated) * scale[c];
             }
-            store(grad + c * cells, of.get_from(head, c, cell, lanes) * slope, lanes);
+            store(grad + c * cells, output_grad.read(head, c, cell, mask) * slope, mask);
         }
+
         T *class_grad = grad + 5 * cells;
         if (!sizes.softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k) {
-                const V p = sigmoid(load(logits + k * cells, lanes, A(0)));
-                store(class_grad + k * cells, of.get_from(head, 5 + k, cell, lanes) * p * (1 - p), lanes);
+                const V p = sigmoid(load(logits + k * cells, mask, A(0)));
+                store(class_grad + k * cells, output_grad.read(head, 5 + k, cell, mask) * p * (1 - p), mask);
             }
             return;
         }
-        const ClassTotals<T> totals(logits, sizes.classes, cells, lanes);
-        const V share = 1 / totals.sum;
-        V along = all(A(0));
-        for (int64_t k = 0; k < sizes.classes; ++k)
-            along += exponential(load(logits + k * cells, lanes, A(0)) - totals.top) * share *
-                     of.get_from(head, 5 + k, cell, lanes);
+        const ClassMaxAndSum<T> total(logits, sizes.classes, cells, mask);
+        const V inverse_sum = 1 / total.sum;
+        V dot = broadcast(A(0));   // of the head gradient and the probabilities
         for (int64_t k = 0; k < sizes.classes; ++k) {
-            const V p = exponential(load(logits + k * cells, lanes, A(0)) - totals.top) * share;
-            store(class_grad + k * cells, p * (of.get_from(head, 5 + k, cell, lanes) - along), lanes);
+            const V p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            dot += p * output_grad.read(head, 5 + k, cell, mask);
+        }
+        for (int64_t k = 0; k < sizes.classes; ++k) {
+            const V p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            store(class_grad + k * cells, p * (output_grad.read(head, 5 + k, cell, mask) - dot), mask);
         }
     });
 }

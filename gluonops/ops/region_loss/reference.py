@@ -1,65 +1,81 @@
 """``region_loss`` out of MXNet's own operators, and its gradient.
 
-Every anchor and cell looks up the last truth that chose it. Letters are the sizes: B images, A anchors, H rows,
-W columns, K classes. What follows from the truths is constant; the loss alone has a gradient.
+Every anchor and cell looks up the last ground-truth box that is assigned to it. Letters are sizes: B images, A anchors,
+H rows, W columns, K classes. The targets are constant; the loss alone has a gradient.
 """
-from .._truths import match
-from ..region_decode.reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channels, class_probabilities, grid, split
+from .._region.assignment import assign
+from .._region.reference import (
+    CLASSES,
+    HEIGHT,
+    OBJECT,
+    WIDTH,
+    X,
+    Y,
+    channel,
+    class_nll,
+    class_probabilities,
+    grid,
+    split,
+)
 
 WARM_UP_SCALE = 0.01   # Darknet's
+BOX = (X, Y, WIDTH, HEIGHT)
 
 
 def forward(F, attrs, data, truth, seen):
     maps = split(F, attrs, data)                                            # B, A, 5+K, H, W
-    raw = [channels(F, maps, i) for i in range(CLASSES)]                    # B, A, 1, H, W each
-    out = [F.sigmoid(value) if i in (X, Y, OBJECT) else value for i, value in enumerate(raw)]
+    predicted = [channel(F, maps, i) for i in range(CLASSES)]               # B, A, 1, H, W each
+    predicted = [F.sigmoid(value) if i in (X, Y, OBJECT) else value for i, value in enumerate(predicted)]
     p = class_probabilities(F, attrs, maps)                                 # B, A, K, H, W
-    asked = match(F, attrs, grid(F, attrs, maps), [F.BlockGrad(value) for value in out[:OBJECT]], F.BlockGrad(p),
-                  F.BlockGrad(truth))
-    claimed, zero = asked.claimed, F.zeros_like(asked.claimed)              # B, A, 1, H, W
-    early = F.cast(seen, dtype="float64") < attrs.warmup_images             # 1
-    early = F.broadcast_like(F.reshape(early, shape=(1, 1, 1, 1, 1)), zero)
+    assignment = assign(F, attrs, grid(F, attrs, maps), [F.BlockGrad(predicted[i]) for i in BOX], F.BlockGrad(p),
+                        F.BlockGrad(truth))
+    assigned = assignment.assigned
 
-    scale = F.where(claimed, asked.scale, F.where(early, zero + WARM_UP_SCALE, zero))
-    scales = dict.fromkeys((X, Y, WIDTH, HEIGHT), scale)
-    targets = {X: F.where(claimed, asked.x, zero + 0.5), Y: F.where(claimed, asked.y, zero + 0.5),
-               WIDTH: F.where(claimed, asked.w, zero), HEIGHT: F.where(claimed, asked.h, zero)}
-    missed = F.where(asked.overlap > attrs.thresh, zero, zero + attrs.noobject_scale)
-    scales[OBJECT] = F.where(claimed, zero + attrs.object_scale, missed)
-    targets[OBJECT] = claimed * asked.iou if attrs.rescore else claimed
-    off = {i: out[i] - targets[i] for i in targets}
-    pull = {i: scales[i] * off[i] for i in targets}                         # minus Darknet's delta
-    wanted = F.broadcast_mul(claimed, asked.classes)
-    class_pull = (F.broadcast_mul(claimed, p) - wanted) * attrs.class_scale
+    targets, weights = _targets(F, attrs, assignment, seen)
+    error = {i: predicted[i] - targets[i] for i in targets}
+    weighted_error = {i: weights[i] * error[i] for i in targets}            # minus Darknet's delta
+    class_targets = F.broadcast_mul(assigned, assignment.classes)
+    class_error = (F.broadcast_mul(assigned, p) - class_targets) * attrs.class_scale
 
-    def total(values):
-        return F.sum(values, axis=(1, 2, 3, 4))
+    coordinates = _image_sum(F, sum(weighted_error[i] * error[i] for i in BOX)) * 0.5
+    objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * assigned) * 0.5
+    no_objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * (1 - assigned)) * 0.5
+    classes = _image_sum(F, assigned * class_nll(F, attrs, maps, class_targets)) * attrs.class_scale
+    loss = (coordinates + objectness + no_objectness + classes) * assignment.nan_if_invalid
 
-    coordinates = total(sum(pull[i] * off[i] for i in (X, Y, WIDTH, HEIGHT))) * 0.5
-    objects, others = (total(pull[OBJECT] * off[OBJECT] * mask) * 0.5 for mask in (claimed, 1 - claimed))
-    classes = total(claimed * cross_entropy(F, attrs, maps, wanted)) * attrs.class_scale
-    loss = (coordinates + objects + others + classes) * asked.judgement
-    cost = total(sum(value * value for value in pull.values())) + total(class_pull * class_pull)
-    parts = F.stack(coordinates, objects, others, classes, cost, asked.total_iou, asked.total_recall,
-                    asked.total_probability, asked.count, axis=1)
+    cost = _image_sum(F, sum(value * value for value in weighted_error.values()))
+    cost = cost + _image_sum(F, class_error * class_error)
+    parts = F.stack(coordinates, objectness, no_objectness, classes, cost, assignment.total_iou,
+                    assignment.total_recall, assignment.total_probability, assignment.count, axis=1)
+    parts = F.broadcast_mul(parts, F.expand_dims(assignment.nan_if_invalid, axis=1))
+
     for i in (X, Y, OBJECT):
-        pull[i] = pull[i] * out[i] * (1 - out[i])
-    gradient = F.concat(*[pull[i] for i in range(CLASSES)], class_pull, dim=2)
-    gradient = F.broadcast_mul(gradient, F.reshape(asked.judgement, shape=(-1, 1, 1, 1, 1)))
-    return (loss, F.BlockGrad(F.broadcast_mul(parts, F.expand_dims(asked.judgement, axis=1))),
-            F.BlockGrad(F.reshape_like(gradient, data)))
+        weighted_error[i] = weighted_error[i] * predicted[i] * (1 - predicted[i])
+    gradient = F.concat(*[weighted_error[i] for i in range(CLASSES)], class_error, dim=2)
+    gradient = F.broadcast_mul(gradient, F.reshape(assignment.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
+    return loss, F.BlockGrad(parts), F.BlockGrad(F.reshape_like(gradient, data))
 
 
-def cross_entropy(F, attrs, maps, targets):
-    """Of every anchor and cell, for the target probabilities (B, A, K, H, W)."""
-    logits = channels(F, maps, CLASSES, CLASSES + attrs.classes)
-    if attrs.softmax:
-        top = F.BlockGrad(F.max(logits, axis=2, keepdims=True))
-        log_sum = F.log(F.sum(F.exp(F.broadcast_sub(logits, top)), axis=2, keepdims=True)) + top
-        return F.sum(F.broadcast_sub(log_sum, logits) * targets, axis=2, keepdims=True)
-    top = F.BlockGrad(F.relu(logits))
-    log_sum = F.log(F.exp(-top) + F.exp(logits - top)) + top                # of exp(0) + exp(logit)
-    return F.sum(log_sum - logits * targets, axis=2, keepdims=True)
+def _targets(F, attrs, assignment, seen):
+    """Targets of the five channels, and the weights of their errors: two dicts by channel."""
+    assigned, zero = assignment.assigned, F.zeros_like(assignment.assigned)   # B, A, 1, H, W
+    warm_up = F.cast(seen, dtype="float64") < attrs.warmup_images           # 1
+    warm_up = F.broadcast_like(F.reshape(warm_up, shape=(1, 1, 1, 1, 1)), zero)
+    box_weight = F.where(assigned, assignment.scale, F.where(warm_up, zero + WARM_UP_SCALE, zero))
+    unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
+    weights = dict.fromkeys(BOX, box_weight)
+    weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
+    targets = {X: F.where(assigned, assignment.x, zero + 0.5),
+               Y: F.where(assigned, assignment.y, zero + 0.5),
+               WIDTH: F.where(assigned, assignment.w, zero),
+               HEIGHT: F.where(assigned, assignment.h, zero),
+               OBJECT: assigned * assignment.iou if attrs.rescore else assigned}
+    return targets, weights
+
+
+def _image_sum(F, values):
+    """The sum over every image, (B,)."""
+    return F.sum(values, axis=(1, 2, 3, 4))
 
 
 def backward(nd, attrs, shapes, output_grad, gradient):

@@ -120,9 +120,9 @@ __device__ void permute(const T *__restrict__ from, T *__restrict__ to, int requ
     for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
         const int64_t x = c % across * step.width, line = c / across % down * step.lines;
         const int64_t image = c / across / down * step.images;
-        const Chunk chunk(unsigned(smaller(step.images, sizes.images - image)),
-                          unsigned(smaller(step.lines, sizes.lines - line)),
-                          unsigned(smaller(step.width, sizes.width - x)), unsigned(s));
+        const Chunk chunk(unsigned(minimum(step.images, sizes.images - image)),
+                          unsigned(minimum(step.lines, sizes.lines - line)),
+                          unsigned(minimum(step.width, sizes.width - x)), unsigned(s));
         const int64_t before = image * sizes.lines * sizes.width * cell;
         const Runs large(before + line * sizes.width * cell + x * s, sizes.width * s, chunk.width.by * unsigned(s),
                          chunk.size());

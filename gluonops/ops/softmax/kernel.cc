@@ -1,7 +1,7 @@
-// softmax on the CPU. Bytes moved: forward twice the tensor's (read, write), backward three times; what is read
-// again after a reduction is still in the cache.
+// softmax on the CPU. Bytes moved: forward twice the tensor's (read, write), backward three times. What is read again
+// after a reduction is still in the cache.
 #include "generated/softmax.h"
-#include "../../native/rows.h"
+#include "../_softmax/softmax.h"
 
 namespace gluonops {
 
@@ -17,43 +17,47 @@ struct SoftmaxCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-template <bool PAST_CACHE, typename T>
+template <bool STREAMING, typename T>
 void backward_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t classes = call.sizes.classes;
-    const A scale = inverse<A>(call.temperature);
-    each_row(call.sizes, 3 * sizeof(T), [=](int64_t row) {
-        const T *g = output_grad + row * classes, *y = output + row * classes;
-        const A along = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            return load(g + i, lanes, A(0)) * load(y + i, lanes, A(0));
+    const int64_t length = call.sizes.length;
+    const A scale = inverse_temperature<A>(call.temperature);
+    parallel_rows(call.sizes, 3 * sizeof(T), [=](int64_t row) {
+        const T *head = output_grad + row * length, *y = output + row * length;
+        const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return load(head + i, mask, A(0)) * load(y + i, mask, A(0));
         });
-        write_row<PAST_CACHE>(data_grad + row * classes, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            return (load(g + i, lanes, A(0)) - along) * load(y + i, lanes, A(0)) * scale;
+        write_row<STREAMING>(data_grad + row * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return (load(head + i, mask, A(0)) - dot) * load(y + i, mask, A(0)) * scale;
         });
     });
 }
 
-template <bool PAST_CACHE, typename T>
+template <bool STREAMING, typename T>
 void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes sizes = call.sizes;
-    const A scale = inverse<A>(call.temperature);
-    each_block<T>(sizes, 3 * sizeof(T), [=](int64_t start, int64_t, int64_t width) {
-        alignas(64) A along[COLUMNS];
-        A *sums = along;
-        each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(sums + j, all(A(0)), All()); });
-        for (int64_t c = 0; c < sizes.classes; ++c) {
-            const T *g = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
-            each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                store(sums + j, load(sums + j, All()) + load(g + j, lanes, A(0)) * load(y + j, lanes, A(0)), All());
+    const A scale = inverse_temperature<A>(call.temperature);
+    parallel_column_blocks<T>(sizes, 3 * sizeof(T), [=](int64_t start, int64_t, int64_t columns) {
+        alignas(64) A dot_buffer[MAX_BLOCK_COLUMNS];
+        A *dot = dot_buffer;
+        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+            store(dot + j, broadcast(A(0)), FullMask());
+        });
+        for (int64_t c = 0; c < sizes.length; ++c) {
+            const T *head = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
+            for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                const auto product = load(head + j, mask, A(0)) * load(y + j, mask, A(0));
+                store(dot + j, load(dot + j, FullMask()) + product, FullMask());
             });
         }
-        for (int64_t c = 0; c < sizes.classes; ++c) {
-            const T *g = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
-            write_row<PAST_CACHE>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                return (load(g + j, lanes, A(0)) - load(sums + j, All())) * load(y + j, lanes, A(0)) * scale;
+        for (int64_t c = 0; c < sizes.length; ++c) {
+            const T *head = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
+            T *to = data_grad + start + c * sizes.inner;
+            write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                return (load(head + j, mask, A(0)) - load(dot + j, FullMask())) * load(y + j, mask, A(0)) * scale;
             });
         }
     });
@@ -64,18 +68,19 @@ void backward(const SoftmaxCall &call)
 {
     const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
     T *data_grad = static_cast<T *>(call.result);
-    if (past_cache<T>(call.sizes))
-        call.sizes.inner == 1 ? backward_rows<true>(call, output_grad, output, data_grad)
-                              : backward_columns<true>(call, output_grad, output, data_grad);
+    const bool rows = call.sizes.inner == 1;
+    if (use_streaming_stores<T>(call.sizes))
+        rows ? backward_rows<true>(call, output_grad, output, data_grad)
+             : backward_columns<true>(call, output_grad, output, data_grad);
     else
-        call.sizes.inner == 1 ? backward_rows<false>(call, output_grad, output, data_grad)
-                              : backward_columns<false>(call, output_grad, output, data_grad);
+        rows ? backward_rows<false>(call, output_grad, output, data_grad)
+             : backward_columns<false>(call, output_grad, output, data_grad);
 }
 
 template <typename T>
 void forward(const SoftmaxCall &call)
 {
-    probabilities<T>(call.sizes, call.data, call.result, call.temperature);
+    softmax<T>(call.sizes, call.data, call.result, call.temperature);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// softmax: 1 to 32 threads per row, a block, or several blocks, which need two steps.
+// softmax. A row has 1 to 32 threads, a block, or several blocks, which need two passes.
+#include "../_softmax/softmax.cuh"
 
-// What (x - max) is multiplied with: finite, so that the largest is 0 whatever the temperature.
+// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
 template <typename A>
-__device__ A inverse(double temperature)
+__device__ A inverse_temperature(double temperature)
 {
     const A scale = 1 / A(temperature), largest = -lowest<A>();
     return scale < largest ? scale : largest;
@@ -15,11 +16,13 @@ softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__re
                 double temperature)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = inverse<A>(temperature);
+    const A scale = inverse_temperature<A>(temperature);
     const bool packed = packed_rows(classes, inner, data, output, output);
-    const Shares<2> shares = {partial, step};
-    for (int64_t r = first_row(); r < outer * inner; r += row_step())
-        probabilities(data, output, WideRow<T>(r, classes, inner, packed), scale, output_request, r, shares);
+    const Partials<2> partials = {partial, step};
+    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
+        const ChunkedRow<T> row(r, classes, inner, packed);
+        softmax_row(data, output, row, scale, output_request, r, partials);
+    }
 }
 
 template <typename T>
@@ -29,34 +32,35 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
                  int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = inverse<A>(temperature);
+    const A scale = inverse_temperature<A>(temperature);
     const bool packed = packed_rows(classes, inner, output_grad, output, data_grad);
-    const Shares<1> shares = {partial, step};
+    const Partials<1> partials = {partial, step};
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const WideRow<T> row(r, classes, inner, packed);
-        Items<T> head, y;
-        A along = 0;
-        for (int64_t i = row.first; i < row.end && !shares.taking(); i += row.step) {
+        const ChunkedRow<T> row(r, classes, inner, packed);
+        RowChunk<T> head, y;
+        A dot = 0;   // of the head gradient and the output
+        for (int64_t i = row.first; i < row.end && !partials.combine_pass(); i += row.step) {
             head.read(output_grad, row, i);
             y.read(output, row, i);
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-                along += head.values[k] * y.values[k];
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+                dot += head.values[k] * y.values[k];
         }
-        along = total(along, shares, r);
-        if (shares.leaving()) {
+        dot = sum_over_row(dot, partials, r);
+        if (partials.write_pass()) {
             if (threadIdx.x == 0)
-                *shares.own(r) = along;
+                *partials.own(r) = dot;
             continue;
         }
         for (int64_t i = row.first; i < row.end; i += row.step) {
-            if (shares.taking() || !row.fits()) {
+            const bool still_in_registers = row.fits() && !partials.combine_pass();
+            if (!still_in_registers) {
                 head.read(output_grad, row, i);
                 y.read(output, row, i);
             }
 #pragma unroll
-            for (int k = 0; k < WideRow<T>::ITEMS; ++k)
-                y.values[k] *= (head.values[k] - along) * scale;
+            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
+                y.values[k] *= (head.values[k] - dot) * scale;
             y.write(data_grad, row, i, data_grad_request);
         }
     }

@@ -2,7 +2,7 @@
 from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from .. import softmax_cross_entropy as _softmax_cross_entropy
-from .._labels import LabelledLoss
+from .._labels.block import LabelledLoss
 from .contract import OP
 
 

@@ -1,9 +1,11 @@
 // softmax_cross_entropy on the CPU. Bytes moved: forward the logits' and three numbers per row, backward twice the
 // logits' (read, write); dense labels' as often. What is read again after a reduction is still in the cache.
 //
-// A row's target is keep * label + spread: label is 1 at the class and 0 elsewhere where labels are sparse.
+// A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
+// elsewhere.
 #include "generated/softmax_cross_entropy.h"
-#include "../../native/rows.h"
+#include "../_labels/labels.h"
+#include "../_softmax/softmax.h"
 
 namespace gluonops {
 
@@ -23,21 +25,21 @@ struct SoftmaxCrossEntropyCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// The call in the types of one instantiation. A is what T computes in; it is also the type of max and log_sum.
+// The call with typed pointers. A is what T computes in, and the type of max and log_sum.
 template <typename T>
-struct Typed {
+struct TypedCall {
     typedef typename Simd<T>::Scalar A;
     RowSizes sizes;
     bool sparse, smooth;
     Labels labels;
-    A keep, spread, smoothing;
+    A label_weight, uniform, smoothing;
     const T *data, *dense, *output_grad;
     T *output, *data_grad, *label_grad;
     A *max, *log_sum;
 
-    explicit Typed(const SoftmaxCrossEntropyCall &call)
+    explicit TypedCall(const SoftmaxCrossEntropyCall &call)
         : sizes(call.sizes), sparse(call.sparse), smooth(call.smoothing > 0), labels(call.labels),
-          keep(A(1 - call.smoothing)), spread(A(call.smoothing / double(call.sizes.classes))),
+          label_weight(A(1 - call.smoothing)), uniform(A(call.smoothing / double(call.sizes.length))),
           smoothing(A(call.smoothing)), data(static_cast<const T *>(call.data)),
           dense(static_cast<const T *>(call.dense)), output_grad(static_cast<const T *>(call.output_grad)),
           output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
@@ -46,168 +48,189 @@ struct Typed {
 };
 
 template <typename T>
-void forward_rows(const Typed<T> &call)
+void forward_rows(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const Typed<T> k = call;
-    const int64_t classes = k.sizes.classes;
-    each_row(k.sizes, (k.sparse ? 1 : 2) * sizeof(T), [=](int64_t row) {
-        const int64_t named = k.sparse ? class_of(k.labels, row, classes) : NO_CLASS;
-        const T *x = k.data + row * classes;
-        if (named == IGNORED) {   // counts as a row of zeros, whatever it holds
-            put(k.output + row, A(0));
-            k.max[row] = 0;
-            k.log_sum[row] = logarithm(A(classes));
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length;
+    parallel_rows(call.sizes, (call.sparse ? 1 : 2) * sizeof(T), [=](int64_t row) {
+        const int64_t class_id = call.sparse ? class_of(call.labels, row, classes) : NO_CLASS;
+        const T *logits = call.data + row * classes;
+        if (class_id == IGNORED) {   // counts as a row of zeros, whatever it holds
+            store_scalar(call.output + row, A(0));
+            call.max[row] = 0;
+            call.log_sum[row] = logarithm(A(classes));
             return;
         }
-        const A top = row_maximum(x, classes);
-        const A log_all = logarithm(row_exponentials<false>(x, classes, top, A(1)));
+        const A max = row_max(logits, classes);
+        const A log_sum = logarithm(row_exponentials<false>(logits, classes, max, A(1)));
         A loss = 0;
-        if (!k.sparse) {
-            const T *q = k.dense + row * classes;
-            const A keep = k.keep, spread = k.spread;
-            loss = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                return (keep * load(q + i, lanes, A(0)) + spread) * (log_all - (load(x + i, lanes, A(0)) - top));
+        if (!call.sparse) {
+            const T *label = call.dense + row * classes;
+            const A label_weight = call.label_weight, uniform = call.uniform;
+            loss = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const auto target = label_weight * load(label + i, mask, A(0)) + uniform;
+                const auto nll = log_sum - (load(logits + i, mask, A(0)) - max);
+                return target * nll;
             });
-        } else if (named == NO_CLASS) {
+        } else if (class_id == NO_CLASS) {
             loss = not_a_number<A>();
         } else {
-            if (k.smooth)
-                loss = k.spread * row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                    return log_all - (load(x + i, lanes, A(0)) - top);
+            if (call.smooth)
+                loss = call.uniform * row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                    return log_sum - (load(logits + i, mask, A(0)) - max);
                 });
-            loss += k.keep * (log_all - (get(x + named) - top));
+            const A nll = log_sum - (load_scalar(logits + class_id) - max);
+            loss += call.label_weight * nll;
         }
-        put(k.output + row, loss);
-        k.max[row] = top;
-        k.log_sum[row] = log_all;
+        store_scalar(call.output + row, loss);
+        call.max[row] = max;
+        call.log_sum[row] = log_sum;
     });
 }
 
 template <typename T>
-void forward_columns(const Typed<T> &call)
+void forward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const Typed<T> k = call;
-    const int64_t classes = k.sizes.classes, inner = k.sizes.inner;
-    each_block<T>(k.sizes, (k.sparse ? 1 : 2) * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
-        alignas(64) A top[COLUMNS], log_all[COLUMNS], loss[COLUMNS];
-        A *tops = top, *logs = log_all, *losses = loss;
-        const T *x = k.data + start;
-        column_totals<false>(x, k.sizes, width, A(1), tops, logs);
-        for (int64_t j = 0; j < width; ++j)
-            logs[j] = logarithm(logs[j]);
-        each_column<T>(width, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(losses + j, all(A(0)), All()); });
-        if (!k.sparse || k.smooth)
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
+    const int64_t bytes = (call.sparse ? 1 : 2) * sizeof(T);
+    parallel_column_blocks<T>(call.sizes, bytes, [=](int64_t start, int64_t first_row, int64_t columns) {
+        alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
+        A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
+        const T *logits = call.data + start;
+
+        column_max_and_sum<false>(logits, call.sizes, columns, A(1), max, log_sum);
+        for (int64_t j = 0; j < columns; ++j)
+            log_sum[j] = logarithm(log_sum[j]);
+
+        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+            store(loss + j, broadcast(A(0)), FullMask());
+        });
+        if (!call.sparse || call.smooth)
             for (int64_t c = 0; c < classes; ++c)
-                each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                    const auto surprise = load(logs + j, All()) -
-                                          (load(x + c * inner + j, lanes, A(0)) - load(tops + j, All()));
-                    auto target = all(k.spread);
-                    if (!k.sparse)
-                        target += k.keep * load(k.dense + start + c * inner + j, lanes, A(0));
-                    store(losses + j, load(losses + j, All()) + target * surprise, All());
+                for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto shifted = load(logits + c * inner + j, mask, A(0)) - load(max + j, FullMask());
+                    const auto nll = load(log_sum + j, FullMask()) - shifted;
+                    auto target = broadcast(call.uniform);
+                    if (!call.sparse)
+                        target += call.label_weight * load(call.dense + start + c * inner + j, mask, A(0));
+                    store(loss + j, load(loss + j, FullMask()) + target * nll, FullMask());
                 });
-        for (int64_t j = 0; j < width; ++j) {
-            const int64_t row = first_row + j, named = k.sparse ? class_of(k.labels, row, classes) : 0;
-            if (k.sparse && named >= 0)
-                losses[j] += k.keep * (logs[j] - (get(x + named * inner + j) - tops[j]));
-            if (named == NO_CLASS)
-                losses[j] = not_a_number<A>();
-            put(k.output + row, named == IGNORED ? A(0) : losses[j]);
-            k.max[row] = named == IGNORED ? A(0) : tops[j];
-            k.log_sum[row] = named == IGNORED ? logarithm(A(classes)) : logs[j];
+
+        for (int64_t j = 0; j < columns; ++j) {
+            const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
+            if (call.sparse && class_id >= 0) {
+                const A nll = log_sum[j] - (load_scalar(logits + class_id * inner + j) - max[j]);
+                loss[j] += call.label_weight * nll;
+            }
+            if (class_id == NO_CLASS)
+                loss[j] = not_a_number<A>();
+            store_scalar(call.output + row, class_id == IGNORED ? A(0) : loss[j]);
+            call.max[row] = class_id == IGNORED ? A(0) : max[j];
+            call.log_sum[row] = class_id == IGNORED ? logarithm(A(classes)) : log_sum[j];
         }
     });
 }
 
-template <bool PAST_CACHE, typename T>
-void backward_rows(const Typed<T> &call)
+template <bool STREAMING, typename T>
+void backward_rows(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     enum { N = Simd<T>::LANES };
-    const Typed<T> k = call;
-    const int64_t classes = k.sizes.classes;
-    each_row(k.sizes, (k.sparse ? 2 : 4) * sizeof(T), [=](int64_t row) {
-        const T *x = k.data + row * classes;
-        T *grad = k.data_grad + row * classes;
-        const A head = get(k.output_grad + row), top = k.max[row], log_all = k.log_sum[row];
-        const A keep = k.keep, spread = k.spread;
-        if (!k.sparse) {
-            const T *q = k.dense + row * classes;
-            const A mass = row_sum<T>(classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                return keep * load(q + i, lanes, A(0)) + spread;
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length;
+    parallel_rows(call.sizes, (call.sparse ? 2 : 4) * sizeof(T), [=](int64_t row) {
+        const T *logits = call.data + row * classes;
+        T *grad = call.data_grad + row * classes;
+        const A head = load_scalar(call.output_grad + row), max = call.max[row], log_sum = call.log_sum[row];
+        const A label_weight = call.label_weight, uniform = call.uniform;
+        if (!call.sparse) {
+            const T *label = call.dense + row * classes;
+            const A target_sum = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return label_weight * load(label + i, mask, A(0)) + uniform;
             });
-            write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                const auto p = exponential(load(x + i, lanes, A(0)) - top - log_all);
-                return head * (mass * p - (keep * load(q + i, lanes, A(0)) + spread));
+            write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const auto p = exponential(load(logits + i, mask, A(0)) - max - log_sum);
+                const auto scaled = target_sum * p;
+                const auto target = label_weight * load(label + i, mask, A(0)) + uniform;
+                return head * (scaled - target);
             });
-            write_row<PAST_CACHE>(k.label_grad + row * classes, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-                return -keep * head * (load(x + i, lanes, A(0)) - top - log_all);
+            T *label_grad = call.label_grad + row * classes;
+            write_row<STREAMING>(label_grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const auto log_p = load(logits + i, mask, A(0)) - max - log_sum;
+                return -label_weight * head * log_p;
             });
             return;
         }
-        const int64_t named = class_of(k.labels, row, classes);
-        if (named < 0) {   // whatever the row or the head gradient holds
-            const A value = named == IGNORED ? A(0) : not_a_number<A>();
-            write_row<PAST_CACHE>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return all(value); });
+        const int64_t class_id = class_of(call.labels, row, classes);
+        if (class_id < 0) {   // whatever the row or the head gradient holds
+            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
+            write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
             return;
         }
-        write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            auto v = exponential(load(x + i, lanes, A(0)) - top - log_all) - spread;
-            if (uint64_t(named - i) < N)
-                v[named - i] -= keep;
-            return v * head;
+        write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            auto error = exponential(load(logits + i, mask, A(0)) - max - log_sum) - uniform;
+            if (uint64_t(class_id - i) < N)
+                error[class_id - i] -= label_weight;
+            return error * head;
         });
     });
 }
 
-template <bool PAST_CACHE, typename T>
-void backward_columns(const Typed<T> &call)
+template <bool STREAMING, typename T>
+void backward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Index Index;
-    const Typed<T> k = call;
-    const int64_t classes = k.sizes.classes, inner = k.sizes.inner;
-    each_block<T>(k.sizes, (k.sparse ? 2 : 4) * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
-        alignas(64) A head[COLUMNS], shift[COLUMNS], mass[COLUMNS];
-        alignas(64) Index name[COLUMNS];
-        A *heads = head, *shifts = shift, *masses = mass;
-        Index *names = name;
-        for (int64_t j = 0; j < width; ++j) {
-            const int64_t row = first_row + j, named = k.sparse ? class_of(k.labels, row, classes) : 0;
-            names[j] = Index(named);
-            heads[j] = named == NO_CLASS ? not_a_number<A>() : get(k.output_grad + row);
-            masses[j] = A(k.sparse);
-            shifts[j] = k.log_sum[row];
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
+    const int64_t bytes = (call.sparse ? 2 : 4) * sizeof(T);
+    parallel_column_blocks<T>(call.sizes, bytes, [=](int64_t start, int64_t first_row, int64_t columns) {
+        alignas(64) A head_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS];
+        alignas(64) A target_sum_buffer[MAX_BLOCK_COLUMNS];
+        alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
+        A *head = head_buffer, *log_sum = log_sum_buffer, *target_sum = target_sum_buffer;
+        Index *class_ids = class_id_buffer;
+        for (int64_t j = 0; j < columns; ++j) {
+            const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
+            class_ids[j] = Index(class_id);
+            head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + row);
+            target_sum[j] = A(call.sparse);
+            log_sum[j] = call.log_sum[row];
         }
-        if (!k.sparse)
+        if (!call.sparse)
             for (int64_t c = 0; c < classes; ++c)
-                each_column<T>(width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                    const auto target = k.keep * load(k.dense + start + c * inner + j, lanes, A(0)) + k.spread;
-                    store(masses + j, load(masses + j, All()) + target, All());
+                for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto label = load(call.dense + start + c * inner + j, mask, A(0));
+                    const auto target = call.label_weight * label + call.uniform;
+                    store(target_sum + j, load(target_sum + j, FullMask()) + target, FullMask());
                 });
-        const A *tops = k.max + first_row;
+        const A *max = call.max + first_row;
         for (int64_t c = 0; c < classes; ++c) {
             const int64_t line = start + c * inner;
-            write_row<PAST_CACHE>(k.data_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                const auto zero = all(A(0));
-                const auto p = exponential(load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
-                                           load(shifts + j, All()));
-                if (!k.sparse)
-                    return load(heads + j, All()) * (load(masses + j, All()) * p -
-                                                     (k.keep * load(k.dense + line + j, lanes, A(0)) + k.spread));
-                typename Simd<T>::Indices named;
-                memcpy(&named, names + j, WIDTH);
-                const auto target = (named == Index(c) ? all(k.keep) : zero) + k.spread;
-                const auto grad = load(heads + j, All()) * (p - target);
-                return named == Index(IGNORED) ? zero : grad;
+            write_row<STREAMING>(call.data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                const auto zero = broadcast(A(0));
+                const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
+                                   load(log_sum + j, FullMask());
+                const auto p = exponential(log_p);
+                if (!call.sparse) {
+                    const auto scaled = load(target_sum + j, FullMask()) * p;
+                    const auto target = call.label_weight * load(call.dense + line + j, mask, A(0)) + call.uniform;
+                    return load(head + j, FullMask()) * (scaled - target);
+                }
+                typename Simd<T>::Indices class_id;
+                memcpy(&class_id, class_ids + j, WIDTH);
+                const auto target = (class_id == Index(c) ? broadcast(call.label_weight) : zero) + call.uniform;
+                const auto grad = load(head + j, FullMask()) * (p - target);
+                return class_id == Index(IGNORED) ? zero : grad;
             });
-            if (!k.sparse)
-                write_row<PAST_CACHE>(k.label_grad + line, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                    return -k.keep * load(heads + j, All()) *
-                           (load(k.data + line + j, lanes, A(0)) - load(tops + j, lanes, A(0)) -
-                            load(shifts + j, All()));
+            if (!call.sparse)
+                write_row<STREAMING>(call.label_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
+                                       load(log_sum + j, FullMask());
+                    return -call.label_weight * load(head + j, FullMask()) * log_p;
                 });
         }
     });
@@ -216,7 +239,7 @@ void backward_columns(const Typed<T> &call)
 template <typename T>
 void forward(const SoftmaxCrossEntropyCall &call)
 {
-    const Typed<T> typed(call);
+    const TypedCall<T> typed(call);
     if (call.sizes.inner == 1)
         forward_rows(typed);
     else
@@ -226,11 +249,12 @@ void forward(const SoftmaxCrossEntropyCall &call)
 template <typename T>
 void backward(const SoftmaxCrossEntropyCall &call)
 {
-    const Typed<T> typed(call);
-    if (past_cache<T>(call.sizes))
-        call.sizes.inner == 1 ? backward_rows<true>(typed) : backward_columns<true>(typed);
+    const TypedCall<T> typed(call);
+    const bool rows = call.sizes.inner == 1;
+    if (use_streaming_stores<T>(call.sizes))
+        rows ? backward_rows<true>(typed) : backward_columns<true>(typed);
     else
-        call.sizes.inner == 1 ? backward_rows<false>(typed) : backward_columns<false>(typed);
+        rows ? backward_rows<false>(typed) : backward_columns<false>(typed);
 }
 
 }  // namespace
@@ -244,7 +268,7 @@ inline SoftmaxCrossEntropyCall adapt(const SoftmaxCrossEntropyAttrs &attrs, cons
     call.type = tensors.data.type;
     call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
     call.sparse = attrs.sparse_label;
-    call.labels = {tensors.label.data, tensors.label.type, attrs.ignore_label.has_value(),
+    call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
                    attrs.ignore_label.value_or(0)};
     call.dense = tensors.label.data;
     call.smoothing = attrs.smoothing;

@@ -1,6 +1,7 @@
 // softmax_output on the CPU. Bytes moved, forward and backward: twice the tensor's, plus the labels.
 #include "generated/softmax_output.h"
-#include "../../native/rows.h"
+#include "../_labels/labels.h"
+#include "../_softmax/softmax.h"
 
 namespace gluonops {
 
@@ -8,7 +9,7 @@ struct SoftmaxOutputCall {
     int type;
     RowSizes sizes;
     Labels labels;
-    bool count_valid;    // whether scale is to be divided by the number of labels that are not ignored
+    bool count_valid;    // whether to divide scale by the number of labels that are not ignored
     double scale;
     const void *data;    // forward
     const void *output;  // backward
@@ -18,73 +19,77 @@ struct SoftmaxOutputCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
+// The number of labels that are not ignored.
 int64_t count_valid(const SoftmaxOutputCall &call)
 {
-    const int64_t rows = call.sizes.outer * call.sizes.inner;
+    const int64_t rows = call.sizes.rows();
     if (!call.labels.ignores)
         return rows;
     int64_t count = 0, *total = &count;
     const Labels labels = call.labels;
-    parallel_for(rows, 4 * size_of(labels.type), [=](int64_t begin, int64_t end) {
-        int64_t here = 0;
+    parallel_for(rows, 4 * size_of(labels.array.type), [=](int64_t begin, int64_t end) {
+        int64_t count_here = 0;
         for (int64_t row = begin; row < end; ++row)
-            here += label_value(labels, row) != double(labels.ignore);
-        __atomic_fetch_add(total, here, __ATOMIC_RELAXED);
+            count_here += value_at(labels.array, row) != double(labels.ignore_label);
+        __atomic_fetch_add(total, count_here, __ATOMIC_RELAXED);
     });
     return count;
 }
 
-// (output - onehot) * weight: 0 in an ignored row whatever it holds, NaN where the label is no class.
-template <bool PAST_CACHE, typename T, typename A>
+// The gradient is (output - onehot) * scale. An ignored row gets 0 whatever it holds; a label that is no class gives
+// NaN.
+template <bool STREAMING, typename T, typename A>
 void backward_rows(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
 {
     enum { N = Simd<T>::LANES };
-    const int64_t classes = call.sizes.classes;
+    const int64_t classes = call.sizes.length;
     const Labels labels = call.labels;
-    each_row(call.sizes, 2 * sizeof(T), [=](int64_t row) {
-        const int64_t named = class_of(labels, row, classes);
+    parallel_rows(call.sizes, 2 * sizeof(T), [=](int64_t row) {
+        const int64_t class_id = class_of(labels, row, classes);
         const T *y = output + row * classes;
         T *grad = data_grad + row * classes;
-        if (named < 0) {
-            const A value = named == IGNORED ? A(0) : not_a_number<A>();
-            write_row<PAST_CACHE>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return all(value); });
+        if (class_id < 0) {
+            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
+            write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
             return;
         }
-        write_row<PAST_CACHE>(grad, classes, [=](int64_t i, auto lanes) GLUONOPS_LAMBDA {
-            auto v = load(y + i, lanes, A(0));
-            if (uint64_t(named - i) < N)
-                v[named - i] -= 1;
+        write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            auto v = load(y + i, mask, A(0));
+            if (uint64_t(class_id - i) < N)
+                v[class_id - i] -= 1;
             return v * scale;
         });
     });
 }
 
-template <bool PAST_CACHE, typename T, typename A>
+template <bool STREAMING, typename T, typename A>
 void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
 {
     typedef typename Simd<T>::Index Index;
     const RowSizes sizes = call.sizes;
     const Labels labels = call.labels;
-    each_block<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t width) {
-        alignas(64) A weight[COLUMNS];
-        alignas(64) Index name[COLUMNS];
-        A *weights = weight;
-        Index *names = name;
-        for (int64_t j = 0; j < width; ++j) {
-            const int64_t named = class_of(labels, first_row + j, sizes.classes);
-            names[j] = Index(named);
-            weights[j] = named == NO_CLASS ? not_a_number<A>() : scale;
+    parallel_column_blocks<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
+        alignas(64) A weight_buffer[MAX_BLOCK_COLUMNS];
+        alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
+        A *weights = weight_buffer;
+        Index *class_ids = class_id_buffer;
+        for (int64_t j = 0; j < columns; ++j) {
+            const int64_t class_id = class_of(labels, first_row + j, sizes.length);
+            class_ids[j] = Index(class_id);
+            weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
         }
-        for (int64_t c = 0; c < sizes.classes; ++c)
-            write_row<PAST_CACHE>(data_grad + start + c * sizes.inner, width, [=](int64_t j, auto lanes) GLUONOPS_LAMBDA {
-                typename Simd<T>::Indices named;
-                memcpy(&named, names + j, WIDTH);
-                const auto zero = all(A(0));
-                const auto hit = named == Index(c) ? all(A(1)) : zero;
-                const auto grad = (load(output + start + c * sizes.inner + j, lanes, A(0)) - hit) *
-                                  load(weights + j, All());
-                return named == Index(IGNORED) ? zero : grad;
+        for (int64_t c = 0; c < sizes.length; ++c) {
+            const int64_t line = start + c * sizes.inner;
+            write_row<STREAMING>(data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                typename Simd<T>::Indices class_id;
+                memcpy(&class_id, class_ids + j, WIDTH);
+                const auto zero = broadcast(A(0));
+                const auto onehot = class_id == Index(c) ? broadcast(A(1)) : zero;
+                const auto error = load(output + line + j, mask, A(0)) - onehot;
+                const auto grad = error * load(weights + j, FullMask());
+                return class_id == Index(IGNORED) ? zero : grad;
             });
+        }
     });
 }
 
@@ -100,18 +105,19 @@ void backward(const SoftmaxOutputCall &call)
         scale /= double(count > 1 ? count : 1);
     }
     const A weight = A(scale);
-    if (past_cache<T>(call.sizes))
-        call.sizes.inner == 1 ? backward_rows<true>(call, output, data_grad, weight)
-                              : backward_columns<true>(call, output, data_grad, weight);
+    const bool rows = call.sizes.inner == 1;
+    if (use_streaming_stores<T>(call.sizes))
+        rows ? backward_rows<true>(call, output, data_grad, weight)
+             : backward_columns<true>(call, output, data_grad, weight);
     else
-        call.sizes.inner == 1 ? backward_rows<false>(call, output, data_grad, weight)
-                              : backward_columns<false>(call, output, data_grad, weight);
+        rows ? backward_rows<false>(call, output, data_grad, weight)
+             : backward_columns<false>(call, output, data_grad, weight);
 }
 
 template <typename T>
 void forward(const SoftmaxOutputCall &call)
 {
-    probabilities<T>(call.sizes, call.data, call.result, 1.0);
+    softmax<T>(call.sizes, call.data, call.result, 1.0);
 }
 
 }  // namespace
@@ -124,7 +130,7 @@ inline SoftmaxOutputCall adapt(const SoftmaxOutputAttrs &attrs, const SoftmaxOut
     SoftmaxOutputCall call = {};
     call.type = tensors.data.type;
     call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
-    call.labels = {tensors.label.data, tensors.label.type, attrs.ignore_label.has_value(),
+    call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
                    attrs.ignore_label.value_or(0)};
     call.count_valid = attrs.normalization == Normalization::Valid;
     call.scale = attrs.grad_scale;

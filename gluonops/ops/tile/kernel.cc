@@ -103,15 +103,15 @@ void copy(const TileCall &call)
         return;
     }
     const int64_t pieces = (segment + PIECE - 1) / PIECE;
-    const bool past_cache = rows * repeats * segment >= PAST_CACHE_BYTES;
+    const bool streaming = rows * repeats * segment >= STREAMING_MIN_BYTES;
     parallel_for(rows * repeats * pieces, 2 * segment / pieces, [=, &call](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t start = i % pieces * PIECE, copy = i / pieces;
             const int64_t bytes = segment - start < PIECE ? segment - start : PIECE;
             copy_bytes(to + copy * segment + start, from + origin(call, copy / repeats) * segment + start, bytes,
-                       past_cache);
+                       streaming);
         }
-        fence();
+        store_fence();
     });
 }
 

@@ -1,0 +1,189 @@
+// YOLOv2's map: (batch, anchors, 5 + classes, height, width). The 5 channels are x, y, w, h and objectness. Vectors run
+// along the cells of a plane.
+#ifndef GLUONOPS_OPS_REGION_H_
+#define GLUONOPS_OPS_REGION_H_
+
+#include <vector>
+
+#include "../../native/kernel.h"
+
+namespace gluonops {
+
+struct MapSizes {
+    int64_t batch, anchors, classes, height, width;
+    bool softmax;
+    const double *anchor_sizes;   // w0, h0, w1, h1, ... in cells
+
+    GLUONOPS_INLINE int64_t cells() const { return height * width; }
+    GLUONOPS_INLINE int64_t channels() const { return 5 + classes; }
+};
+
+// The anchors have to outlive the result.
+inline MapSizes map_sizes(const std::vector<int64_t> &shape, const std::vector<double> &anchors, int64_t classes,
+                          bool softmax)
+{
+    return {shape[0], int64_t(anchors.size() / 2), classes, shape[2], shape[3], softmax, anchors.data()};
+}
+
+// What a row of ground truth holds. A row of zeros is padding.
+enum BoxStatus { PADDING, VALID_BOX, INVALID_BOX };
+
+GLUONOPS_INLINE BoxStatus validate_box(double x, double y, double w, double h, double class_id, int64_t classes)
+{
+    if (x == 0 && y == 0 && w == 0 && h == 0 && class_id == 0)
+        return PADDING;
+    // A NaN makes each of these false.
+    const bool centre_inside = x >= 0 && x <= 1 && y >= 0 && y <= 1;
+    const bool has_area = w > 0 && h > 0 && w * h < 2;
+    const bool is_class = class_id >= 0 && class_id < double(classes) && double(int64_t(class_id)) == class_id;
+    return centre_inside && has_area && is_class ? VALID_BOX : INVALID_BOX;
+}
+
+namespace GLUONOPS_TARGET {
+
+// exp(x) for any x, as the square of exp(x / 2): infinite where the result is too large, 0 where it is too small.
+GLUONOPS_INLINE Floats full_range_exponential(Floats x)
+{
+    const Floats half = x * 0.5f, root = exponential(half > 44.5f ? broadcast(44.5f) : half);
+    return root * root;
+}
+
+GLUONOPS_INLINE Doubles full_range_exponential(Doubles x)
+{
+    const Doubles half = x * 0.5, root = exponential(half > 360.0 ? broadcast(360.0) : half);
+    return root * root;
+}
+
+template <typename V>
+GLUONOPS_INLINE V sigmoid(V x)
+{
+    return 1 / (1 + full_range_exponential(-x));
+}
+
+GLUONOPS_INLINE float scalar_exponential(float x) { return __builtin_expf(x); }
+GLUONOPS_INLINE double scalar_exponential(double x) { return __builtin_exp(x); }
+
+template <typename A>
+GLUONOPS_INLINE A scalar_sigmoid(A x)
+{
+    return A(1) / (A(1) + scalar_exponential(-x));
+}
+
+// The columns and rows of the cells from `first` on, one cell per lane.
+template <typename T>
+struct CellCoordinates {
+    typename Simd<T>::Vector column, row;
+
+    CellCoordinates(int64_t first, int64_t width)
+    {
+        typedef typename Simd<T>::Scalar A;
+        int64_t i = first % width, j = first / width;
+        for (int lane = 0; lane < Simd<T>::LANES; ++lane) {
+            column[lane] = A(i);
+            row[lane] = A(j);
+            if (++i == width) {
+                i = 0;
+                ++j;
+            }
+        }
+    }
+};
+
+// Calls visit(first, mask) for the cells of a plane, a vector at a time.
+template <typename T, typename Visit>
+GLUONOPS_INLINE void for_each_cell_vector(int64_t cells, const Visit &visit)
+{
+    enum { N = Simd<T>::LANES };
+    int64_t first = 0;
+    for (; first + N <= cells; first += N)
+        visit(first, FullMask());
+    if (first < cells)
+        visit(first, PartialMask{cells - first});
+}
+
+// For each lane: the largest class logit, and the sum of exp(logit - max).
+template <typename T>
+struct ClassMaxAndSum {
+    typename Simd<T>::Vector max, sum;
+
+    template <typename Mask>
+    GLUONOPS_INLINE ClassMaxAndSum(const T *logits, int64_t classes, int64_t stride, Mask mask)
+    {
+        typedef typename Simd<T>::Scalar A;
+        max = broadcast(lowest<A>());
+        sum = broadcast(A(0));
+        for (int64_t k = 0; k < classes; ++k)
+            max = maximum(load(logits + k * stride, mask, A(0)), max);
+        for (int64_t k = 0; k < classes; ++k)
+            sum += exponential(load(logits + k * stride, mask, A(0)) - max);
+    }
+};
+
+// Centre and size.
+template <typename A>
+struct Box {
+    A x, y, w, h;
+};
+
+// The length of two intervals' intersection; negative where they are apart.
+template <typename A>
+GLUONOPS_INLINE A intersection_length(A center, A size, A other_center, A other_size)
+{
+    const A low = center - size / 2, other_low = other_center - other_size / 2;
+    const A high = center + size / 2, other_high = other_center + other_size / 2;
+    return (high < other_high ? high : other_high) - (low > other_low ? low : other_low);
+}
+
+// Intersection over union; 0 where the boxes do not overlap.
+template <typename A>
+GLUONOPS_INLINE A iou_of(const Box<A> &a, const Box<A> &b)
+{
+    const A w = intersection_length(a.x, a.w, b.x, b.w), h = intersection_length(a.y, a.h, b.y, b.h);
+    const A intersection = w > 0 && h > 0 ? w * h : A(0);
+    return intersection > 0 ? intersection / (a.w * a.h + b.w * b.h - intersection) : A(0);
+}
+
+// The class logits of one anchor and cell, `stride` apart.
+template <typename T>
+struct ClassLogits {
+    typedef typename Simd<T>::Scalar A;
+    const T *first;
+    int64_t stride;
+    bool softmax;
+    A max, log_sum;   // of the softmax
+
+    ClassLogits(const T *first, int64_t classes, int64_t stride, bool softmax)
+        : first(first), stride(stride), softmax(softmax), max(lowest<A>()), log_sum(0)
+    {
+        if (!softmax)
+            return;
+        A sum = 0;
+        for (int64_t k = 0; k < classes; ++k)
+            max = load_scalar(first + k * stride) > max ? load_scalar(first + k * stride) : max;
+        for (int64_t k = 0; k < classes; ++k)
+            sum += scalar_exponential(load_scalar(first + k * stride) - max);
+        log_sum = logarithm(sum);
+    }
+
+    A probability(int64_t k) const
+    {
+        const A logit = load_scalar(first + k * stride);
+        return softmax ? scalar_exponential(logit - max - log_sum) : scalar_sigmoid(logit);
+    }
+
+    // The negative log-likelihood of class k, given its target of 0 or 1.
+    A nll(int64_t k, A target) const
+    {
+        const A logit = load_scalar(first + k * stride);
+        if (softmax)
+            return target * (log_sum - (logit - max));
+        const A positive = logit > 0 ? logit : A(0);
+        const A sum = scalar_exponential(-positive) + scalar_exponential(logit - positive);
+        return logarithm(sum) + positive - logit * target;
+    }
+};
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_REGION_H_

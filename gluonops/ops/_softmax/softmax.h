@@ -1,0 +1,164 @@
+// Softmax along the rows of a (outer, length, inner) tensor; a row holds the logits of all classes.
+#ifndef GLUONOPS_OPS_SOFTMAX_H_
+#define GLUONOPS_OPS_SOFTMAX_H_
+
+#include "../../native/rows.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
+template <typename A>
+GLUONOPS_INLINE A inverse_temperature(double temperature)
+{
+    const A scale = A(1) / A(temperature), largest = -lowest<A>();
+    return scale < largest ? scale : largest;
+}
+
+// The sum of exp((x - max) * scale). If STORE, each exponential is also written to `exponentials`. The next row is
+// prefetched meanwhile.
+template <bool STORE, typename T, typename A>
+GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A *exponentials = nullptr)
+{
+    return row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        __builtin_prefetch(x + i + length);
+        const auto value = exponential((load(x + i, mask, lowest<A>()) - max) * scale);
+        if (STORE)
+            store(exponentials + i, value, mask);
+        return value;
+    });
+}
+
+// For a block of columns: each column's maximum, and its sum of exp((x - max) * scale). Both arrays are padded to whole
+// vectors. If STORE, each exponential is also written to `exponentials`, a (length, columns) array.
+template <bool STORE, typename T, typename A>
+GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
+                                        A *exponentials = nullptr)
+{
+    typedef typename Simd<T>::Vector V;
+    enum { N = Simd<T>::LANES };
+    const int64_t inner = sizes.inner, length = sizes.length;
+    const A low = lowest<A>();
+
+    for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
+    for (int64_t c = 0; c < length; ++c)
+        for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const V logits = load(x + c * inner + j, mask, low);
+            store(max + j, maximum(logits, load(max + j, FullMask())), FullMask());
+        });
+
+    for_each_column_tile<T>(columns, [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
+        enum { VECTORS = decltype(tile)::VECTORS };
+        V maxima[VECTORS], sums[VECTORS];
+        for (int v = 0; v < VECTORS; ++v) {
+            maxima[v] = load(max + j + v * N, FullMask());
+            sums[v] = broadcast(A(0));
+        }
+        for (int64_t c = 0; c < length; ++c)
+            for (int v = 0; v < VECTORS; ++v) {
+                const V logits = load(x + c * inner + j + v * N, mask, low);
+                const V value = exponential((logits - maxima[v]) * scale);
+                if (STORE)
+                    store(exponentials + c * columns + j + v * N, value, mask);
+                sums[v] += value;
+            }
+        for (int v = 0; v < VECTORS; ++v)
+            store(sum + j + v * N, sums[v], FullMask());
+    });
+}
+
+// Softmax of rows whose elements are neighbours. Exponentials are computed once, or twice without scratch memory.
+template <bool STREAMING, typename T>
+inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
+{
+    typedef typename Simd<T>::Scalar A;
+    const A scale = inverse_temperature<A>(temperature);
+    const int64_t length = sizes.length;
+    if (!length)
+        return;
+    parallel_for(sizes.outer, 2 * length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        const Scratch<A> scratch(length);
+        A *exponentials = scratch.memory;
+        for (int64_t row = begin; row < end; ++row) {
+            const T *logits = data + row * length;
+            T *to = output + row * length;
+            const A max = row_max(logits, length);
+            if (exponentials) {
+                const A inverse_sum = A(1) / row_exponentials<true>(logits, length, max, scale, exponentials);
+                write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                    return load(exponentials + i, mask, A(0)) * inverse_sum;
+                });
+            } else {
+                const A inverse_sum = A(1) / row_exponentials<false>(logits, length, max, scale);
+                write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                    return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
+                });
+            }
+        }
+        store_fence();
+    });
+}
+
+// Softmax of columns.
+template <bool STREAMING, typename T>
+inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, double temperature)
+{
+    typedef typename Simd<T>::Scalar A;
+    const A scale = inverse_temperature<A>(temperature);
+    const int64_t inner = sizes.inner, length = sizes.length;
+    if (sizes.empty())
+        return;
+    const int64_t most_columns = block_columns<T>(sizes), blocks = (inner + most_columns - 1) / most_columns;
+    const int64_t bytes_per_block = 2 * most_columns * length * int64_t(sizeof(T));
+    parallel_for(sizes.outer * blocks, bytes_per_block, [=](int64_t begin, int64_t end) {
+        alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
+        A *max = max_buffer, *sum = sum_buffer;
+        const Scratch<A> scratch(length * most_columns);
+        A *exponentials = scratch.memory;
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t column = i % blocks * most_columns, start = i / blocks * length * inner + column;
+            const int64_t columns = inner - column < most_columns ? inner - column : most_columns;
+            if (exponentials)
+                column_max_and_sum<true>(data + start, sizes, columns, scale, max, sum, exponentials);
+            else
+                column_max_and_sum<false>(data + start, sizes, columns, scale, max, sum);
+
+            A *inverse_sum = sum;
+            for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+                store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
+            });
+            for (int64_t c = 0; c < length; ++c) {
+                const T *logits = data + start + c * inner;
+                T *to = output + start + c * inner;
+                if (exponentials)
+                    write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                        return load(exponentials + c * columns + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
+                    });
+                else
+                    write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                        const auto shifted = load(logits + j, mask, A(0)) - load(max + j, mask, A(0));
+                        return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
+                    });
+            }
+        }
+        store_fence();
+    });
+}
+
+// exp((x - max) * scale) over its sum along each row; scale is 1 / temperature.
+template <typename T>
+inline void softmax(const RowSizes &sizes, const void *data, void *output, double temperature)
+{
+    const T *from = static_cast<const T *>(data);
+    T *to = static_cast<T *>(output);
+    const bool rows = sizes.inner == 1;
+    if (use_streaming_stores<T>(sizes))
+        rows ? softmax_rows<true>(sizes, from, to, temperature) : softmax_columns<true>(sizes, from, to, temperature);
+    else
+        rows ? softmax_rows<false>(sizes, from, to, temperature) : softmax_columns<false>(sizes, from, to, temperature);
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_SOFTMAX_H_
