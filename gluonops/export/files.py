@@ -10,9 +10,9 @@ import mxnet as mx
 
 from ..core.errors import OpError
 from ..core.files import replace, save_arrays
+from .canonical import canonicalize_graph
 from .graph import VARIABLE, Graph, Node
 from .metadata import read_metadata
-from .passes.canonicalize import canonicalize_graph
 from .shapes import input_shapes, mismatch_reason
 
 Arrays = dict[str, mx.nd.NDArray]

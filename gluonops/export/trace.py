@@ -13,9 +13,9 @@ from .. import ops
 from ..core import registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
+from .canonical import canonicalize_graph
 from .graph import Graph
 from .metadata import metadata_of
-from .passes.canonicalize import canonicalize_graph
 from .shapes import input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}

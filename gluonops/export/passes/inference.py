@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from ...core import registry
 from ...core.errors import OpError
+from ..canonical import custom_node
 from ..graph import Graph, Node, is_ours, our_name
-from .canonicalize import custom_node
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
