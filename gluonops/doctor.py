@@ -114,8 +114,9 @@ def _examine_mxnet(report):
                       "features": {name: features.is_enabled(name) for name in FEATURES}}
     wheels = [name for name in report["versions"] if name.startswith("mxnet")]
     if len(wheels) > 1:
-        report["hints"].append(f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of "
-                              "them, then install one")
+        report["hints"].append(
+            f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of them, then install "
+            "one")
 
 
 def _examine_backends(report):
@@ -143,14 +144,17 @@ def _examine_gpus(report):
             for gpu in report["gpus"][:mx.context.num_gpus()]:
                 gpu["free_bytes"] = mx.context.gpu_memory_info(gpu["id"])[0]
         except mx.MXNetError as error:
-            report["hints"].append(f"MXNet cannot use CUDA: {str(error).strip().splitlines()[-1]}. Check the driver "
-                                  "with nvidia-smi")
+            reason = str(error).strip().splitlines()[-1]
+            report["hints"].append(f"MXNet cannot use CUDA: {reason}. Check the driver with nvidia-smi")
         if driver.too_old(report["driver"]["cuda"]):
-            report["hints"].append(f"The driver knows CUDA up to {report['driver']['cuda']}, and gluonops's kernels are "
-                                  "compiled by NVRTC 11.8: mx.nd computes instead. Install driver 520 or newer")
+            cuda = report["driver"]["cuda"]
+            report["hints"].append(
+                f"The driver supports CUDA up to {cuda}, and gluonops's kernels are compiled by NVRTC 11.8: mx.nd "
+                "computes instead. Install driver 520 or newer")
     elif report["gpus"] and report["mxnet"]:
-        report["hints"].append(f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
-                              "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
+        report["hints"].append(
+            f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
+            "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
 
 
 def _examine_packages(report):
@@ -158,7 +162,7 @@ def _examine_packages(report):
     if missing:
         report["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
     if not shutil.which("dot"):
-        report["hints"].append("mx.viz.plot_network draws a network only where Graphviz's program dot is installed")
+        report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
 
 
 def _examine_threads(report):
@@ -166,10 +170,10 @@ def _examine_threads(report):
     processors = os.cpu_count() or 1
     with contextlib.suppress(OSError):
         halved = platform.machine() == "x86_64" and processors > 1 and "OMP_NUM_THREADS" not in os.environ
-        if halved and SIBLINGS.read_text().strip().isdigit():   # one processor to a core
-            report["hints"].append(f"MXNet uses half of the {processors} processors, though each is a core of its own: a "
-                                  f"network takes nearly twice the time. Set OMP_NUM_THREADS={processors} in the "
-                                  "environment")
+        if halved and SIBLINGS.read_text().strip().isdigit():   # a core has one processor
+            report["hints"].append(
+                f"MXNet uses half of the {processors} processors, though each is a core of its own: a network takes "
+                f"nearly twice the time. Set OMP_NUM_THREADS={processors} in the environment")
 
 
 def render(report: dict) -> str:
