@@ -36,7 +36,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     root : str or os.PathLike
         Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images to train on, or held out.
+        Images for training, or held-out ones.
     **options
         Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
         ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
@@ -55,7 +55,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     chosen = _find("detection", name, where)
     _check_split(split, where)
     if not chosen.rooted and root is not None:
-        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they ship inside scikit-learn",
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")
     if not chosen.classes and "classes" in options:
         raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
@@ -78,7 +78,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
     root : str or os.PathLike
         Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images to train on, or held out.
+        Images for training, or held-out ones.
     **options
         ``size`` and ``seed``, as :func:`gluonops.data.digits` takes them, for digits and mnist; ``classes`` for folder
         and rec.
