@@ -47,7 +47,8 @@ def measure(runner, case: dict, torch, samples: int) -> dict:
             steps.update({(peer, part): function for part, function in functions.items()})
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["ms"].setdefault(peer, {})[part] = ms
-            record["with_launches"] += [f"{peer} {part}"] * (not hidden)
+            if not hidden:
+                record["with_launches"].append(f"{peer} {part}")
     runner.release()
     return record
 

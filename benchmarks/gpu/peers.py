@@ -41,9 +41,9 @@ class Torch:
             with torch.no_grad():
                 return function(data, label)
 
-        found = {"torch": {"forward": forward,
-                           "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
+        runners = {"torch": {"forward": forward,
+                             "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
         if self.liger and "liger" in peers:
             logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
-            found["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
-        return found
+            runners["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
+        return runners

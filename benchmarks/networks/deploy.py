@@ -1,4 +1,4 @@
-"""Time exported networks on the CPU: in MXNet's ways to run them, and beside onnxruntime and torch.
+"""Time exported networks on the CPU: run by MXNet in several ways, and beside onnxruntime and torch.
 
 Every peer has a process of its own, and they are called in turn. A peer's output is compared with the net's first;
 where it differs there are no figures for it, and the exit status is 1.
@@ -59,13 +59,14 @@ class Worker:
         from . import peers
 
         words = ["--serve", peer, "--net", net, "--batch", batch, "--folder", folder]
-        words += ["--spoil", peer] * (peer == spoil)
+        if peer == spoil:
+            words += ["--spoil", peer]
         self.process = subprocess.Popen([sys.executable, "-m", MODULE, *map(str, words)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, cwd=ROOT,
                                         env=peers.environment(peer, net, threads))
 
     def ask(self, order, word):
-        """Its answer; None where it ended without one."""
+        """The process's answer; None if it ended without one."""
         try:
             print(order, word, file=self.process.stdin, flush=True)
             return json.loads(self.process.stdout.readline())
