@@ -100,7 +100,7 @@ def _dimensions(shape):
 
 
 def rows(op: str) -> types.ModuleType:
-    """The rows of an operator, from its own module; an empty one where it has none."""
+    """The rows of an operator, from its module; an empty module if it has none."""
     return suites.rows_of(__package__, op) or types.ModuleType(op)
 
 

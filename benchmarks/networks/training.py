@@ -12,7 +12,7 @@ import statistics
 import time
 
 CORES = len(os.sched_getaffinity(0))
-os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # left alone, MXNet takes every other processor
+os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # MXNet's default is every other processor
 
 import gluonops as gops  # noqa: E402
 import mxnet as mx  # noqa: E402

@@ -74,7 +74,7 @@ def names(instance, method: str) -> list[str]:
 class Operator(mx.operator.CustomOp):
     """Runs ``forward`` and ``backward`` of an instance, and writes or adds the results as requested."""
 
-    def __init__(self, instance, where):
+    def __init__(self, instance, where: str):
         super().__init__()
         self.instance, self.where = instance, where
         outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
@@ -83,11 +83,11 @@ class Operator(mx.operator.CustomOp):
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
 
     @custom.guarded(body=True)
-    def forward(self, is_train, req, in_data, out_data, aux):
+    def forward(self, is_train: bool, req: list, in_data: list, out_data: list, aux: list) -> None:
         self._run("forward", "out_data", out_data, req, in_data=in_data)
 
     @custom.guarded(body=True)
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
         ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
 
         def declared(arrays):   # MXNet has freed the others
@@ -131,17 +131,17 @@ class Properties(mx.operator.CustomOpProp):
             self._error = error
 
     @custom.guarded(body=False)
-    def list_arguments(self):
+    def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return names(self.instance, "list_arguments")
 
     @custom.guarded(body=False)
-    def list_outputs(self):
+    def list_outputs(self) -> list[str]:
         return names(self.instance, "list_outputs")
 
     @custom.guarded(body=False)
-    def infer_shape(self, in_shape):
+    def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
         given = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
         lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is an unknown size
@@ -176,17 +176,17 @@ class Properties(mx.operator.CustomOpProp):
         return [int(size) for size in shape]
 
     @custom.guarded(body=False)
-    def infer_type(self, in_type):
+    def infer_type(self, in_type: list) -> tuple[list, list, list]:
         """All tensors have the first known type."""
         known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
         return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
 
     @custom.guarded(body=False)
-    def declare_backward_dependency(self, out_grad, in_data, out_data):
+    def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
         return custom.unlisted(self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data)))
 
     @custom.guarded(body=False)
-    def create_operator(self, ctx, in_shapes, in_dtypes):
+    def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.instance, self.where)
 
 
