@@ -59,7 +59,7 @@ def read(path):
 
 
 def parameters(path):
-    """The tensors by name of what net.save_parameters wrote."""
+    """The tensors, by name, of a file that net.save_parameters wrote."""
     try:
         tensors = mx.nd.load(str(path))
     except (mx.MXNetError, OSError) as error:
@@ -115,7 +115,7 @@ def _named(blocks):
 
 
 def _tensors(state):
-    """The tensors of an optimizer's state, which is None, a tensor or a tuple of such, depth first."""
+    """The tensors of an optimizer's state (None, a tensor, or a nested tuple), depth first."""
     if isinstance(state, (tuple, list)):
         return [tensor for part in state for tensor in _tensors(part)]
     return [] if state is None else [state]

@@ -34,7 +34,7 @@ def parser(description, epochs, out, data_dir=True):
 
 
 def checked(args):
-    """Options of a fine-tuning script, refused where one would be ignored, or mean other data than it seems to."""
+    """Parse a fine-tuning script's options; an option that would have no effect is an error."""
     if args.root is not None and os.path.isfile(args.root):
         raise gops.OpError("examples", f"--root {args.root} is a file; expected the folder that has the images to "
                            "train on and those held out", "Name its folder, for rec that of train.rec and val.rec")
@@ -162,7 +162,7 @@ def write(path, save):
 
 
 def write_params(path, save):
-    """:func:`write` what ``mx.nd.save`` does, and read it back before it takes the old file's place.
+    """Save tensors with ``mx.nd.save``, and read them back before the old file is replaced.
 
     MXNet ignores what closing a file returns: where the last buffer found no room on the disk it leaves a file that is
     cut short, and says nothing. Reading ends with the names, so that it fails wherever the file was cut.

@@ -1,4 +1,4 @@
-"""Export a net and make sure of the files: run them through Module here, and in a process that has no gluonops."""
+"""Export a net and check the files: run them with Module, and in a process without gluonops."""
 import collections
 import pathlib
 import subprocess

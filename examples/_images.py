@@ -66,7 +66,7 @@ class Part(gluon.data.Dataset):
         return len(self.indices)
 
     def fingerprint(self):
-        """A hash of which images of the dataset these are, and of their labels: another where the data changed."""
+        """A hash of the selected images and their labels; it changes if the data does."""
         return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
 
     def __getitem__(self, index):

@@ -20,7 +20,7 @@ BATCH, RATE, LAG = 32, 0.05, 4
 
 
 class Cutouts(gluon.data.Dataset):
-    """The objects of a data set for detection: (float32 (3, SIZE, SIZE), class), somewhere else in each epoch.
+    """The objects of a data set for detection: (float32 (3, SIZE, SIZE), class), at another place in each epoch.
 
     Parameters
     ----------

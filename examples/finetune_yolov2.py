@@ -101,7 +101,7 @@ def choose_anchors(args, training):
 
 
 def loader(dataset, batches, args, run):
-    """A DataLoader of training batches, which begins at the batch the run is at."""
+    """A DataLoader of training batches, starting at the run's current batch."""
     sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
     picks = data.Batches(batches, sizes=sizes, seed=args.seed, epoch=run.epoch, first=run.batch)
     return gluon.data.DataLoader(dataset, batch_sampler=picks, batchify_fn=data.detection_batch,

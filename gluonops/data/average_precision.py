@@ -40,7 +40,7 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     """
     if len(detections) != len(labels):
         raise OpError(WHERE, f"there are detections of {len(detections)} images and labels of {len(labels)}",
-                      "Pass an array for every image, empty where nothing is found")
+                      "Pass an array for every image, empty if nothing is detected")
     coco = require("pycocotools.coco", WHERE).COCO()
     evaluation = require("pycocotools.cocoeval", WHERE).COCOeval
     annotations = [_annotation(image, row) for image, label in enumerate(labels) for row in np.asarray(label)]

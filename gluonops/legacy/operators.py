@@ -16,7 +16,7 @@ INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.Custo
 
 
 class PythonOp:
-    """What NumpyOp and NDArrayOp share. A class of yours overrides what it needs.
+    """The base of NumpyOp and NDArrayOp. Override the methods that you need.
 
     ``infer_shape``, ``list_arguments`` and ``list_outputs`` default to one input, ``data``, and one output of its
     shape. Elements that ``forward`` or ``backward`` does not write are 0. The requests (write, add, null) are handled
@@ -111,7 +111,7 @@ class PythonOp:
         Parameters
         ----------
         in_shape : list of list of int
-            One for each input, empty where it is not known yet.
+            One for each input, empty if it is not known yet.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class PythonOp:
         out_data[0][:] = in_data[0]
 
     def backward(self, out_grad: list, in_data: list, out_data: list, in_grad: list) -> None:
-        """Compute ``in_grad``, in place. All four are lists, with None for what is not in the declared dependencies."""
+        """Compute ``in_grad``, in place. All four are lists, with None for undeclared dependencies."""
         raise self._error("it has no backward", "Write one; if the gradient is not needed, pass the data through "
                                                 "mx.sym.BlockGrad")
 

@@ -29,7 +29,7 @@ class Rtc:
     name : str
         Of the kernel.
     inputs, outputs : list of (str, NDArray)
-        What the kernel reads, and what it writes; on one GPU.
+        The arrays that the kernel reads and writes; on one GPU.
     kernel : str
         The body, without its braces.
 

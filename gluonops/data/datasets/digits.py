@@ -48,7 +48,7 @@ def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_o
     data_dir : str or os.PathLike, optional
         Folder with MNIST's four files in idx format, gzipped or not. Without it: the digits inside scikit-learn.
     size : int, default 28
-        Height and width of the images; resized bilinearly from 8 (28 for MNIST) where it differs.
+        Height and width of the images; resized bilinearly from 8 (28 for MNIST) if it differs.
     seed : int, default 0
         Decides which of scikit-learn's digits are held out. MNIST comes split.
     held_out : float, default 0.2
@@ -65,7 +65,7 @@ def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_o
     Raises
     ------
     OpError
-        A file is missing or not what MNIST's is, an argument is out of range, or scikit-learn is not installed.
+        A file is missing or is no file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     where = "data.digits"
     size = Attr("size", Int(1), 28, "height and width").parse(where, size)

@@ -16,7 +16,7 @@ UINT8 = 8   # the type's code
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """Read an idx file of unsigned bytes, gzipped where its name ends in ``.gz``.
+    """Read an idx file of unsigned bytes, gzipped if its name ends in ``.gz``.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
-FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # of a record; of what mx.recordio.pack puts in it
+FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
 SLACK = 1e-3   # by which a box may exceed the image, because of rounding
 

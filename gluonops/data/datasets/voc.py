@@ -2,7 +2,7 @@
 
 ``root`` has VOC2007 and/or VOC2012, or is itself one such folder: ``ImageSets/Main/<list>.txt`` with an image's name
 per line, ``JPEGImages/<name>.jpg``, ``Annotations/<name>.xml``. ``train`` is the list trainval of both years, or train
-(trainval where there is none) of a folder of one's own; ``val`` is test of 2007, or val (or test).
+(trainval if there is none) of your own folder; ``val`` is test of 2007, or val (or test).
 """
 import math
 import os

@@ -117,7 +117,7 @@ def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
     image : numpy.ndarray
         uint8, (height, width, channels).
     new, offset, size : tuple of int
-        (width, height), (left, top) and (width, height); what lies outside of the canvas is cut off.
+        (width, height), (left, top) and (width, height); parts outside the canvas are cut off.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def letterbox(image: Image, width: int, height: int) -> Image:
     Raises
     ------
     OpError
-        As ``resize``; and where the image is so narrow that no pixel of its shorter side would be left.
+        As ``resize``; or the image is so narrow that its shorter side would have no pixel.
     """
     pixels = _pixels("data.letterbox", image)
     width, height = _checked("data.letterbox", width, height)

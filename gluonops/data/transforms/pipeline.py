@@ -37,7 +37,7 @@ BLOCK = 8     # ground truths per image are padded to a multiple of it, so that 
 
 
 class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
-    """An index with the epoch and the input size, None for the data set's own; what :class:`Batches` yields."""
+    """An index with the epoch and the input size, None for the data set's own; :class:`Batches` yields them."""
 
     __slots__ = ()
 
