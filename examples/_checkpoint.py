@@ -20,7 +20,7 @@ def save(path, blocks, trainer, train_state):
     Parameters
     ----------
     path : pathlib.Path
-        The file; what it held is kept until the new one is whole.
+        The file. An existing one is replaced when the new one is complete.
     blocks : dict of str to gluon.Block
         The net, and a loss that has parameters; names the tensors.
     trainer : gluon.Trainer
@@ -59,7 +59,7 @@ def read(path):
 
 
 def parameters(path):
-    """The tensors by name of what net.save_parameters wrote."""
+    """The tensors, by name, of a file that net.save_parameters wrote."""
     try:
         tensors = mx.nd.load(str(path))
     except (mx.MXNetError, OSError) as error:
@@ -73,24 +73,24 @@ def parameters(path):
 
 def restore(tensors, train_state, blocks, trainer):
     """Put the tensors of :func:`read` into the blocks and the trainer, whose parameters are initialized."""
-    named = _named(blocks)
+    parameters_by_name = _named(blocks)
     saved = {name[len("param:"):] for name in tensors if name.startswith("param:")}
-    if saved != set(named):
-        different = sorted(saved ^ set(named))
+    if saved != set(parameters_by_name):
+        different = sorted(saved ^ set(parameters_by_name))
         raise gops.OpError("checkpoint", f"the checkpoint and the net differ in {len(different)} parameters, first "
                            f"{different[0]}", "Continue with the options the run was started with")
-    for name, parameter in named.items():
+    for name, parameter in parameters_by_name.items():
         parameter.set_data(tensors[f"param:{name}"])
     optimizer = trainer.optimizer
     optimizer.num_update = train_state["updates"]
     indices = {parameter.name: index for index, parameter in enumerate(trainer._params)}
-    counts = {indices[named[name].name]: count for name, count in train_state["counts"].items()}
+    counts = {indices[parameters_by_name[name].name]: count for name, count in train_state["counts"].items()}
     for device, updater in enumerate(trainer._updaters):
         context = trainer._contexts[device]
         optimizer._set_current_context(context.device_id)
         optimizer._index_update_count.update(counts)
         for name in train_state["counts"]:
-            index = indices[named[name].name]
+            index = indices[parameters_by_name[name].name]
             template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
             updater.states[index] = _filled(template, iter(range(1 << 30)), tensors, f"state:{name}", context)
             updater.states_synced[index] = True
@@ -115,7 +115,7 @@ def _named(blocks):
 
 
 def _tensors(state):
-    """The tensors of an optimizer's state, which is None, a tensor or a tuple of such, depth first."""
+    """The tensors of an optimizer's state (None, a tensor, or a nested tuple), depth first."""
     if isinstance(state, (tuple, list)):
         return [tensor for part in state for tensor in _tensors(part)]
     return [] if state is None else [state]

@@ -1,4 +1,4 @@
-"""A net for classification out of any model with ``features``, and ways to start it from weights that are there."""
+"""A net for classification out of any model with ``features``, and how to start it from existing weights."""
 import pathlib
 
 import _checkpoint
@@ -93,8 +93,8 @@ def _features(name, classes, shape):
 def start_from(net, args):
     """Load --pretrained: a checkpoint of these scripts, a .params file of theirs, or darknet19.weights.
 
-    The rows of the output whose class has the same name there are kept; others, and an output that does not fit, start
-    anew. Returns the names of the classes that were kept.
+    The rows of the output layer whose class has the same name in the file are reused. The other rows, and an output of
+    another width, are initialized. Returns the names of the reused classes.
     """
     path = pathlib.Path(args.pretrained)
     names = class_names(args.pretrained_names, "examples") if args.pretrained_names else None
@@ -123,13 +123,13 @@ def start_from(net, args):
                            f"for each output of {path}", "Name the file with the classes it was trained on")
     if outputs[1:] != wanted["output.weight"].shape[1:]:
         return []
-    kept = [name for name in net.classes if name in names]
+    reused = [name for name in net.classes if name in names]
     for part in ("output.weight", "output.bias"):
         rows = wanted[part].data().copy()
-        for name in kept:
+        for name in reused:
             rows[net.classes.index(name)] = tensors[part][names.index(name)]
         wanted[part].set_data(rows)
-    return kept
+    return reused
 
 
 def _darknet19(path, classes):

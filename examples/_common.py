@@ -34,7 +34,7 @@ def parser(description, epochs, out, data_dir=True):
 
 
 def checked(args):
-    """Options of a fine-tuning script, refused where one would be ignored, or mean other data than it seems to."""
+    """Parse a fine-tuning script's options; an option that would have no effect is an error."""
     if args.root is not None and os.path.isfile(args.root):
         raise gops.OpError("examples", f"--root {args.root} is a file; expected the folder that has the images to "
                            "train on and those held out", "Name its folder, for rec that of train.rec and val.rec")
@@ -56,32 +56,32 @@ def start(args):
     np.random.seed(args.seed)
 
 
-def call(main, arguments, kept, then=""):
-    """``main(arguments())``. What they refuse, Ctrl-C and SIGTERM end the process with one line.
+def call(main, arguments, saved_file, then=""):
+    """``main(arguments())``. An OpError, Ctrl-C or SIGTERM ends the process with one line.
 
     Parameters
     ----------
     main : callable
     arguments : callable
         Returns an argparse.Namespace that has ``out``.
-    kept : str
-        Name of the file there that holds what has been trained so far.
+    saved_file : str
+        Name of the file in ``out`` with the training's state.
     then : str, optional
-        What can be done with it.
+        What the user can do with it.
     """
     path = before = None
-    # Handlers wait for MXNet's calls to return, which a job's may never do: there SIGTERM has to kill as it is.
+    # A handler runs when MXNet's call returns, which in a distributed job may never happen: leave SIGTERM as it is.
     if "DMLC_ROLE" not in os.environ:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         args = arguments()
-        path = args.out / kept
+        path = args.out / saved_file
         before = _changed(path)
         main(args)
     except gops.OpError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)   # once more while Python ends: at once, and without a word
+        signal.signal(signal.SIGINT, signal.SIG_DFL)   # a second one while Python exits ends it at once, silently
         saved = path and _changed(path) != before
         print("\ninterrupted;", f"{path} is saved{then}" if saved else "nothing of this training is saved yet",
               file=sys.stderr)
@@ -162,7 +162,7 @@ def write(path, save):
 
 
 def write_params(path, save):
-    """:func:`write` what ``mx.nd.save`` does, and read it back before it takes the old file's place.
+    """Save tensors with ``mx.nd.save``, and read them back before the old file is replaced.
 
     MXNet ignores what closing a file returns: where the last buffer found no room on the disk it leaves a file that is
     cut short, and says nothing. Reading ends with the names, so that it fails wherever the file was cut.

@@ -1,4 +1,4 @@
-"""Which checkpoint a fine-tuning script continues, and what to type to go on from the one it leaves."""
+"""The checkpoint that a fine-tuning script resumes, and the command that resumes the last one."""
 import os
 import pathlib
 import shlex
@@ -10,14 +10,14 @@ LAST = "last.checkpoint"
 
 
 def checkpoint_to_continue(args):
-    """The file that --resume names; None to start anew."""
+    """The checkpoint file of --resume; None to start from the beginning."""
     wanted = getattr(args, "resume", None)
     path = args.out / LAST if wanted == "auto" else wanted and pathlib.Path(wanted)
     return None if path is None or (wanted == "auto" and not path.exists()) else path
 
 
 def command_to_continue():
-    """What to type to go on from the last checkpoint under --out, whichever this run began with."""
+    """The command that resumes the last checkpoint under --out."""
     words, drop_value = [], False
     for word in sys.argv:
         name, equals, _ = word.partition("=")

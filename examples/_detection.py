@@ -36,10 +36,10 @@ def make(args, classes, anchors):
         gops.darknet.load_weights(net.backbone, str(path))
     else:
         net.load_darknet(str(path))
-    kept = [name for name in classes if name in old]
+    reused = [name for name in classes if name in old]
     if tuple(old or classes) != tuple(classes):
-        net.reset_class(list(classes), reuse_weights=kept or None)
-    return net, kept
+        net.reset_class(list(classes), reuse_weights=reused or None)
+    return net, reused
 
 
 def _old_classes(args, path):
@@ -65,8 +65,8 @@ def detections(net, loader, size, device):
     detector = net.detector(threshold=0.01, topk=100)
     detector.hybridize(static_alloc=True)
     for images, _, labels, shapes in loader:
-        found = [array.asnumpy() for array in detector(images.as_in_context(device))]
-        for ids, scores, boxes, label, shape in zip(*found, labels.asnumpy(), shapes.asnumpy()):
+        outputs = [array.asnumpy() for array in detector(images.as_in_context(device))]
+        for ids, scores, boxes, label, shape in zip(*outputs, labels.asnumpy(), shapes.asnumpy()):
             real = ids[:, 0] >= 0
             boxes = unletterbox_boxes(boxes[real], tuple(shape), size)
             yield ids[real, 0], scores[real, 0], boxes, label[label[:, 4] >= 0]
@@ -83,13 +83,13 @@ def mean_average_precision(net, loader, size, device, classes):
 
 
 def _number(value):
-    """The metric's last is the mean; not a number where no class has an object."""
+    """The metric's last value is the mean; NaN if no class has an object."""
     mean = float(value[-1] if isinstance(value, (list, tuple)) else value)
     return 0.0 if math.isnan(mean) else mean
 
 
 def page(net, dataset, size, device, path, count=12, threshold=0.25):
-    """Validation images with predicted boxes, and true ones in dashes."""
+    """Validation images with predicted boxes, and ground truth in dashes."""
     count = min(count, len(dataset))
     columns = min(4, count)
     figure = Figure(figsize=(3.6 * columns, 3.7 * -(-count // columns)), layout="constrained")
@@ -115,7 +115,7 @@ def page(net, dataset, size, device, path, count=12, threshold=0.25):
 
 
 class Cached(gluon.data.Dataset):
-    """A dataset's items, kept in memory once they are read. For what is costly to make and fits."""
+    """A dataset's items, kept in memory after the first read; for items that are costly to make."""
 
     def __init__(self, data):
         self.data, self.items = data, {}

@@ -8,27 +8,27 @@ import mxnet as mx
 
 
 def contexts(args):
-    """The devices that --ctx or --gpus name."""
+    """The devices of --ctx or --gpus."""
     text = ",".join(f"gpu:{number}" for number in args.gpus.split(",")) if hasattr(args, "gpus") else args.ctx
-    found = []
+    devices = []
     for name in text.replace(" ", "").split(","):
         match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", name)
         if not match:
             raise gops.OpError("examples", f"the device {name!r} is unknown; expected cpu or gpu with a number below "
                                "1000",
                                "Write for instance --ctx cpu:0,cpu:1 or --gpus 0,1")
-        found.append(mx.Context(match[1], int(match[2] or 0)))
-        if match[1] == "gpu" and found[-1].device_id >= mx.context.num_gpus():
-            raise gops.OpError("examples", f"there is no {found[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
+        devices.append(mx.Context(match[1], int(match[2] or 0)))
+        if match[1] == "gpu" and devices[-1].device_id >= mx.context.num_gpus():
+            raise gops.OpError("examples", f"there is no {devices[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
                                "Run `gluonops doctor`, or choose --ctx cpu")
-    if len(set(found)) < len(found):
+    if len(set(devices)) < len(devices):
         raise gops.OpError("examples", f"{text} names a device twice", "Name each once")
-    check_dtype(args.dtype, found)
-    return found
+    check_dtype(args.dtype, devices)
+    return devices
 
 
 def check_dtype(dtype, devices):
-    """Refuse what MXNet 1.9.1 does not do, or does for no gain."""
+    """Raise an OpError for a dtype that MXNet 1.9.1 lacks, or that gains nothing."""
     on_gpus = all(device.device_type == "gpu" for device in devices)
     if dtype == "float16" and not on_gpus:
         raise gops.OpError("examples", "float16 needs GPUs: MXNet 1.9.1 has no float16 matrix product on the CPU",

@@ -1,4 +1,4 @@
-"""Held-out digits and what a net takes them for. Copy it with the scripts."""
+"""Pictures of held-out digits with a net's predictions. Copy it with the scripts."""
 import numpy as np
 from _common import write
 from matplotlib.figure import Figure

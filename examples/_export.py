@@ -1,4 +1,4 @@
-"""Export a net and make sure of the files: run them through Module here, and in a process that has no gluonops."""
+"""Export a net and check the files: run them with Module, and in a process without gluonops."""
 import collections
 import pathlib
 import subprocess
@@ -17,27 +17,28 @@ numpy.bool = numpy.bool_    # MXNet 1.9.1 reads this name, which NumPy 1.24 remo
 import mxnet as mx
 prefix, images, outputs = sys.argv[1:]
 net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
-found = net(mx.nd.array(numpy.load(images)))
-numpy.savez(outputs, *(array.asnumpy() for array in (found if isinstance(found, (list, tuple)) else [found])))
+results = net(mx.nd.array(numpy.load(images)))
+results = results if isinstance(results, (list, tuple)) else [results]
+numpy.savez(outputs, *(array.asnumpy() for array in results))
 assert "gluonops" not in sys.modules
 """
 
 
-def _outputs(found, expected):
-    """The largest difference, in shares of the largest number where that is above 1."""
-    if [one.shape for one in found] != [other.shape for other in expected]:
+def _outputs(results, expected):
+    """The largest difference, relative to the largest number if that is above 1."""
+    if [one.shape for one in results] != [other.shape for other in expected]:
         return np.inf
     return float(np.max([np.abs(one - other).max() / max(1, np.abs(other).max())
-                         for one, other in zip(found, expected)]))
+                         for one, other in zip(results, expected)]))
 
 
-def _detections(found, expected):
+def _detections(results, expected):
     """The largest difference within a pair of detections, or the share of all scores that is in no pair, if larger.
 
-    Detections of equal score may come in another order, and the one at the edge of a threshold may be alone.
+    Detections of equal score may change their order, and one close to a threshold may be missing.
     """
-    differences, alone, total = [0.0], 0.0, 0.0
-    for image, other in zip(zip(*found), zip(*expected)):
+    differences, unmatched, total = [0.0], 0.0, 0.0
+    for image, other in zip(zip(*results), zip(*expected)):
         (ids, scores, boxes), (other_ids, other_scores, other_boxes) = _real(image), _real(other)
         distance = _distances(boxes, other_boxes)
         distance = np.maximum(distance, np.abs(scores[:, None] - other_scores))
@@ -47,9 +48,9 @@ def _detections(found, expected):
             i, k = np.unravel_index(distance.argmin(), distance.shape)
             differences.append(float(distance[i, k]))
             distance[i], distance[:, k], left[i], other_left[k] = np.inf, np.inf, False, False
-        alone += float(scores[left].sum() + other_scores[other_left].sum())
+        unmatched += float(scores[left].sum() + other_scores[other_left].sum())
         total += float(scores.sum() + other_scores.sum())
-    return float(np.max([*differences, alone / total if total else 0.0]))
+    return float(np.max([*differences, unmatched / total if total else 0.0]))
 
 
 def _real(image):
@@ -98,7 +99,7 @@ def export(net, prefix, images, comparison=OUTPUTS):
         except RuntimeError as error:   # MXNetError is one
             raise gops.OpError("examples", f"{prefix}-symbol.json does not run, {name.replace('_', ' ')}: "
                                f"{str(error).splitlines()[-1]}", REMEDY) from error
-        if not differences[name] <= comparison.tolerance:   # also where it is no number
+        if not differences[name] <= comparison.tolerance:   # also if it is NaN
             raise gops.OpError("examples", f"{prefix}-symbol.json computes something else than the net, "
                                f"{name.replace('_', ' ')}: it differs by {differences[name]:.1e}; expected at most "
                                f"{comparison.tolerance:g}", REMEDY)
@@ -120,5 +121,5 @@ def _fresh_process(prefix, images):
                               capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
-        with np.load(result) as found:
-            return [found[f"arr_{i}"] for i in range(len(found.files))]
+        with np.load(result) as outputs:
+            return [outputs[f"arr_{i}"] for i in range(len(outputs.files))]

@@ -21,7 +21,7 @@ def load(args):
     """
     options = {"size": args.size, "seed": args.seed} if args.dataset in ("digits", "mnist") else {}
     train = data.classification(args.dataset, args.root, "train", **options)
-    if not options:   # numbers mean what they mean in training
+    if not options:   # the same class ids as in training
         options["classes"] = train.classes
     held_out = data.classification(args.dataset, args.root, "val", **options)
     classes = list(class_names(args.classes or train.classes, "examples"))
@@ -30,10 +30,10 @@ def load(args):
         raise gops.OpError("examples", f"there is no class {unknown[0]!r}; there are {', '.join(train.classes)}",
                            "Choose other --classes")
     training, held_out = Part(train, classes), Part(held_out, classes)
-    for part, least, name in ((training, 2, "to train on"), (held_out, 1, "held out")):
-        if len(part) < least:   # of those to train on one at least chooses the epoch
+    for part, minimum, name in ((training, 2, "to train on"), (held_out, 1, "held out")):
+        if len(part) < minimum:   # one of two training images is for validation
             raise gops.OpError("examples", f"there are {len(part)} images {name} of {', '.join(classes)}; expected at "
-                               f"least {least}", "Put more there, or choose other --classes")
+                               f"least {minimum}", "Put more there, or choose other --classes")
     validation = np.zeros(len(training), bool)
     validation[np.random.RandomState(args.seed).permutation(len(training))[::10]] = True
     images = Images(Part(train, classes, ~validation), Part(train, classes, validation), held_out, classes)
@@ -44,7 +44,7 @@ def load(args):
 
 
 def check_sizes(part, size):
-    """Refuse an image that a letterbox leaves nothing of, by the heads of the files: now, not after an epoch."""
+    """Raise an OpError for images that vanish in a letterbox, from the files' headers: now, not after an epoch."""
     for index in progress(range(len(part)), "checking sizes"):
         image_size = part.size(index)
         with about_image(part, index):
@@ -66,7 +66,7 @@ class Part(gluon.data.Dataset):
         return len(self.indices)
 
     def fingerprint(self):
-        """A hash of which images of the dataset these are, and of their labels: another where the data changed."""
+        """A hash of the selected images and their labels; it changes if the data does."""
         return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
 
     def __getitem__(self, index):

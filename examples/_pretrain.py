@@ -1,7 +1,7 @@
 """Before a net learns to find objects, its backbone learns to tell them apart: cut out of the images, one at a time.
 
 The published nets began so on ImageNet. Where they are not at hand, the objects of the data set itself do, far sooner
-than detection alone would: every object is seen large, and nothing else is asked of the features.
+than detection alone would: every object is large, and classification is the only task.
 """
 import collections
 
@@ -20,7 +20,7 @@ BATCH, RATE, LAG = 32, 0.05, 4
 
 
 class Cutouts(gluon.data.Dataset):
-    """The objects of a data set for detection: (float32 (3, SIZE, SIZE), class), somewhere else in each epoch.
+    """The objects of a data set for detection: (float32 (3, SIZE, SIZE), class), at another place in each epoch.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Classifier(gluon.HybridBlock):
             self.backbone, self.output = backbone, gluon.nn.Dense(classes)
 
     def hybrid_forward(self, F, data):
-        maps = self.backbone(data)   # of YOLOv2's two the coarse one
+        maps = self.backbone(data)   # the coarse one of YOLOv2's two
         return self.output(F.mean(maps[-1] if isinstance(maps, (list, tuple)) else maps, axis=(2, 3)))
 
 
@@ -87,11 +87,11 @@ def pretrain(net, dataset, epochs, device, seed, threads):
                     thread_pool=True):
                 images, labels = images.as_in_context(device), labels.as_in_context(device)
                 with autograd.record():
-                    found = classifier(images)
-                    loss = softmax(found, labels)
+                    logits = classifier(images)
+                    loss = softmax(logits, labels)
                 loss.backward()
                 trainer.step(len(images))
-                unread.append((found.argmax(1) == labels).sum())
+                unread.append((logits.argmax(1) == labels).sum())
                 if len(unread) > LAG:   # the engine stays this far ahead, and no further
                     right += unread.popleft().asscalar()
                 bar.update(len(images))

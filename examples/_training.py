@@ -27,7 +27,7 @@ KVSTORES = ("device", "local", "dist_sync", "dist_async")
 
 
 def add_options(options, lr):
-    """The options of training; those of ``_common.parser`` are there already."""
+    """Add the options of training to those of ``_common.parser``."""
     add = options.add_argument
     add("--lr", type=weight, default=lr, help="highest learning rate")
     add("--optimizer", choices=("sgd", "adam"), default="sgd", help="sgd has momentum 0.9")
@@ -85,7 +85,7 @@ def make_trainer(parameters, args, batches, workers):
 
 
 def set_frozen(net, backbone, frozen, accumulate):
-    """Freeze a part of the net: no gradients, and batch norm by its running statistics, which stay. Or release it."""
+    """Freeze or release a part of the net. Frozen: no gradients, and batch norm with constant running statistics."""
     changed = []
 
     def use_running_statistics(block):
@@ -126,7 +126,7 @@ class Run:
         JSON that the checkpoint holds besides, such as the classes; ``data``, a fingerprint of the training images,
         has to be the same when the run is continued.
     per : dict of str to str, optional
-        Which losses are averaged over another than over the images, such as ``{"iou": "truths"}``.
+        Losses that are averaged over another count than the images, such as ``{"iou": "truths"}``.
     """
 
     def __init__(self, args, blocks, trainer, workers, images, extra, per=None):
@@ -151,7 +151,7 @@ class Run:
         return max((row["score"] for row in self.history), default=-math.inf)
 
     def resume(self):
-        """Continue where --resume says. Returns whether there was anything to continue."""
+        """Resume from the checkpoint of --resume. Returns False if there is none."""
         path = checkpoint_to_continue(self.args)
         if path is None:
             return False
@@ -173,7 +173,7 @@ class Run:
         return True
 
     def _take_along(self, path):
-        """Have both files of the run under --out, where it may be continued from another folder."""
+        """Copy both files of the run to --out, if it is resumed from another folder."""
         best = path.with_name(BEST)
         if self.history and not best.is_file():
             raise gops.OpError("examples", f"{best} is missing; expected the best epoch's parameters beside {path}",

@@ -1,4 +1,4 @@
-"""argparse's types: what an option may be, said before anything starts. Copy it along with the scripts."""
+"""argparse's types: check the range of an option before training starts. Copy it along with the scripts."""
 import argparse
 import math
 

@@ -83,8 +83,8 @@ def train(args, images, net, devices, workers):
     run = Run(args, blocks, trainer, workers, count,
               {"classes": net.classes, "data": images.training.fingerprint()})
     if not run.resume() and args.pretrained:
-        kept = _classifier.start_from(net, args)
-        run.say(f"{args.pretrained}: kept the output for {', '.join(kept) or 'no class'}")
+        reused = _classifier.start_from(net, args)
+        run.say(f"{args.pretrained}: kept the output for {', '.join(reused) or 'no class'}")
 
     augmented = Augmented(images.training, args.size, _images.augment(args), args.seed)
     for epoch in run.epochs():

@@ -101,7 +101,7 @@ def choose_anchors(args, training):
 
 
 def loader(dataset, batches, args, run):
-    """A DataLoader of training batches, which begins at the batch the run is at."""
+    """A DataLoader of training batches, starting at the run's current batch."""
     sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
     picks = data.Batches(batches, sizes=sizes, seed=args.seed, epoch=run.epoch, first=run.batch)
     return gluon.data.DataLoader(dataset, batch_sampler=picks, batchify_fn=data.detection_batch,
@@ -126,14 +126,14 @@ def train(args, training, validation, net, devices, workers):
     run.resume()
     for epoch in run.epochs():
         set_frozen(net, net.backbone, args.freeze < 0 or epoch < args.freeze, args.accumulate)
-        for images, truths in run.batches(plan(len(training), args, epoch, workers),
+        for images, ground_truths in run.batches(plan(len(training), args, epoch, workers),
                                           lambda batches: loader(augmented, batches, args, run)):
             images = gluon.utils.split_and_load(images.astype(args.dtype), devices, even_split=False)
-            truths = gluon.utils.split_and_load(truths, devices, even_split=False)
+            ground_truths = gluon.utils.split_and_load(ground_truths, devices, even_split=False)
             if workers.count > 1:   # each sees its own images only
                 loss.set_seen(run.seen)
             with autograd.record():
-                losses = [loss(net(image), truth) for image, truth in zip(images, truths)]
+                losses = [loss(net(image), ground_truth) for image, ground_truth in zip(images, ground_truths)]
             autograd.backward(losses)
             sums = sum(part.sum(axis=0).as_in_context(devices[0]) for part in loss.parts.values())
             run.step({name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")})
@@ -146,16 +146,16 @@ def train(args, training, validation, net, devices, workers):
 
 def main(args=None):
     args = args or arguments()
-    gops.tune_malloc()   # before the first tensor: the memory of large ones is kept for the next
+    gops.tune_malloc()   # before the first tensor: freed memory is reused
     start(args)
     began = time.time()
     devices = contexts(args)
     workers = join(args, devices)
     training, validation = load(args)
     anchors = choose_anchors(args, training)
-    net, kept = _detection.make(args, training.classes, anchors)
+    net, reused = _detection.make(args, training.classes, anchors)
     if args.pretrained:
-        print(f"{args.pretrained}: kept the output for {', '.join(kept) or 'no class'}")
+        print(f"{args.pretrained}: kept the output for {', '.join(reused) or 'no class'}")
     net(mx.nd.zeros((1, 3, args.size, args.size)))
     anew = not args.pretrained and not checkpoint_to_continue(args)
     if anew and args.pretrain_epochs and workers.rank == 0:   # the others get its parameters

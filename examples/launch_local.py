@@ -23,7 +23,7 @@ Process = collections.namedtuple("Process", "name role child")
 
 
 class Failure(Exception):
-    """The job is over; says why, and with which exit status."""
+    """The job has ended: the reason and the exit status."""
 
     def __init__(self, message, status=1):
         super().__init__(message)
@@ -59,7 +59,7 @@ def usable_port(port):
 
 
 def environment(role, port, args):
-    """What ps-lite reads. Cores are shared out among the workers unless OMP_NUM_THREADS says otherwise."""
+    """The environment variables that ps-lite reads. Workers share the cores equally, unless OMP_NUM_THREADS is set."""
     threads = str(max(1, (os.cpu_count() or 1) // args.workers))
     return {"OMP_NUM_THREADS": threads, **os.environ, "DMLC_ROLE": role, "DMLC_PS_ROOT_URI": "127.0.0.1",
             "DMLC_PS_ROOT_PORT": str(port), "DMLC_NODE_HOST": "127.0.0.1", "DMLC_NUM_WORKER": str(args.workers),
@@ -67,7 +67,7 @@ def environment(role, port, args):
 
 
 def launcher(args):
-    """This command up to the workers', which they print to continue a job."""
+    """This command without the workers' part; workers print it in the command that resumes the job."""
     return shlex.join(["python", *sys.argv[:len(sys.argv) - len(args.command)]])
 
 
@@ -97,7 +97,7 @@ def start(args, processes):
 
 
 def forward(process, lock):
-    """Print what a process writes, line by line, after its name; of a progress bar the last state of a line."""
+    """Print a process's output line by line, prefixed with its name; of a progress bar only the last state."""
     for line in process.child.stdout:
         text = line.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
         with lock:

@@ -59,7 +59,7 @@ def checkpoint(prefix, epoch):
 
 
 def cut(symbol, layer):
-    """The inner output ``layer``; left out, what the last fully connected layer reads."""
+    """The inner output ``layer``; by default the input of the last fully connected layer."""
     internals = symbol.get_internals()
     inner = [name for name in internals.list_outputs() if name not in symbol.list_inputs()]
     if layer is None:
@@ -73,7 +73,7 @@ def cut(symbol, layer):
 
 
 def check_features(features, arguments, states, prefix):
-    """Refuse what lacks parameters, which would start anew in silence, or is no net for the digits' images."""
+    """Raise an error if parameters are missing, which MXNet would initialize, or if the input shape does not fit."""
     missing = sorted({*features.list_inputs()} - {"data", *arguments, *states})
     if missing:
         refuse(f"{prefix} has no parameter {missing[0]}; expected all of the net's, and an input called data",
@@ -119,7 +119,7 @@ def fit(net, arguments, states, split, args):
 
 
 def moved(module, arguments, states):
-    """Names of the frozen arguments and states that are not, bit for bit, what they were."""
+    """Names of the frozen arguments and states that have changed."""
     now = {name: value for values in module.get_params() for name, value in values.items()}
     return sorted(name for name, value in {**arguments, **states}.items()
                   if name in now and not np.array_equal(now[name].asnumpy(), value.asnumpy()))
@@ -218,7 +218,7 @@ def main(args):
 
     prefix = str(args.out / "finetuned")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gops.export.ExportWarning)   # that the loss head goes
+        warnings.simplefilter("ignore", gops.export.ExportWarning)   # that the loss head is removed
         gops.export.rewrite(prefix, str(args.out / "deploy"), "builtin", inference=True)
     deployed, *parameters = mx.model.load_checkpoint(str(args.out / "deploy"), 0)
     results["shapes"] = rebind(deployed, parameters, args)

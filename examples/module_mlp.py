@@ -21,7 +21,7 @@ def mlp():
 
 
 def draw(net, shape, folder):
-    """Print the layers; draw them where graphviz is present. Returns what came of the drawing."""
+    """Print the layers; draw them where graphviz is present. Returns the drawing's path, or why there is none."""
     mx.viz.print_summary(net, shape={"data": shape})
     if shutil.which("dot") is None:
         return "skipped: graphviz's program `dot` is not on the PATH"

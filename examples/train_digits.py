@@ -1,6 +1,6 @@
 """Train lenet_reorg on handwritten digits, export it, and run the exports in Module and without gluonops.
 
-The epoch that is kept is chosen on a tenth of the training images; the held-out images are looked at once, at the end.
+The best epoch is chosen on a tenth of the training images; the held-out images are evaluated once, at the end.
 """
 import json
 import pathlib
@@ -76,14 +76,14 @@ def draw_curve(rows, held_out, path):
     """Loss and validation accuracy by epoch."""
     epochs = [row["epoch"] for row in rows]
     scores = [row["validation_accuracy"] for row in rows]
-    kept = max(range(len(rows)), key=lambda i: (scores[i], i))
+    best = max(range(len(rows)), key=lambda i: (scores[i], i))
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(epochs, [row["loss"] for row in rows], color="tab:blue", marker="o", markersize=3)
     left.set(title="Training loss", xlabel="epoch", ylabel="cross-entropy", yscale="log")
     right.plot(epochs, scores, color="tab:green", marker="o", markersize=3, label="validation")
-    right.plot(epochs[kept], scores[kept], "o", color="tab:orange", markersize=8, label=f"kept: epoch {epochs[kept]}")
-    right.axhline(held_out, color="grey", linestyle="--", label=f"held out, kept epoch: {held_out:.4f}")
+    right.plot(epochs[best], scores[best], "o", color="tab:orange", markersize=8, label=f"best: epoch {epochs[best]}")
+    right.axhline(held_out, color="grey", linestyle="--", label=f"held out, best epoch: {held_out:.4f}")
     right.set(title="Accuracy", xlabel="epoch", ylabel="share right")
     right.legend(loc="lower right")
     for axes in (left, right):

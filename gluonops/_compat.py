@@ -1,5 +1,8 @@
-"""Make MXNet 1.9.1 importable: NumPy's aliases that it still reads, and the CUDA libraries that it does not find."""
+"""Make MXNet 1.9.1 importable: restore the NumPy aliases it reads, and load the CUDA libraries it does not find."""
+from __future__ import annotations
+
 import sys
+import types
 import warnings
 
 from . import _preload
@@ -7,7 +10,7 @@ from . import _preload
 _ALIASES = {"int": int, "float": float, "object": object, "complex": complex}
 
 
-def import_mxnet():
+def import_mxnet() -> types.ModuleType:
     """Import MXNet on NumPy 1.21 to 1.26 and return it.
 
     NumPy 1.24 removed ``numpy.bool`` and its relatives; MXNet 1.9.1 and gluoncv read them at import.
@@ -28,7 +31,7 @@ def import_mxnet():
             setattr(numpy, name, value)
     _preload.preload()
     try:
-        with warnings.catch_warnings():   # MXNet's own imports, of which a user can change nothing
+        with warnings.catch_warnings():   # from MXNet's own imports; a user cannot fix them
             warnings.simplefilter("ignore", DeprecationWarning)
             import mxnet
     except ModuleNotFoundError as error:
@@ -41,15 +44,15 @@ def import_mxnet():
                           f"'gluonops[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
                           f"{sys.version_info.major}.{sys.version_info.minor}") from error
     except OSError as error:
-        complaints = _preload.missing() if _preload.has_cuda_wheel() else {}
-        if not complaints:
+        load_errors = _preload.missing() if _preload.has_cuda_wheel() else {}
+        if not load_errors:
             raise
         raise ImportError(f"gluonops: MXNet's CUDA wheel does not load, {error}. "
-                          f"{_preload.remedy(complaints)}.") from error
+                          f"{_preload.remedy(load_errors)}.") from error
     return mxnet
 
 
 def _has_alias(numpy):
-    """True on NumPy before 1.24, whose module __getattr__ still answers for ``numpy.bool``."""
+    """True on NumPy before 1.24, whose module ``__getattr__`` still knows ``numpy.bool``."""
     major, minor = (int(part) for part in numpy.__version__.split(".")[:2])
     return (major, minor) < (1, 24)

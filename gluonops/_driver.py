@@ -1,44 +1,46 @@
-"""The NVIDIA driver, asked without MXNet: its version, its GPUs, and what MXNet 1.9.1 can do with them.
+"""Query the NVIDIA driver without MXNet: its version, its GPUs, and what MXNet 1.9.1 can run on them.
 
-Only the standard library is used here: doctor.py runs this where the package does not import.
+Only the standard library is used here: doctor.py runs this if the package cannot be imported.
 """
+from __future__ import annotations
+
 import ctypes
 import functools
 
-OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too, and no PTX
+OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too; no PTX
 OLDEST_PTX = (5, 2)               # NVRTC 11's default target, which mx.rtc takes; the driver compiles it for newer GPUs
-NVRTC = (11, 8)                   # in the wheels from PyPI; its PTX needs a driver that knows this CUDA
+NVRTC = (11, 8)                   # in the wheels from PyPI; its PTX needs a driver that supports this CUDA
 LIBRARY = "libcuda.so.1"
 
 
-def examine():
-    """Ask the driver.
+def examine() -> dict:
+    """Query the driver.
 
     Returns
     -------
     dict
-        ``version`` of the driver and the newest ``cuda`` that it knows, None where unknown; ``gpus``, a list of dicts
+        ``version`` of the driver and the newest ``cuda`` that it supports, None if unknown; ``gpus``, a list of dicts
         with ``name``, ``capability`` (as "9.0") and ``total_bytes``; ``problem``: why there is no GPU, or None.
     """
-    found = {"version": _driver_version(), "cuda": None, "gpus": [], "problem": None}
+    report = {"version": _driver_version(), "cuda": None, "gpus": [], "problem": None}
     try:
         cuda = _Cuda()
         number = cuda.number("cuDriverGetVersion")   # 12040 is 12.4
-        found["cuda"] = f"{number // 1000}.{number % 1000 // 10}"
+        report["cuda"] = f"{number // 1000}.{number % 1000 // 10}"
         cuda.call("cuInit", 0)
-        found["gpus"] = [cuda.gpu(i) for i in range(cuda.number("cuDeviceGetCount"))]
-        found["problem"] = None if found["gpus"] else "the driver sees no GPU"
+        report["gpus"] = [cuda.gpu(i) for i in range(cuda.number("cuDeviceGetCount"))]
+        report["problem"] = None if report["gpus"] else "the driver sees no GPU"
     except (OSError, AttributeError) as error:
-        found["problem"] = str(error)
-    return found
+        report["problem"] = str(error)
+    return report
 
 
-def make_current(index):
-    """Make a GPU's primary context, which is what MXNet computes in, the calling thread's.
+def make_current(index: int) -> None:
+    """Make a GPU's primary context current in the calling thread. MXNet computes in that context.
 
-    MXNet loads a kernel in the thread that first launches it, and may have done no more in that thread than CUDA 11's
-    cudaSetDevice, which leaves a new thread without a context. Where the driver is missing or refuses, nothing
-    happens: if the launch then fails, its error says more.
+    MXNet loads a kernel in the thread that first launches it. That thread may only have called cudaSetDevice, which in
+    CUDA 11 leaves a new thread without a context. Nothing happens if the driver is missing or fails: the launch then
+    fails with a better error.
     """
     try:
         cuda = _loaded()
@@ -59,12 +61,12 @@ def _loaded():
 
 @functools.cache
 def _primary_context(index):
-    """The address of a GPU's primary context, which the process keeps from now on."""
+    """The address of a GPU's primary context, retained until the process ends."""
     _loaded().call("cuInit", 0)
     return _loaded().number("cuDevicePrimaryCtxRetain", _loaded().number("cuDeviceGet", index), kind=ctypes.c_void_p)
 
 
-def works(capability):
+def works(capability: str) -> str:
     """What runs on a GPU of this compute capability, in words."""
     number = _pair(capability)
     if number < OLDEST:
@@ -76,8 +78,8 @@ def works(capability):
     return "MXNet's own operators and gluonops's kernels"
 
 
-def too_old(cuda):
-    """Whether a driver that knows no newer CUDA than this one refuses the code of NVRTC 11.8."""
+def too_old(cuda: str | None) -> bool:
+    """Whether a driver that supports CUDA up to this version cannot load the code of NVRTC 11.8."""
     return cuda is not None and _pair(cuda) < NVRTC
 
 
@@ -87,7 +89,7 @@ def _pair(text):
 
 
 class _Cuda:
-    """``libcuda.so.1``; its complaints are OSErrors."""
+    """``libcuda.so.1``; its errors are raised as OSError."""
 
     def __init__(self):
         try:
@@ -116,7 +118,7 @@ class _Cuda:
 
 
 def _driver_version():
-    """As nvidia-smi has it, from the library behind it; None without one."""
+    """The version that nvidia-smi prints, read from NVML; None without NVML."""
     version = ctypes.create_string_buffer(96)
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")

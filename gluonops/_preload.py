@@ -1,9 +1,11 @@
-"""MXNet's CUDA wheel and the libraries it is linked against: where they come from, and how it gets to see them.
+"""Find and load the CUDA libraries that MXNet's CUDA wheel is linked against.
 
-``pip install gluonops[cu117]`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. What is
-loaded already is found by its name, though, so loading the libraries first is enough. The files in the wheels find
-one another. Only the standard library is used here: doctor.py runs this where the package does not import.
+``pip install gluonops[cu117]`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. The
+loader reuses a library that is already loaded, so loading the libraries first is enough. The files in the wheels find
+one another. Only the standard library is used here: doctor.py runs this if the package cannot be imported.
 """
+from __future__ import annotations
+
 import ctypes
 import pathlib
 import sys
@@ -24,21 +26,21 @@ LIBRARIES = {
 DRIVER = "libcuda.so.1"
 
 
-def has_cuda_wheel():
+def has_cuda_wheel() -> bool:
     """Whether a CUDA 11 wheel of MXNet is installed."""
-    return any(True for folder in _folders() for _ in folder.glob("mxnet_cu11*.dist-info"))
+    return any(any(folder.glob("mxnet_cu11*.dist-info")) for folder in _folders())
 
 
-def preload():
+def preload() -> list[str]:
     """Load the CUDA libraries in the wheels from PyPI, if MXNet's wheel is one that needs them.
 
-    They stay out of the global namespace, so that torch, say, finds libraries of its own.
+    They stay out of the global namespace, so that torch and others find libraries of their own.
 
     Returns
     -------
     list of str
-        The libraries that were loaded. One that is in no wheel is left to the loader; so is one that does not load,
-        and :func:`missing` says why.
+        The libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader;
+        :func:`missing` says why.
     """
     loaded = []
     for library in LIBRARIES if has_cuda_wheel() else ():
@@ -52,36 +54,41 @@ def preload():
     return loaded
 
 
-def missing():
-    """Library -> the loader's complaint, of the driver's library and all that MXNet's CUDA wheel needs."""
-    complaints = {}
+def missing() -> dict[str, str]:
+    """The libraries that do not load, each with the loader's error: the driver's, and those of MXNet's CUDA wheel."""
+    load_errors = {}
     for library in (DRIVER, *LIBRARIES):
         try:
-            ctypes.CDLL(str(library in LIBRARIES and in_wheel(library) or library))
+            path = in_wheel(library) if library in LIBRARIES else None
+            ctypes.CDLL(str(path or library))
         except OSError as error:
-            complaints[library] = str(error)
-    return complaints
+            load_errors[library] = str(error)
+    return load_errors
 
 
-def in_wheel(library):
-    """Where a wheel from PyPI has put a library, or None."""
+def in_wheel(library: str) -> pathlib.Path | None:
+    """The path of a library in a wheel from PyPI, or None."""
     package = LIBRARIES[library][len("nvidia-"):-len("-cu11")].replace("-", "_")
-    return next((path for folder in _folders() for path in [folder / "nvidia" / package / "lib" / library]
-                 if path.is_file()), None)
+    for folder in _folders():
+        path = folder / "nvidia" / package / "lib" / library
+        if path.is_file():
+            return path
+    return None
 
 
-def remedy(complaints):
-    """What to do about what :func:`missing` returned: a sentence or two."""
-    wheels = [LIBRARIES[library] for library in complaints if library in LIBRARIES and not in_wheel(library)]
-    broken = [str(in_wheel(library)) for library in complaints if library in LIBRARIES and in_wheel(library)]
+def remedy(load_errors: dict[str, str]) -> str:
+    """What a user should do about the libraries that :func:`missing` returned: one to three sentences."""
+    needed = [library for library in load_errors if library in LIBRARIES]
+    wheels = [LIBRARIES[library] for library in needed if not in_wheel(library)]
+    broken = [str(in_wheel(library)) for library in needed if in_wheel(library)]
     sentences = []
-    if DRIVER in complaints:
+    if DRIVER in load_errors:
         sentences.append(f"{DRIVER} comes with the NVIDIA driver: install that, or MXNet without CUDA (pip uninstall "
                          "mxnet-cu117, then pip install mxnet==1.9.1)")
     if wheels:
         sentences.append(f"Run: pip install 'gluonops[cu117]' (what is missing is in {', '.join(wheels)})")
     if broken:
-        sentences.append(f"{', '.join(broken)} cannot be loaded: {complaints[pathlib.Path(broken[0]).name]}")
+        sentences.append(f"{', '.join(broken)} cannot be loaded: {load_errors[pathlib.Path(broken[0]).name]}")
     return ". ".join(sentences)
 
 

@@ -3,6 +3,8 @@
 Like doctor.py, this file imports nothing of the package at the top: the command runs it as a file, so that it can
 say in one line why ``import gluonops`` fails.
 """
+from __future__ import annotations
+
 import argparse
 import importlib.util
 import json
@@ -35,7 +37,7 @@ EXAMPLES = {
   gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators
-  gluonops export net deploy --fold-batch-norm    and with batch norms folded, where they can be
+  gluonops export net deploy --fold-batch-norm    and batch norms folded, where possible
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels
   gluonops export net --onnx net.onnx             ONNX, for any batch size""",
@@ -51,14 +53,14 @@ EXAMPLES = {
 }
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit code, of EXIT_CODES."""
     args = _parser().parse_args(argv)
     try:
         code = args.run(args)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:   # the reader has left, as in `gluonops ops | head -1`
+    except BrokenPipeError:   # the reader has exited, as in `gluonops ops | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -90,7 +92,7 @@ def _parser():
         return command
 
     add("doctor", _run_doctor, "what is installed, what is missing, and what to do about it",
-        "Print versions, backends, GPUs and what is missing. Exits with 1 where gluonops cannot be used.")
+        "Print versions, backends, GPUs and what is missing. Exits with 1 if gluonops cannot be used.")
     ops = add("ops", _run_ops, "the operators: layers, backends, types, attributes, gradients, export",
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
@@ -102,16 +104,16 @@ def _parser():
     viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
     viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
     viz.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
-                     help="shape of the input, where the file does not note it; of each of several by its name")
+                     help="shape of the input, if the file does not store it; name it if there are several inputs")
     _add_bench(add)
     return parser
 
 
 def _add_darknet(add):
     detection = argparse.ArgumentParser(add_help=False)
-    detection.add_argument("--threshold", type=float, help=f"least probability (default: {DETECTION['threshold']})")
-    detection.add_argument("--nms", type=float, help=f"largest overlap of two detections (default: {DETECTION['nms']})")
-    detection.add_argument("--topk", type=int, help=f"most candidates of an image (default: {DETECTION['topk']})")
+    detection.add_argument("--threshold", type=float, help=f"lowest probability (default: {DETECTION['threshold']})")
+    detection.add_argument("--nms", type=float, help=f"largest IoU of two detections (default: {DETECTION['nms']})")
+    detection.add_argument("--topk", type=int, help=f"most candidates per image (default: {DETECTION['topk']})")
     convert = add("convert", _run_convert, "a Darknet network as symbol JSON and parameters, for Module",
                   "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.", [detection])
     convert.add_argument("cfg", help="Darknet's .cfg")
@@ -131,14 +133,14 @@ def _add_darknet(add):
 
 
 def _add_anchors(add):
-    kinds = _load("data", "formats.py").names("detection")
+    formats = _load("data", "formats.py").names("detection")
     anchors = add("anchors", _run_anchors, "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
-    anchors.add_argument("--dataset", choices=kinds, default=kinds[0],
-                         help=f"its kind (default: {kinds[0]})")
+    anchors.add_argument("--dataset", choices=formats, default=formats[0],
+                         help=f"its format (default: {formats[0]})")
     anchors.add_argument("--root", help="its folder; not for digits")
     anchors.add_argument("--split", choices=("train", "val"), default="train", help="whose boxes (default: train)")
-    anchors.add_argument("--classes", help="file with a class's name per line, where the data set does not have them")
+    anchors.add_argument("--classes", help="file with a class name per line, if the data set has no names")
     anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
     anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
@@ -161,20 +163,20 @@ def _add_bench(add):
 def _add_export(add):
     export = add("export", _run_export, "exported files for another backend, with folded batch norm, or as ONNX",
                  "Rewrite exported files without the source code of the net. IN and OUT are paths without "
-                 "-symbol.json: IN stands for IN-symbol.json and IN-0000.params.")
+                 "-symbol.json: IN means IN-symbol.json and IN-0000.params.")
     export.add_argument("source", metavar="IN", help="the exported net")
     export.add_argument("target", metavar="OUT", nargs="?", help="the files to write; may be IN; not needed for --onnx")
     export.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
                         help="what operators of gluonops become (default: builtin, which needs no gluonops)")
-    export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where they can be")
+    export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where possible")
     export.add_argument("--pad-channels", action="store_true", help="pad convolutions to a multiple of 16 channels, "
                         "which MXNet computes faster on a CPU")
     export.add_argument("--inference", action="store_true", help="take out losses and labels")
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
-                        help="for --onnx: shape of the input, where the file does not note it, or to export it for "
-                        "another; of each of several by its name")
+                        help="for --onnx: shape of the input, if the file does not store it, or another one to export "
+                        "for; name it if there are several inputs")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: take that batch size only")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17)")
@@ -200,7 +202,7 @@ def _named_sizes(text):
 
 
 def _data_shape(args):
-    """What the options --data-shape say, as the functions of gluonops.export take it."""
+    """The options --data-shape as the functions of gluonops.export take them."""
     given = args.data_shape or []
     names = [name for name, _ in given]
     if len(given) > 1 and (None in names or len(set(names)) < len(names)):
@@ -227,7 +229,7 @@ def _doctor():
 
 
 def _load(*path):
-    """A module of the package, loaded as a file, since the package may not import; it imports nothing of it."""
+    """A module of the package, loaded as a file, because importing the package may fail."""
     file = HERE.joinpath(*path)
     spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
@@ -237,9 +239,9 @@ def _load(*path):
 
 def _run_doctor(args):
     doctor = _doctor()
-    found = doctor.examine()
-    print(json.dumps(found, indent=2) if args.json else doctor.render(found))
-    return 0 if found["ok"] else 1
+    report = doctor.examine()
+    print(json.dumps(report, indent=2) if args.json else doctor.render(report))
+    return 0 if report["ok"] else 1
 
 
 def _run_ops(args):
@@ -256,14 +258,15 @@ def _run_ops(args):
 def _run_convert(args):
     given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
     if given and not args.detections:
-        args.parser.error(f"{' and '.join(given)} go{'es' * (len(given) == 1)} with --detections")
+        verb = "goes" if len(given) == 1 else "go"
+        args.parser.error(f"{' and '.join(given)} {verb} with --detections")
     _fill_detection(args)
     from gluonops.commands import convert
     return convert.run(args)
 
 
 def _fill_detection(args):
-    """The options of detections that were not given."""
+    """Set the options of detections that were not given to their defaults."""
     for name, default in DETECTION.items():
         if getattr(args, name) is None:
             setattr(args, name, default)

@@ -1,8 +1,10 @@
-"""What this installation has and lacks, and what to do about it.
+"""Report what is installed, what is missing, and how to fix it.
 
-It imports nothing of the package at the top, so that cli.py can load it as a file: where ``import gluonops`` fails,
-``gluonops doctor`` says why.
+This file imports nothing of the package at the top, so that cli.py can load it as a file: if ``import gluonops``
+fails, ``gluonops doctor`` says why.
 """
+from __future__ import annotations
+
 import contextlib
 import importlib
 import importlib.metadata
@@ -33,36 +35,36 @@ def _file(name):
 driver, preload = _file("_driver"), _file("_preload")
 
 
-def doctor():
+def doctor() -> dict:
     """Print versions, backends, GPUs and what is missing, with the command that installs it.
 
     Returns
     -------
     dict
-        The same as data. ``ok`` is False where gluonops cannot be used; ``problems`` say why, and ``hints`` what
-        could be better.
+        The same report as data. ``ok`` is False if gluonops cannot be used; ``problems`` say why. ``hints`` say what
+        could be improved.
     """
-    found = examine()
-    print(render(found))
-    return found
+    report = examine()
+    print(render(report))
+    return report
 
 
-def examine():
-    """Look around, and never raise."""
-    found = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
+def examine() -> dict:
+    """Collect the report; never raises."""
+    report = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
              "backends": {}, "backend": None, "driver": driver.examine(), "gpus": [], "packages": _example_packages()}
     try:
         importlib.import_module("gluonops")
-    except Exception as error:   # whatever it is, saying so is what the doctor is for
-        found["problems"].append(explain(error))
+    except Exception as error:   # the doctor reports every error
+        report["problems"].append(explain(error))
     else:
-        _examine_mxnet(found)
-        _examine_backends(found)
-    _examine_gpus(found)
-    _examine_packages(found)
-    _examine_threads(found)
-    found["ok"] = not found["problems"]
-    return found
+        _examine_mxnet(report)
+        _examine_backends(report)
+    _examine_gpus(report)
+    _examine_packages(report)
+    _examine_threads(report)
+    report["ok"] = not report["problems"]
+    return report
 
 
 def _versions():
@@ -81,7 +83,7 @@ def _version(name):
 
 
 def _example_packages():
-    """Requirement -> installed version or None, of what gluonops declares for its examples."""
+    """Installed version, or None, of each requirement that gluonops declares for its examples."""
     try:
         requirements = importlib.metadata.requires("gluonops") or []
     except importlib.metadata.PackageNotFoundError:
@@ -90,8 +92,8 @@ def _example_packages():
     return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
 
 
-def explain(error):
-    """One line for an exception of ``import gluonops``: what is wrong, and the remedy where it has none itself."""
+def explain(error: BaseException) -> str:
+    """One line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
     text = " ".join(str(error).split())
     if text.startswith("gluonops"):
         return text
@@ -105,75 +107,79 @@ def explain(error):
     return f"{text}. {remedy}" if remedy else text
 
 
-def _examine_mxnet(found):
+def _examine_mxnet(report):
     mx = importlib.import_module("mxnet")
     features = mx.runtime.Features()
-    found["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
+    report["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
                       "features": {name: features.is_enabled(name) for name in FEATURES}}
-    wheels = [name for name in found["versions"] if name.startswith("mxnet")]
+    wheels = [name for name in report["versions"] if name.startswith("mxnet")]
     if len(wheels) > 1:
-        found["hints"].append(f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of "
-                              "them, then install one")
+        report["hints"].append(
+            f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of them, then install "
+            "one")
 
 
-def _examine_backends(found):
+def _examine_backends(report):
     from gluonops.core.backend import BACKENDS, backend, current_backend, resolve
     for name in BACKENDS:
         try:
             with backend(name):
-                found["backends"][name] = resolve(name) if name == "auto" else "available"
+                report["backends"][name] = resolve(name) if name == "auto" else "available"
         except ValueError as error:
-            found["backends"][name] = f"not available: {getattr(error, 'what', error)}"
+            report["backends"][name] = f"not available: {getattr(error, 'what', error)}"
     try:
-        found["backend"] = current_backend()
+        report["backend"] = current_backend()
     except ValueError as error:
-        found["problems"].append(str(error))
+        report["problems"].append(str(error))
 
 
-def _examine_gpus(found):
-    """What the driver sees, what works there, and what MXNet sees: that is less where it was built without CUDA."""
-    found["gpus"] = [{"id": i, **gpu, "works": driver.works(gpu["capability"]), "free_bytes": None}
-                     for i, gpu in enumerate(found["driver"]["gpus"])]
-    has_cuda = bool(found["mxnet"]) and found["mxnet"]["features"]["CUDA"]
+def _examine_gpus(report):
+    """The GPUs of the driver and what runs on them, and whether this MXNet can use them."""
+    report["gpus"] = [{"id": i, **gpu, "works": driver.works(gpu["capability"]), "free_bytes": None}
+                     for i, gpu in enumerate(report["driver"]["gpus"])]
+    has_cuda = bool(report["mxnet"]) and report["mxnet"]["features"]["CUDA"]
     if has_cuda:
         mx = importlib.import_module("mxnet")
         try:
-            for gpu in found["gpus"][:mx.context.num_gpus()]:
+            for gpu in report["gpus"][:mx.context.num_gpus()]:
                 gpu["free_bytes"] = mx.context.gpu_memory_info(gpu["id"])[0]
         except mx.MXNetError as error:
-            found["hints"].append(f"MXNet cannot use CUDA: {str(error).strip().splitlines()[-1]}. Check the driver "
-                                  "with nvidia-smi")
-        if driver.too_old(found["driver"]["cuda"]):
-            found["hints"].append(f"The driver knows CUDA up to {found['driver']['cuda']}, and gluonops's kernels are "
-                                  "compiled by NVRTC 11.8: mx.nd computes instead. Install driver 520 or newer")
-    elif found["gpus"] and found["mxnet"]:
-        found["hints"].append(f"There is a GPU ({found['gpus'][0]['name']}), and this MXNet is built without CUDA. "
-                              "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
+            reason = str(error).strip().splitlines()[-1]
+            report["hints"].append(f"MXNet cannot use CUDA: {reason}. Check the driver with nvidia-smi")
+        if driver.too_old(report["driver"]["cuda"]):
+            cuda = report["driver"]["cuda"]
+            report["hints"].append(
+                f"The driver supports CUDA up to {cuda}, and gluonops's kernels are compiled by NVRTC 11.8: mx.nd "
+                "computes instead. Install driver 520 or newer")
+    elif report["gpus"] and report["mxnet"]:
+        report["hints"].append(
+            f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
+            "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
 
 
-def _examine_packages(found):
-    missing = [requirement for requirement, version in found["packages"].items() if version is None]
+def _examine_packages(report):
+    missing = [requirement for requirement, version in report["packages"].items() if version is None]
     if missing:
-        found["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
+        report["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
     if not shutil.which("dot"):
-        found["hints"].append("mx.viz.plot_network draws a network only where Graphviz's program dot is installed")
+        report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
 
 
-def _examine_threads(found):
-    """On x86 MXNet takes every second processor for the other half of a core, and leaves it alone."""
+def _examine_threads(report):
+    """Hint at unused processors: on x86 MXNet assumes that each core has two, and uses half of them."""
     processors = os.cpu_count() or 1
     with contextlib.suppress(OSError):
         halved = platform.machine() == "x86_64" and processors > 1 and "OMP_NUM_THREADS" not in os.environ
-        if halved and SIBLINGS.read_text().strip().isdigit():   # one processor to a core
-            found["hints"].append(f"MXNet computes with half of the {processors} processors, each of them a core: a "
-                                  f"network takes nearly twice the time. Set OMP_NUM_THREADS={processors} in the "
-                                  "environment")
+        if halved and SIBLINGS.read_text().strip().isdigit():   # a core has one processor
+            report["hints"].append(
+                f"MXNet uses half of the {processors} processors, though each is a core of its own: a network takes "
+                f"nearly twice the time. Set OMP_NUM_THREADS={processors} in the environment")
 
 
-def render(found):
+def render(report: dict) -> str:
     """The report as text."""
-    versions, mxnet = found["versions"], found["mxnet"]
-    lines = [f"gluonops {versions['gluonops']} in {found['path']}"]
+    versions, mxnet = report["versions"], report["mxnet"]
+    lines = [f"gluonops {versions['gluonops']} in {report['path']}"]
 
     def line(title, text):
         lines.append(f"  {title:<12}{text}")
@@ -186,25 +192,32 @@ def render(found):
     else:
         wheels = ", ".join(f"{name} {version}" for name, version in versions.items() if name.startswith("mxnet"))
         line("MXNet", f"not imported; installed: {wheels or 'none'}")
-    for name, state in found["backends"].items():
-        line("backends" if name == "auto" else "", f"{name}: {state}" + " (in force)" * (name == found["backend"]))
-    line("driver", _driver_text(found["driver"]))
-    for gpu in found["gpus"]:
+    for name, state in report["backends"].items():
+        selected = " (in force)" if name == report["backend"] else ""
+        line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
+    line("driver", _driver_text(report["driver"]))
+    for gpu in report["gpus"]:
         free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
         line("" if gpu["id"] else "GPUs", f"{gpu['id']}: {gpu['name']}, compute capability {gpu['capability']}, "
              f"{free}{gpu['total_bytes'] / 2**30:.1f} GiB: {gpu['works']}")
-    if not found["gpus"]:
+    if not report["gpus"]:
         line("GPUs", "none: everything runs on the CPU")
-    if found["packages"]:
+    if report["packages"]:
         line("examples", ", ".join(f"{re.match(r'[^<>=!~ ]+', requirement).group()} {version or 'missing'}"
-                                   for requirement, version in found["packages"].items()))
-    for title, items in (("Problems", found["problems"]), ("Hints", found["hints"])):
-        lines += ["", f"{title}:"] + [f"  - {text}" for text in items] if items else []
-    if found["ok"]:
+                                   for requirement, version in report["packages"].items()))
+    for title, items in (("Problems", report["problems"]), ("Hints", report["hints"])):
+        if items:
+            lines += ["", f"{title}:", *(f"  - {text}" for text in items)]
+    if report["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
 
 
-def _driver_text(found):
-    known = [f"{found['version']}"] * bool(found["version"]) + [f"CUDA up to {found['cuda']}"] * bool(found["cuda"])
-    return "; ".join([", ".join(known)] * bool(known) + [found["problem"]] * bool(found["problem"]))
+def _driver_text(driver):
+    versions = []
+    if driver["version"]:
+        versions.append(driver["version"])
+    if driver["cuda"]:
+        versions.append(f"CUDA up to {driver['cuda']}")
+    parts = [", ".join(versions), driver["problem"]]
+    return "; ".join(part for part in parts if part)

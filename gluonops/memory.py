@@ -1,4 +1,4 @@
-"""glibc's malloc, told to keep the memory of large tensors instead of handing it back after every use."""
+"""Tune glibc's malloc to keep the memory of large tensors instead of returning it to the system after each use."""
 import ctypes
 import os
 
@@ -9,29 +9,29 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8
 _LARGEST = 2**31 - 1
 
 
-def tune_malloc():
+def tune_malloc() -> bool:
     """Let the process keep the memory of large tensors; call it right after ``import gluonops``.
 
-    MXNet frees every CPU block at once, and glibc gives a large one back to the system, so that every operator pays
-    for having its output's pages mapped and zeroed again. This raises glibc's mmap and trim thresholds
-    (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) to 2 GiB, above which it stays as it was, and has all threads share one arena
-    (M_ARENA_MAX): MXNet allocates in its engine's threads, and the arena of a thread returns what it frees whatever
-    the thresholds say. The whole process is affected, other libraries too, until it ends.
+    MXNet frees every CPU block at once, and glibc returns large blocks to the system. So each operator waits while the
+    pages of its output are mapped and zeroed again. This function raises glibc's mmap and trim thresholds
+    (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) to 2 GiB; larger blocks behave as before. All threads share one arena
+    (M_ARENA_MAX), because MXNet allocates in its engine's threads, and the arena of a thread ignores the thresholds.
+    The settings affect the whole process, other libraries included, until it ends.
 
-    It is off by default because of what it costs: the process holds on to the most memory it ever had in use and,
-    by fragmentation, several times the largest tensor more (``ctypes.CDLL(None).malloc_trim(0)`` returns what is
-    free); and threads that allocate at the same time may wait for one another. What it gains: identity of a 44 MB
-    float32 tensor, on two shared cores with glibc 2.36, took 2.3 ms in place of 16 ms, from about the tenth call on,
-    when the heap has found its size; of 1 GB, 77 ms in place of 900 ms and more.
-    ``python -m benchmarks.operators --both`` measures it on your machine.
+    It is off by default because of its costs. The process keeps its peak memory and, because of fragmentation,
+    several times the largest tensor more (``ctypes.CDLL(None).malloc_trim(0)`` returns free memory). Threads that
+    allocate at the same time may wait for one another. What it gains: the identity of a 44 MB float32 tensor, on two
+    shared cores with glibc 2.36, takes 2.3 ms instead of 16 ms from about the tenth call on, when the heap no longer
+    grows; that of a 1 GB tensor takes 77 ms instead of 900 ms or more. ``python -m benchmarks.operators --both``
+    measures it on your machine.
 
-    Call it before the first tensor is computed: a thread that has allocated by then keeps the arena it has. The
-    environment variable ``GLUONOPS_TUNE_MALLOC=1`` has ``import gluonops`` call it.
+    Call it before the first tensor is computed: a thread that has already allocated keeps its own arena. The
+    environment variable ``GLUONOPS_TUNE_MALLOC=1`` makes ``import gluonops`` call it.
 
     Returns
     -------
     bool
-        Whether the allocator took the settings. False, and no effect, where the C library is not glibc.
+        Whether the allocator accepted the settings. False, without effect, if the C library is not glibc.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def tune_malloc():
     return bool(keeps and mallopt(_TRIM_THRESHOLD, _LARGEST) and mallopt(_ARENA_MAX, 1))
 
 
-def tune_if_asked():
+def tune_if_asked() -> bool:
     """:func:`tune_malloc` if the environment says ``GLUONOPS_TUNE_MALLOC=1``; False otherwise."""
     return os.environ.get("GLUONOPS_TUNE_MALLOC") == "1" and tune_malloc()
 

@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("gluonops")
 
 
 def pytest_configure(config):
-    """Keep the kernels that the tests compile: in pytest's cache, or anew where it has none."""
+    """Cache the compiled kernels: in pytest's cache, or in a temporary folder if that is off."""
     cuda_emulator.cache = (config.cache.mkdir("cuda") if hasattr(config, "cache")
                            else pathlib.Path(tempfile.mkdtemp(prefix="gluonops-")))
 
@@ -36,10 +36,10 @@ def pytest_report_header(config):
 
 @pytest.fixture(autouse=True)
 def as_if_alone(request):
-    """Which tests ran before in this process makes no difference.
+    """Make a test independent of those that ran before it in this process.
 
-    MXNet's names are numbered and its weights drawn from the start; the error that a test left behind by calling an
-    operator without MXNet is forgotten.
+    MXNet's counters of names and its random seed are reset. An error that an earlier test recorded by calling an
+    operator without MXNet is dropped.
     """
     errors._from_bodies.clear()
     errors._mentioned.clear()
@@ -58,8 +58,11 @@ def rng(as_if_alone):
 
 @pytest.fixture
 def backend(request, monkeypatch):
-    """A backend's name. ``reference`` is custom without the C++ library: what runs where there is no compiler;
-    ``cuda`` is custom with its CUDA kernels, run on the CPU (see tests/cuda/cuda_emulator.py)."""
+    """A backend's name.
+
+    ``reference`` is custom without the C++ library, as on a machine without a compiler. ``cuda`` is custom with its
+    CUDA kernels, run on the CPU (see tests/cuda/cuda_emulator.py).
+    """
     suite = getattr(request.cls, "name", None)
     file = {"native": "kernel.cc", "cuda": "kernel.cu"}.get(request.param)
     if suite and file in registry.get(suite).op.unsupported:
@@ -83,7 +86,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_generate_tests(metafunc):
-    """A suite's class says over what its tests run; see op_suite.OpSuite."""
+    """Parametrize the tests of a suite by its ``axes``; see op_suite.OpSuite."""
     suite = metafunc.cls
     if suite is None or not hasattr(suite, "axes"):
         return

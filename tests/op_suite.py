@@ -47,7 +47,7 @@ class Bad:
     text: str
     dtypes: tuple = ()
     spelled: bool = True     # False: the function's signature refuses it, only a node in a graph can have it
-    first: bool = True       # False: Module refuses it itself, before the operator sees it
+    first: bool = True       # False: Module refuses it before the operator does
 
 
 class Layer(HybridBlock):
@@ -71,7 +71,7 @@ class OpSuite:
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
-    undefined = ()     # special values of which the page promises nothing: tests/fuzz runs them and compares nothing
+    undefined = ()     # special values without a documented result: tests/fuzz runs them and compares nothing
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
 
     # -- the oracle ------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class OpSuite:
         return [arg.name for arg in self.op.inputs if arg.has_gradient(self.typed(case))]
 
     def run(self, case, arrays, head, backend, mode="imperative", context="cpu"):
-        """Output and gradients of all inputs, in one of the ways a user runs an operator."""
+        """Output and gradients of all inputs; ``mode`` is how the operator is run."""
         context = mx.Context(context)
         inputs = [mx.nd.array(a, dtype=a.dtype).as_in_context(context) for a in arrays]
         with gops.backend(backend):
@@ -157,9 +157,9 @@ class OpSuite:
         return layer
 
     def expected(self, case, arrays, head):
-        wide = [a.astype("float64") if a.dtype.kind == "f" else a for a in arrays]
+        inputs = [array.astype("float64") if array.dtype.kind == "f" else array for array in arrays]
         attrs = self.typed(case)
-        return self.oracle(attrs, *wide), self.oracle_gradient(attrs, head.astype("float64"), *wide)
+        return self.oracle(attrs, *inputs), self.oracle_gradient(attrs, head.astype("float64"), *inputs)
 
     def close(self, got, expected, what, backend="custom", dtype="float32", exact=None):
         """Equal where elements only move; else within a few units of the last place of the largest element."""
@@ -217,7 +217,7 @@ class OpSuite:
         """The oracles agree with each other: central differences in float64."""
         arrays = [a.astype("float64") for a in self.draw(case, "float64", rng)]
         if arrays[0].size > 400:
-            pytest.skip("the small cases say it")
+            pytest.skip("checked by the small cases")
         attrs, head = self.typed(case), self.head(case, arrays, rng)
         gradients = self.oracle_gradient(attrs, head, *arrays)
         for i, arg in enumerate(self.op.inputs):
@@ -261,7 +261,7 @@ class OpSuite:
 
     @pytest.mark.parametrize("request_", ["write", "add", "null"])
     def test_requests(self, request_, dtype, backend, rng):
-        """What is written over was NaN before; what is added to keeps its value; null is left alone."""
+        """write overwrites NaN, add adds to the old value, null changes nothing."""
         if np.dtype(dtype).kind != "f":
             pytest.skip("integers have no gradient")
         case = self.cases[0]
@@ -283,14 +283,13 @@ class OpSuite:
             if request_ != "null":
                 executor.backward([mx.nd.array(head, dtype=dtype)])
             for name, gradient in stored.items():
-                want = {"write": 0, "add": before[name], "null": before[name]}[request_]
-                if request_ != "null":
-                    want = want + gradients.get(name, np.zeros(gradient.shape)) * (passes if request_ == "add" else 1)
+                once = gradients.get(name, np.zeros(gradient.shape))
+                want = {"write": once, "add": before[name] + passes * once, "null": before[name]}[request_]
                 self.close(gradient.asnumpy(), want, f"gradient of {name}, pass {passes}", backend, dtype,
                            exact=self.exact and request_ != "add")
 
     def test_input_used_twice(self, backend, mode, rng):
-        """data enters two nodes: both gradients arrive."""
+        """If data is the input of two nodes, its gradient is the sum of both."""
         case = self.cases[0]
         arrays = self.draw(case, "float32", rng)
         head = self.head(case, arrays, rng).astype("float32")

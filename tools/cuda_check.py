@@ -1,8 +1,8 @@
 """Compile every CUDA kernel for every generation of GPUs, without a GPU: `make cuda-check`.
 
 NVRTC 11.8 compiles each operator's kernels, for every combination of dtypes, as mx.rtc does and for sm_60 to sm_90.
-Where a ptxas on the PATH knows GPUs newer than that, it compiles for them what mx.rtc hands to the driver, as the
-driver will. A warning or a spilled register is a failure.
+If a ptxas on the PATH knows newer GPUs, it compiles for them the PTX that mx.rtc passes to the driver, as the driver
+does. A warning or a spilled register is a failure.
 """
 import argparse
 import collections
@@ -43,7 +43,7 @@ def with_ptxas(ptxas, name, program, architecture):
 
 
 def spills(kernels):
-    """What to say of kernels that run out of registers."""
+    """A line for each kernel that spills registers."""
     return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in kernels if usage.spilled)
 
 
@@ -77,12 +77,12 @@ def check(names, ptxas=None, every=True, jobs=1):
 
 
 def table(results, every):
-    """Lines: registers per thread on each GPU, and the most shared memory, stack and spills over all of them.
+    """Lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of them.
 
-    A kernel is a line, with the most over its dtypes; with ``every`` each instance of its template is one.
+    Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
     """
-    found = {result.architecture for result in results if result.kernels}
-    architectures = [known for known in (*nvrtc.ARCHITECTURES, *NEWER) if known in found]
+    compiled = {result.architecture for result in results if result.kernels}
+    architectures = [known for known in (*nvrtc.ARCHITECTURES, *NEWER) if known in compiled]
     rows = collections.defaultdict(lambda: collections.defaultdict(int))
     for result in results:
         for usage in result.kernels:

@@ -1,9 +1,9 @@
-"""Install gluonops[cu117] as a user does and see how far it goes without a GPU: `make cuda-import-check`.
+"""Install gluonops[cu117] as a user does and check it without a GPU: `make cuda-import-check`.
 
 It makes a virtual environment (4.3 GB, deleted afterwards), installs this clone with MXNet's CUDA wheel and the CUDA
 libraries from PyPI, and puts a stub in the driver's place. Then `import gluonops` has to work with no LD_LIBRARY_PATH
-but the stub's, the doctor has to name the stub's GPU, and MXNet's own mx.rtc has to compile every kernel. It has to
-fail well, too: without the driver, and without one of the libraries.
+but the stub's, the doctor has to name the stub's GPU, and MXNet's own mx.rtc has to compile every kernel. It also
+has to fail with a clear error without the driver, and without one of the libraries.
 """
 import argparse
 import json
@@ -63,7 +63,7 @@ def install(home, python):
 
 
 def check(python, folder):
-    """Print what was found; 1 where something is not as it should be."""
+    """Print the findings; return 1 if a check fails."""
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
         run(["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", folder / name, STUB])
     driver = {"LD_LIBRARY_PATH": str(folder), "STUB_GPUS": "9.0", "STUB_CUDA": "12040"}
@@ -73,22 +73,22 @@ def check(python, folder):
     command = python.with_name("gluonops")
     report = ask(python, folder, driver, command, "doctor").stdout
     print(report)
-    bare = ask(python, folder, {}, command, "ops").stderr
-    print(f"without a driver: {bare}")
+    without_driver = ask(python, folder, {}, command, "ops").stderr
+    print(f"without a driver: {without_driver}")
     hidden = hide(python, "libcudnn.so.8")
     try:
-        lacking = ask(python, folder, driver, command, "ops").stderr
+        without_cudnn = ask(python, folder, driver, command, "ops").stderr
     finally:
         hidden.rename(hidden.with_suffix(""))
-    print(f"without cuDNN: {lacking}")
+    print(f"without cuDNN: {without_cudnn}")
     wrong = [what for what, right in {
         "not every library was found in a wheel": len(probe["loaded"]) == 10,
         "mx.rtc compiled nothing": probe["kernels"] > 0,
         "the doctor does not name the driver": "550.54.15, CUDA up to 12.4" in report,
         "the doctor does not name the GPU": "0: Stub GPU 0, compute capability 9.0, 80.0 GiB: gluonops's kernels only"
                                             in report,
-        "a missing driver is not named": "libcuda.so.1 comes with the NVIDIA driver" in bare,
-        "a missing library is not named": "libcudnn.so.8" in lacking and "gluonops[cu117]" in lacking,
+        "a missing driver is not named": "libcuda.so.1 comes with the NVIDIA driver" in without_driver,
+        "a missing library is not named": "libcudnn.so.8" in without_cudnn and "gluonops[cu117]" in without_cudnn,
     }.items() if not right]
     for text in wrong:
         print(f"FAILED: {text}", file=sys.stderr)
@@ -96,13 +96,13 @@ def check(python, folder):
 
 
 def ask(python, folder, environment, *arguments):
-    """Run Python with nothing of this one's environment but what it takes to run."""
+    """Run Python with a minimal environment: PATH, HOME and ``environment``."""
     return subprocess.run([python, *arguments], cwd=folder, capture_output=True, encoding="utf-8", env={
         "PATH": os.environ["PATH"], "HOME": str(folder), **environment})
 
 
 def hide(python, library):
-    """Put a library out of sight; returns where it is now."""
+    """Rename a library so that it is not found; returns its new path."""
     path, = python.parent.parent.glob(f"lib/python*/site-packages/nvidia/*/lib/{library}")
     return pathlib.Path(shutil.move(path, f"{path}.hidden"))
 

@@ -1,8 +1,8 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Copies the smallest real one, ``abs``, under the new name: its folder, its test and oracle, its line in the catalogue
-and in the CHANGELOG. What makes ``abs`` what it is (formulas, kernel bodies, oracle, documentation) is left out, so
-the new suite fails until it is written. Nothing is changed unless everything can be.
+Copies the smallest real operator, ``abs``, under the new name: its folder, its test and oracle, its line in the
+catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and documentation are left out, so the new suite fails
+until they are written. Either all files are changed or none.
 """
 import argparse
 import ast
@@ -153,8 +153,8 @@ def reference(text, name):
 
 def kernels(text, name):
     """The two kernels' signatures; the rest of the source is the template's own."""
-    found = re.findall(r"template <typename T>\n__global__ [^{]*\n\{\n", text)
-    if len(found) != 2:
+    signatures = re.findall(r"template <typename T>\n__global__ [^{]*\n\{\n", text)
+    if len(signatures) != 2:
         raise Refused(f"kernel.cu of {TEMPLATE} does not look as expected. Adapt tools/new_op.py")
     body = """    for (int64_t i = first_item(); i < size; i += item_step()) {
         // <fill in>
@@ -163,7 +163,7 @@ def kernels(text, name):
 """
     head = (f"// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.\n\n"
             f'#error "gluonops.{name}: kernel.cu is not written yet"\n\n')
-    return head + "\n".join(aligned(signature) + body for signature in found)
+    return head + "\n".join(aligned(signature) + body for signature in signatures)
 
 
 def aligned(signature):

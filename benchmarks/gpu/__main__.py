@@ -30,7 +30,7 @@ REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA
 
 
 def measure(runner, case: dict, torch, samples: int) -> dict:
-    """Check a case, then time it; what goes into the JSON."""
+    """Check a case, then time it; returns its record for the JSON."""
     parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
     record = {key: case[key] for key in ("op", "name", "shape", "dtype")}
     record.update(bytes={part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()},
@@ -47,7 +47,8 @@ def measure(runner, case: dict, torch, samples: int) -> dict:
             steps.update({(peer, part): function for part, function in functions.items()})
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["ms"].setdefault(peer, {})[part] = ms
-            record["with_launches"] += [f"{peer} {part}"] * (not hidden)
+            if not hidden:
+                record["with_launches"].append(f"{peer} {part}")
     runner.release()
     return record
 
@@ -127,7 +128,7 @@ def main(arguments):
 
 
 def run(args, arguments, plan: dict, runner) -> int:
-    """Every case of a plan, printed as it is done; the exit status."""
+    """Run every case of a plan and print its result; returns the exit status."""
     runner.load(plan["programs"])
     try:
         torch = None if args.quick or args.runner == "mxnet" else peers.Torch()

@@ -100,7 +100,7 @@ def _dimensions(shape):
 
 
 def rows(op: str) -> types.ModuleType:
-    """The rows of an operator, from its own module; an empty one where it has none."""
+    """The rows of an operator, from its module; an empty module if it has none."""
     return suites.rows_of(__package__, op) or types.ModuleType(op)
 
 
@@ -110,18 +110,18 @@ def cases(quick: bool = False, ops: Optional[Iterable[str]] = None) -> list[Case
     Parameters
     ----------
     quick : bool, default False
-        Small ones with odd sizes, for looking at memory errors rather than speed.
+        Small cases with odd sizes, to find memory errors, not to measure speed.
     ops : iterable of str, optional
         Only these operators.
     """
     from gluonops.core import registry
 
-    found = []
+    result = []
     for op, entry in registry.entries().items():
         if entry.op.cuda is not None and (ops is None or op in ops):
             declared = suites.rows_of(__package__, op) or derived(op)
-            found += _quick(op, entry.op.types, declared) if quick else _large(op, declared)
-    return found
+            result += _quick(op, entry.op.types, declared) if quick else _large(op, declared)
+    return result
 
 
 def _large(op: str, declared: types.ModuleType) -> Iterator[Case]:
@@ -130,7 +130,7 @@ def _large(op: str, declared: types.ModuleType) -> Iterator[Case]:
 
 
 def _quick(op: str, dtypes: dict, declared: types.ModuleType) -> Iterator[Case]:
-    """Every row in every type that it stands for."""
+    """Every row in every dtype that its list covers."""
     def case(row, dtype="float32", **how):
         return Case(op, row.shape, dtype, row.attrs, row.more, **how)
 

@@ -1,4 +1,4 @@
-"""The inputs of a case, what NumPy makes of them, and how results are compared with that.
+"""The inputs of a case, the results that NumPy computes, and the comparison with them.
 
 NumPy's results are those of the operator's oracle in ``tests/oracles``. Of more than about four million elements a
 sample is compared, where the rows of the first axis are independent: some of them, the first and the last among them;
@@ -101,7 +101,7 @@ def _sampled(case, array, rows):
 
 def differs(case: dict, name: str, got: np.ndarray, wanted: np.ndarray, rows: Optional[np.ndarray] = None,
             start: Optional[np.ndarray] = None) -> Optional[str]:
-    """What is wrong with an array, or None; ``start`` is what was in it where it was added to."""
+    """How an array differs from the expected one, or None; ``start`` is its old value if the request is add."""
     shape, _ = case["arrays"][name]
     if list(got.shape) != list(shape):
         return f"{name} has shape {tuple(got.shape)}; expected {tuple(shape)}"

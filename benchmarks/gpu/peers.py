@@ -8,7 +8,7 @@ PEERS = ("torch", "liger")
 
 
 def counterparts(case: dict) -> list[str]:
-    """The peers that have a function which does what a case does; whether they are installed or not."""
+    """The peers that have a function for a case, installed or not."""
     if case["request"] == "add" or case["offset"] or not case["dtype"].startswith("float"):
         return []
     declared = rows_of(case["op"])
@@ -18,7 +18,7 @@ def counterparts(case: dict) -> list[str]:
 
 
 class Torch:
-    """torch's functions, and Liger-Kernel's where it is installed; peer -> part -> function to time."""
+    """torch's functions, and Liger-Kernel's if it is installed; peer -> part -> function to time."""
 
     def __init__(self):
         self.torch = importlib.import_module("torch")
@@ -41,9 +41,9 @@ class Torch:
             with torch.no_grad():
                 return function(data, label)
 
-        found = {"torch": {"forward": forward,
-                           "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
+        runners = {"torch": {"forward": forward,
+                             "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
         if self.liger and "liger" in peers:
             logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
-            found["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
-        return found
+            runners["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
+        return runners

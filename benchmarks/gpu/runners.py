@@ -16,7 +16,7 @@ import numpy as np
 
 from .cases import rows as rows_of
 
-BUSY = 1 << 28     # bytes of the copies that the GPU is kept busy with
+BUSY = 1 << 28     # bytes of the copies that occupy the GPU
 MOST_AHEAD = 512   # such copies, in a queue that holds about a thousand
 
 
@@ -67,7 +67,7 @@ class CuPy:
                 self.functions.update((name, module.get_function(name)) for name in program["kernels"])
 
     def prepare(self, case, given, before):
-        """Put the arrays of a case on the GPU; what a kernel writes is filled with NaN bits first."""
+        """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
         self.case, self.before, self.whole, self.arrays = case, before, {}, {}
         for name, (shape, dtype) in case["arrays"].items():
             size = case["offset"] + math.prod(shape)
@@ -162,7 +162,7 @@ class MXNet:
                         "gluonops": gluonops.__version__}
 
     def load(self, programs):
-        """Nothing: mx.rtc compiles by itself."""
+        """Does nothing: mx.rtc compiles on the first launch."""
 
     def prepare(self, case, given, before):
         from gluonops.core import custom, registry
@@ -173,7 +173,7 @@ class MXNet:
             self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
     def put(self, name, array):
-        """Copy an array to the device, where it starts behind as many elements as the case says."""
+        """Copy an array to the device, at the offset in elements that the case gives."""
         front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
         whole = np.concatenate([front, array.ravel()])
         self.whole[name] = self.mx.nd.array(whole, dtype=whole.dtype).as_in_context(self.device)

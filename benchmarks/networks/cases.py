@@ -8,7 +8,10 @@ TRAINING = ((8, 128), (4, 416))   # (batch, height and width) that tiny_yolov2 i
 
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """An exported network. ``size``: height and width of its image. ``quick``: a miniature, which says nothing."""
+    """An exported network.
+
+    ``size`` is the height and width of its image. ``quick`` marks a miniature, whose times mean nothing.
+    """
     name: str
     size: int
     quick: bool = False

@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 
-os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # by itself MXNet takes half of them
+os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # MXNet's default is half of them
 
 import gluonops as gops  # noqa: E402  (MXNet reads the environment when it is imported)
 import mxnet as mx  # noqa: E402

@@ -1,4 +1,4 @@
-"""Time exported networks on the CPU: in MXNet's ways to run them, and beside onnxruntime and torch.
+"""Time exported networks on the CPU: run by MXNet in several ways, and beside onnxruntime and torch.
 
 Every peer has a process of its own, and they are called in turn. A peer's output is compared with the net's first;
 where it differs there are no figures for it, and the exit status is 1.
@@ -38,7 +38,7 @@ def options():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every peer (default: one "
                         "for each processor)")
     parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a network in miniature: shows that it runs, no more")
+    parser.add_argument("--quick", action="store_true", help="a miniature network, only to check that it runs")
     parser.add_argument("--profile", action="store_true", help="instead: the time of every kind of layer, in MXNet "
                         "and in onnxruntime")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
@@ -46,7 +46,7 @@ def options():
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
                         help="measure nothing; write the results of --json into this file, between its markers")
     parser.add_argument("--short", action="store_true", help="with --readme: the fastest of ours and three peers")
-    parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
+    parser.add_argument("--spoil", metavar="PEER", help="add 1 to this peer's output, to see that the check works")
     parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     return parser
@@ -59,13 +59,14 @@ class Worker:
         from . import peers
 
         words = ["--serve", peer, "--net", net, "--batch", batch, "--folder", folder]
-        words += ["--spoil", peer] * (peer == spoil)
+        if peer == spoil:
+            words += ["--spoil", peer]
         self.process = subprocess.Popen([sys.executable, "-m", MODULE, *map(str, words)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, cwd=ROOT,
                                         env=peers.environment(peer, net, threads))
 
     def ask(self, order, word):
-        """Its answer; None where it ended without one."""
+        """The process's answer; None if it ended without one."""
         try:
             print(order, word, file=self.process.stdin, flush=True)
             return json.loads(self.process.stdout.readline())
@@ -84,7 +85,7 @@ def measure(net: str, size: int, batch: int, args) -> dict:
     Returns
     -------
     dict
-        Goes into the JSON as it is; times are milliseconds for each image.
+        A record for the JSON; times are in milliseconds per image.
     """
     notes, wrong, workers = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +137,7 @@ def missing(peer: str, folder: str, quick: bool) -> Optional[str]:
 
 
 def output(worker, peer, folder):
-    """What a peer puts out, or None where it failed."""
+    """A peer's output, or None if it failed."""
     import numpy as np
 
     path = pathlib.Path(folder, f"{peer}.npy")
@@ -165,7 +166,7 @@ def timed(workers, turns, seconds):
 
 
 def measure_all(args, arguments) -> dict:
-    """Every case; what goes into the JSON, which is written after each of them."""
+    """Measure every case; returns the content of the JSON, which is written after each case."""
     measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
                 "quick": args.quick, "machine": describe_machine(args.threads), "cases": []}
     if args.json and args.json.exists():

@@ -1,4 +1,4 @@
-"""Where the time of an exported network goes: each kind of layer, in MXNet and in onnxruntime.
+"""The time of each kind of layer in an exported network, in MXNet and in onnxruntime.
 
 MXNet's convolutions, poolings and reorders are oneDNN's, which says what it runs and for how long; onnxruntime has a
 profile of its own. Both run alone, one after the other, and the fastest of some calls counts.
@@ -72,7 +72,7 @@ def of_onednn(text):
 
 
 def _problem(kind, text):
-    """A layer in words, and its floating-point operations, from oneDNN's words such as mb1_ic3oc16_ih416oh416kh3..."""
+    """A layer's description and floating-point operations, from oneDNN's notation (mb1_ic3oc16_ih416oh416kh3...)."""
     sizes = {key: int(value) for key, value in re.findall(r"(mb|ic|oc|ih|oh|ow|kh|kw)(\d+)", text)}
     if kind != "convolution":
         return ("pooling" if "pool" in kind else kind), 0

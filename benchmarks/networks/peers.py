@@ -23,7 +23,7 @@ from .cases import (
 
 
 def module(folder, data, prefix):
-    """Binding fuses by itself: MXNET_SUBGRAPH_BACKEND is MKLDNN unless set."""
+    """Binding fuses layers by default: MXNET_SUBGRAPH_BACKEND is MKLDNN unless set."""
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
     import mxnet as mx
 
@@ -101,10 +101,10 @@ PEERS = {
 
 
 def environment(peer: str, net: str, threads: int) -> dict:
-    """Of a peer's process: threads, and MXNet's engine and glibc's allocator as the peer's name says.
+    """The environment of a peer's process: threads, MXNet's engine and glibc's allocator, as its name says.
 
-    By itself MXNet takes half the processors. torch.compile is told that weights do not change, so that it puts them
-    into oneDNN's order once.
+    MXNet's default is half the processors. TORCHINDUCTOR_FREEZING tells torch.compile that weights are constant, so
+    that it converts them to oneDNN's layout once.
     """
     variables = {key: value for key, value in os.environ.items()
                  if not key.startswith(("MALLOC_", "GLUONOPS_", "OMP_", "MXNET_"))}
@@ -112,7 +112,7 @@ def environment(peer: str, net: str, threads: int) -> dict:
                      GLUONOPS_DEPLOY_NET=net)
     if peer != AS_IT_STARTS:
         variables["OMP_NUM_THREADS"] = str(threads)
-    if peer in (EAGER_TUNED, LAST, COMPILED):   # which allocate every layer's output anew; the others plan their memory
+    if peer in (EAGER_TUNED, LAST, COMPILED):   # these allocate every layer's output; the others plan memory
         variables["GLUONOPS_TUNE_MALLOC"] = "1"
     if peer == NAIVE:
         variables["MXNET_ENGINE_TYPE"] = "NaiveEngine"
@@ -125,7 +125,7 @@ def serve(peer: str, folder: str, size: int, batch: int, spoil: bool) -> None:
     ``save FILE`` saves the output there; ``time SECONDS`` answers with the seconds of calls, as many as take that long.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)   # what libraries print is no answer
+    os.dup2(2, 1)   # libraries print to stderr: stdout is for answers
     import gluonops  # noqa: F401  (tunes the allocator if the environment asks for it)
     import numpy as np
 

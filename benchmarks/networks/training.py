@@ -12,7 +12,7 @@ import statistics
 import time
 
 CORES = len(os.sched_getaffinity(0))
-os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # left alone, MXNet takes every other processor
+os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # MXNet's default is every other processor
 
 import gluonops as gops  # noqa: E402
 import mxnet as mx  # noqa: E402
@@ -51,13 +51,16 @@ def measure(batch, size, rounds, head_channels):
     """Images per second, ours and torch's."""
     rng = np.random.RandomState(0)
     images = rng.rand(batch, 3, size, size).astype("float32")
-    truth = np.zeros((batch, 8, 5), "float32")
-    truth[:, :3] = np.concatenate([rng.uniform(0.1, 0.9, (batch, 3, 2)), rng.uniform(0.2, 0.5, (batch, 3, 2)),
-                                   rng.randint(0, CLASSES, (batch, 3, 1))], 2)
+    ground_truth = np.zeros((batch, 8, 5), "float32")
+    centres = rng.uniform(0.1, 0.9, (batch, 3, 2))
+    sizes = rng.uniform(0.2, 0.5, (batch, 3, 2))
+    class_ids = rng.randint(0, CLASSES, (batch, 3, 1))
+    ground_truth[:, :3] = np.concatenate([centres, sizes, class_ids], 2)
     net = gops.models.tiny_yolov2(classes=CLASSES, anchors=ANCHORS, head_channels=head_channels)
     net.initialize(mx.init.Xavier())
     net(mx.nd.array(images))
-    peers = [torch_step(net, images, truth), our_step(net, images, truth)]   # torch copies the weights first
+    # torch comes first, because it copies the initial weights.
+    peers = [torch_step(net, images, ground_truth), our_step(net, images, ground_truth)]
     first = [step() for step in peers]
     np.testing.assert_allclose(first[1], first[0], rtol=1e-3)
     seconds = [[], []]
@@ -72,18 +75,18 @@ def measure(batch, size, rounds, head_channels):
     return [batch * STEPS / statistics.median(taken) for taken in reversed(seconds)]
 
 
-def our_step(net, images, truth):
-    """A function that trains one step, and returns the mean loss where it is asked to wait."""
+def our_step(net, images, ground_truth):
+    """A function that trains one step, and returns the mean loss if it waits for it."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": RATE, "momentum": 0.9})
-    images, truth = mx.nd.array(images), mx.nd.array(truth)
+    images, ground_truth = mx.nd.array(images), mx.nd.array(ground_truth)
 
     def step(wait=True):
         with mx.autograd.record():
-            losses = loss(net(images), truth)
+            losses = loss(net(images), ground_truth)
         losses.backward()
         trainer.step(len(images))
         if wait:
@@ -94,16 +97,16 @@ def our_step(net, images, truth):
     return step
 
 
-def torch_step(net, images, truth):
+def torch_step(net, images, ground_truth):
     model = torch.nn.Sequential(*[part for layer in (*net.backbone, net.pool, *net.head, net.output)
                                   for part in torch_layers(layer)])
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
-    images, truth, anchors = torch.from_numpy(images), torch.from_numpy(truth), torch.tensor(ANCHORS)
+    images, ground_truth, anchors = torch.from_numpy(images), torch.from_numpy(ground_truth), torch.tensor(ANCHORS)
 
     def step(wait=True):
         optimizer.zero_grad()
-        loss = torch_region_loss(model(images), truth, anchors).mean()
+        loss = torch_region_loss(model(images), ground_truth, anchors).mean()
         loss.backward()
         optimizer.step()
         return loss.item() if wait else None
@@ -126,7 +129,7 @@ def torch_layers(layer) -> list:
     return [convolution, torch.nn.BatchNorm2d(out, norm._kwargs["eps"]), torch.nn.LeakyReLU(layers.SLOPE, inplace=True)]
 
 
-def torch_region_loss(data, truth, anchors, object_scale=5.0):
+def torch_region_loss(data, ground_truth, anchors, object_scale=5.0):
     """The loss of every image, as the page of gluonops.ops.region_loss has it, in functions of torch."""
     batch, _, height, width = data.shape
     maps = data.reshape(batch, len(anchors), 5 + CLASSES, height, width).permute(0, 1, 3, 4, 2)
@@ -137,19 +140,20 @@ def torch_region_loss(data, truth, anchors, object_scale=5.0):
         corners = torch.stack([columns, rows], -1)
         middles = (places + corners) / cells
         sides = sizes.exp() * anchors[:, None, None] / cells
-        real = truth[..., 2] > 0
-        overlaps = iou(middles.flatten(1, 3)[:, :, None], sides.flatten(1, 3)[:, :, None], truth[:, None, :, :2],
-                       truth[:, None, :, 2:4]) * real[:, None]
+        real = ground_truth[..., 2] > 0
+        gt_centres, gt_sizes = ground_truth[..., :2], ground_truth[..., 2:4]
+        overlaps = iou(middles.flatten(1, 3)[:, :, None], sides.flatten(1, 3)[:, :, None], gt_centres[:, None],
+                       gt_sizes[:, None]) * real[:, None]
         missed = (overlaps.amax(2) <= THRESH).reshape(objectness.shape).to(data.dtype)
-        anchor = iou(torch.zeros(2), anchors, torch.zeros(2), (truth[..., 2:4] * cells)[:, :, None]).argmax(2)
-        column, row = (truth[..., :2] * cells).long().unbind(-1)
+        anchor = iou(torch.zeros(2), anchors, torch.zeros(2), (gt_sizes * cells)[:, :, None]).argmax(2)
+        column, row = (gt_centres * cells).long().unbind(-1)
         owner = torch.full((batch, overlaps.shape[1]), -1)
         slots = (anchor * height + row) * width + column
-        for number in range(truth.shape[1]):   # a later truth takes an earlier one's place
+        for number in range(ground_truth.shape[1]):   # a later object replaces an earlier one
             images = real[:, number].nonzero()[:, 0]
             owner[images, slots[images, number]] = number
         image, slot = (owner >= 0).nonzero().unbind(1)
-        box = truth[image, owner[image, slot]]
+        box = ground_truth[image, owner[image, slot]]
         assigned = torch.zeros_like(owner, dtype=torch.bool)
         assigned[image, slot] = True
         target = overlaps[image, slot, owner[image, slot]]
@@ -166,8 +170,8 @@ def torch_region_loss(data, truth, anchors, object_scale=5.0):
 
 def iou(middle, sides, other, others):
     """Of boxes by their centres and sides, (..., 2)."""
-    low, high = torch.maximum(middle - sides / 2, other - others / 2), torch.minimum(middle + sides / 2,
-                                                                                    other + others / 2)
+    low = torch.maximum(middle - sides / 2, other - others / 2)
+    high = torch.minimum(middle + sides / 2, other + others / 2)
     common = (high - low).clamp(min=0).prod(-1)
     return common / (sides.prod(-1) + others.prod(-1) - common)
 

@@ -66,7 +66,7 @@ def child(args):
 
 
 def measure_all(args, arguments):
-    """Run the children; return what goes into the JSON."""
+    """Run the children; returns the content of the JSON."""
     settings = ("tuned", "untuned") if args.allocator == "both" else (args.allocator,)
     measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
                 "quick": args.quick, "machine": None, "targets": [], "runs": {}}

@@ -18,17 +18,17 @@ def cases(quick: bool = False, ops: Optional[Iterable[str]] = None) -> list[Case
     Parameters
     ----------
     quick : bool, default False
-        Small shapes that say nothing about speed, to see that everything runs.
+        Small shapes, to check that everything runs, not to measure speed.
     ops : iterable of str, optional
         Only these operators.
     """
-    found = []
+    result = []
     for op in gops.ops.list():
         if ops is not None and op not in ops:
             continue
         declared = suites.rows_of(__package__, op)
-        found += derived(op, quick) if declared is None else declared.cases(quick)
-    return sorted(found, key=lambda case: KINDS.index(case.kind))
+        result += derived(op, quick) if declared is None else declared.cases(quick)
+    return sorted(result, key=lambda case: KINDS.index(case.kind))
 
 
 def targets() -> list[Target]:

@@ -68,7 +68,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What is asked of our time.
+    """A requirement on our time.
 
     ``at_most``: of our time over the peer's; ``faster``: of the peer's over ours; ``microseconds``: of our time;
     ``slope``: of the logarithm of time over that of size, which is 1 where time is linear: within this much of 1.

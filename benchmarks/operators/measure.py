@@ -162,7 +162,7 @@ class Bench:
         return MXNet(net, inputs, scope)
 
     def _without(self, kind, first, last, shape):
-        """The name of the net without the operator; made when it is first asked for."""
+        """The name of the net without the operator; made on first use."""
         name = f"{kind} {'first ' if first else ''}{last.__name__.strip('_')} {shape}"
         if (name, "without") not in self.runners:
             if shape == self.case.shape:

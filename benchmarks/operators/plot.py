@@ -18,7 +18,9 @@ def plot(results: dict, path) -> bool:
     panels = bool(bars) + len(sweeps)
     if not panels:
         return False
-    heights = [max(4.0, 0.55 * len(bars))] * bool(bars) + [3.0] * len(sweeps)
+    heights = [3.0] * len(sweeps)
+    if bars:
+        heights.insert(0, max(4.0, 0.55 * len(bars)))
     figure, axes = plt.subplots(panels, 1, figsize=(11, sum(heights)), squeeze=False, layout="constrained",
                                 gridspec_kw={"height_ratios": heights})
     axes = list(axes[:, 0])

@@ -202,7 +202,10 @@ def markdown(results: dict, figure: Optional[str] = None) -> str:
                      f"faster `{OURS}` is for the others.")
         for case in (case for case in cases if case["kind"] != "sweep" and case["times"]):
             heads = [f"{mode} {part}" for mode, part in columns(case)]
-            lines = [[name, *cells, *[""] * (len(heads) - len(cells))] for name, cells in rows(case)]
+            lines = []
+            for name, cells in rows(case):
+                missing = len(heads) - len(cells)
+                lines.append([name, *cells, *[""] * missing])
             parts.append(tables.markdown([title(case), *heads], lines))
         sweep = [case for case in cases if case["kind"] == "sweep" and case["times"]]
         if sweep:

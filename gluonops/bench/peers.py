@@ -1,10 +1,14 @@
-"""What MXNet's own operators have in place of ours."""
+"""MXNet's own operators that compute the same as ours."""
+from __future__ import annotations
+
+from typing import Callable
+
 import mxnet as mx
 
 __all__ = ["peers", "reorg_blocks"]
 
 
-def peers(op, shape, **attrs):
+def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
     """The peers of an operator.
 
     Parameters
@@ -19,8 +23,8 @@ def peers(op, shape, **attrs):
     Returns
     -------
     dict of str to callable
-        Name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes what the operator does; empty
-        where MXNet has nothing of the kind.
+        Name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
+        operator; empty if MXNet has no such operator.
     """
     return _PEERS[op](shape, **attrs) if op in _PEERS else {}
 
@@ -37,7 +41,7 @@ def _tile(shape, tiles=2, axis=-1):
 
 
 def _reorg(shape, stride=2, mode="darknet"):
-    """MXNet knows one of the three layouts; the others cost it a permutation more."""
+    """MXNet has one of the three layouts; the others need one more permutation."""
     batch, channels, height, width = shape
     s = stride
     larger = batch, channels * s**2, height // s, width // s
@@ -58,8 +62,11 @@ def _reorg(shape, stride=2, mode="darknet"):
     return {"space_to_depth": space_to_depth, "transpose": transpose}
 
 
-def reorg_blocks(shape, stride, mode):
-    """(the shape that Darknet's layout is space_to_depth of, the shape of the blocks, the order of their axes)."""
+def reorg_blocks(shape: tuple[int, ...], stride: int, mode: str) -> tuple[tuple, tuple, tuple]:
+    """The shapes by which reshape and transpose compute reorg.
+
+    Returns the shape whose space_to_depth is Darknet's layout, the shape of the blocks, and the order of their axes.
+    """
     batch, channels, height, width = shape
     s = stride
     smaller = batch, channels // s**2, height * s, width * s

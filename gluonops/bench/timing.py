@@ -1,9 +1,13 @@
-"""The clock: a step, the steps of all peers called in turn so that noise hits them alike, and comparing results."""
+"""Timing: one step, the steps of all peers in turn so that noise affects all alike, and the comparison of results."""
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import gc
 import statistics
 import time
+from collections.abc import Hashable
+from typing import Callable
 
 import mxnet as mx
 import numpy as np
@@ -15,16 +19,16 @@ now = time.perf_counter
 
 
 class MXNet:
-    """Times ``function`` on MXNet's arrays, as ``scope`` has it: a step ends when the engine has nothing left to do."""
+    """Times ``function`` on NDArrays, inside ``scope``: a step ends when the engine has finished all its work."""
 
-    def __init__(self, function, inputs, scope=contextlib.nullcontext):
+    def __init__(self, function: Callable, inputs: list[mx.nd.NDArray], scope: Callable = contextlib.nullcontext):
         self.function, self.inputs, self.scope = function, inputs, scope
         with scope():
             output = function(*inputs)
             self.head = head(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
 
-    def forward(self):
-        """Seconds of a call that is not recorded; its output is freed within them, as in a user's loop."""
+    def forward(self) -> dict[str, float]:
+        """Seconds of a call that is not recorded, including freeing its output, as in a user's loop."""
         with self.scope():
             start = now()
             output = self.function(*self.inputs)
@@ -33,7 +37,7 @@ class MXNet:
             mx.nd.waitall()
             return {"forward": now() - start}
 
-    def train(self):
+    def train(self) -> dict[str, float]:
         """Seconds of backward, and of a recorded forward and backward."""
         with self.scope():
             start = now()
@@ -47,8 +51,8 @@ class MXNet:
             end = now()
             return {"backward": end - middle, "both": end - start}
 
-    def results(self, gradient):
-        """(output, gradient of the data) in NumPy; a gradient of None if it is not wanted."""
+    def results(self, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """(output, gradient of the data) in NumPy; the gradient is None if ``gradient`` is False."""
         with self.scope():
             if not gradient:
                 return self.function(*self.inputs).asnumpy(), None
@@ -58,21 +62,23 @@ class MXNet:
             return output.asnumpy(), self.inputs[0].grad.asnumpy()
 
 
-def head(shape, convert):
-    """The head gradient: for images and rows small whole numbers, so that sums of them are exact, and without a period
-    that a wrong order could hide behind; for losses 1, which is what SoftmaxOutput takes it to be."""
+def head(shape: tuple[int, ...], convert: Callable):
+    """The head gradient. For images and rows: small random integers, so that sums are exact and a wrong order shows.
+
+    For losses it is 1, as SoftmaxOutput assumes.
+    """
     if len(shape) < 2:
         return convert(np.ones(shape or (), np.float32))
     return convert(np.random.RandomState(1).randint(-9, 10, shape).astype(np.float32))
 
 
-def interleaved(steps, samples, seconds):
-    """Call every step ``samples`` times, in turn, or fewer (at least 5) once it has used up ``seconds``.
+def interleaved(steps: list[tuple[Hashable, Callable]], samples: int, seconds: float) -> dict[tuple, list[float]]:
+    """Call every step ``samples`` times, in turn, or fewer (at least 5) if it has used up ``seconds``.
 
     Parameters
     ----------
     steps : list of (hashable, callable)
-        A key, and what returns a dict of part -> seconds.
+        A key, and a function that returns a dict of part -> seconds.
     samples : int
     seconds : float
 
@@ -81,8 +87,10 @@ def interleaved(steps, samples, seconds):
     dict of (hashable, str) to list of float
         Milliseconds by key and part.
     """
-    times, spent, open_steps = {}, [0.0] * len(steps), set(range(len(steps)))
-    for _, step in steps:   # the heap of a tuned malloc takes about ten calls to settle
+    times = {}
+    spent = [0.0] * len(steps)
+    active = set(range(len(steps)))
+    for _, step in steps:   # the heap of a tuned malloc grows for about ten calls
         start, calls = now(), 0
         while calls < 2 or (calls < 10 and now() - start < seconds / 4):
             step()
@@ -92,27 +100,27 @@ def interleaved(steps, samples, seconds):
     try:
         for turn in range(samples):
             for index in [(i + turn) % len(steps) for i in range(len(steps))]:
-                if index in open_steps:
+                if index in active:
                     key, step = steps[index]
                     start = now()
                     for part, taken in step().items():
                         times.setdefault((key, part), []).append(taken * 1e3)
                     spent[index] += now() - start
                     if turn >= 4 and spent[index] > seconds:
-                        open_steps.discard(index)
+                        active.discard(index)
     finally:
         gc.enable()
     return times
 
 
-def summary(values):
-    """(median, first quartile, third quartile, how many)."""
+def summary(values: list[float]) -> tuple[float, float, float, int]:
+    """(median, first quartile, third quartile, count)."""
     low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
     return median, low, high, len(values)
 
 
-def differs(got, expected, tolerance, what):
-    """What is wrong with ``got``, or None."""
+def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str) -> str | None:
+    """How ``got`` differs from ``expected``, or None."""
     if got.shape != expected.shape:
         return f"{what} has shape {got.shape}; expected {expected.shape}"
     largest = max(abs(float(expected.max())), abs(float(expected.min())))
@@ -126,7 +134,7 @@ def differs(got, expected, tolerance, what):
     return None
 
 
-def give_back():
-    """Return to the system what a tuned malloc keeps: the next case may need it in other pieces."""
-    with contextlib.suppress(AttributeError):   # glibc's alone
+def give_back() -> None:
+    """Return the memory that a tuned malloc keeps to the system: the next case may need blocks of other sizes."""
+    with contextlib.suppress(AttributeError):   # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,1 +1,1 @@
-"""What the commands do that need the package; ``cli.py`` parses their arguments."""
+"""The commands that need the package; ``cli.py`` parses their arguments."""

@@ -1,6 +1,11 @@
 """``gluonops anchors``: anchors for a data set, by k-means on 1 - IoU."""
+from __future__ import annotations
+
+import argparse
 import json
 import os
+
+import numpy as np
 
 from ..core import files
 from ..core.errors import OpError
@@ -11,7 +16,7 @@ from ..data.anchors import anchors_of
 __all__ = ["plot", "run"]
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """Compute, print and plot."""
     if args.output:
         files.check_target("anchors", args.output)
@@ -30,7 +35,7 @@ def run(args):
     return 0
 
 
-def plot(sizes, anchors, iou, path):
+def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
     """Draw the boxes' sizes as points, the anchors as rectangles from the origin.
 
     Parameters

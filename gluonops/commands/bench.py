@@ -1,4 +1,7 @@
 """``gluonops bench``: the operators of this installation, timed on this machine beside MXNet's own."""
+from __future__ import annotations
+
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -24,8 +27,10 @@ SAMPLES = 15
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What an operator is measured on: the shape of its data, its attributes, and the shapes of inputs that do not
-    follow from the data's; these are functions of it."""
+    """What an operator is measured on: the shape of its data, and its attributes.
+
+    ``others`` has the shapes of inputs that do not follow from the data's shape, as functions of it.
+    """
     shape: tuple
     attrs: dict = dataclasses.field(default_factory=dict)
     others: dict = dataclasses.field(default_factory=dict)
@@ -47,31 +52,32 @@ CASES = {
 }
 
 
-def run(args):
-    """Measure, print, and write; 1 where a result is wrong."""
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, and write; an OpError if a result is wrong."""
     if args.output:
         files.check_target("bench", args.output)
     names = [registry.get(name).op.name for name in args.op or CASES]
     context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
-    found = []
+    records = []
     for name in over(names, "measuring", "operator"):
         case = CASES.get(name, Case(_IMAGES))
-        found.append(measure(name, args.shape or case.shape, case, args.dtype, context, args.seconds))
-    report = {"context": str(context), "dtype": args.dtype, "operators": found}
+        records.append(measure(name, args.shape or case.shape, case, args.dtype, context, args.seconds))
+    report = {"context": str(context), "dtype": args.dtype, "operators": records}
     if args.output:
         files.replace("bench", {args.output: lambda path: _write(path, json.dumps(report, indent=2) + "\n")})
     if args.json:
         print(json.dumps(report, indent=2))
     else:
-        print("\n\n".join(text(record) for record in found))
-    wrong = [record for record in found if record["wrong"]]
+        print("\n\n".join(text(record) for record in records))
+    wrong = [record for record in records if record["wrong"]]
     if wrong:
         raise OpError("bench", "; ".join(f"{record['op']} is wrong here: {record['wrong']}" for record in wrong),
                       "Report it with what `gluonops doctor` prints")
     return 0
 
 
-def measure(name, shape, case, dtype, context, seconds):
+def measure(name: str, shape: tuple[int, ...], case: Case, dtype: str, context: mx.Context,
+            seconds: float) -> dict:
     """Time an operator and its peers, after comparing their results.
 
     Parameters
@@ -88,18 +94,19 @@ def measure(name, shape, case, dtype, context, seconds):
     Returns
     -------
     dict
-        JSON: ``op``, ``shape``, ``backend``, ``wrong`` (None, or what is), ``differ`` (the same by peer; or why one
-        cannot run) and ``times``: a row for each peer and pass with the median in milliseconds, its quartiles, and the
-        median over ours.
+        JSON: ``op``, ``shape``, ``backend``; ``wrong``, the error in our result, or None; ``differ``, by peer, the
+        difference of its result, or why it cannot run; and ``times``, a row for each peer and pass with the median in
+        milliseconds, its quartiles, and the ratio of its median to ours.
     """
     op = registry.get(name).op
     inputs = _inputs(op, shape, case, dtype, context)
     function = getattr(ops, name)
     runs = {OURS: (_first(function, case.attrs), _scope(current_backend())),
-            "builtin": (_first(function, case.attrs), _scope("builtin")),
-            **{peer: (_alone(peer_run), contextlib.nullcontext) for peer, peer_run in peers(
-                name, shape, **case.attrs).items()},
-            "identity": (_alone(lambda F, data, *_: F.identity(data)), contextlib.nullcontext)}
+            "builtin": (_first(function, case.attrs), _scope("builtin"))}
+    for peer, peer_run in peers(name, shape, **case.attrs).items():
+        runs[peer] = _on_ndarrays(peer_run), contextlib.nullcontext
+    runs["identity"] = _on_ndarrays(lambda F, data, *_: F.identity(data)), contextlib.nullcontext
+
     runners, wrong = {}, {}
     for peer, (peer_run, scope) in runs.items():
         try:
@@ -109,17 +116,25 @@ def measure(name, shape, case, dtype, context, seconds):
                 raise
             wrong[peer] = str(error).strip().splitlines()[-1]
     wrong.update(_differences(runners, inputs, TOLERANCES[dtype]))
+
     target = mx.nd.empty(shape, context, dtype)
     runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
-    steps = [((peer, part), getattr(runner, method)) for peer, runner in runners.items()
-             for part, method in (("forward", "forward"), ("both", "train")) if (peer, part) != ("copyto", "both")]
-    times = {key: timing.summary(values) for (key, part), values in timing.interleaved(steps, SAMPLES, seconds).items()
-             if part == key[1]}
+    steps = []
+    for peer, runner in runners.items():
+        steps.append(((peer, "forward"), runner.forward))
+        if peer != "copyto":
+            steps.append(((peer, "both"), runner.train))
+    measured = timing.interleaved(steps, SAMPLES, seconds)
+    times = {key: timing.summary(values) for (key, part), values in measured.items() if part == key[1]}
     timing.give_back()
+
+    rows = []
+    for (peer, part), (ms, low, high, count) in times.items():
+        over_ours = ms / times[OURS, part][0]
+        rows.append({"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
+                     "over_ours": over_ours})
     return {"op": name, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
-            "differ": wrong, "times": [
-                {"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
-                 "over_ours": ms / times[OURS, part][0]} for (peer, part), (ms, low, high, count) in times.items()]}
+            "differ": wrong, "times": rows}
 
 
 def _inputs(op, shape, case, dtype, context):
@@ -149,7 +164,8 @@ def _first(function, attrs):
     return called
 
 
-def _alone(peer_run):
+def _on_ndarrays(peer_run):
+    """A peer's ``run(F, *inputs)`` as a function of NDArrays."""
     return lambda *inputs: peer_run(mx.nd, *inputs)
 
 
@@ -158,21 +174,24 @@ def _scope(name):
 
 
 def _differences(runners, inputs, tolerance):
-    """Peer -> what is wrong with it, against the builtin backend in float32 or wider."""
-    wide = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
-    wide[0].attach_grad()
-    reference = timing.MXNet(runners["builtin"].function, wide, runners["builtin"].scope).results(True)
-    found = {}
+    """Peer -> how its result differs from the builtin backend's in float32, or float64 for float64 data."""
+    inputs = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
+    inputs[0].attach_grad()
+    reference = timing.MXNet(runners["builtin"].function, inputs, runners["builtin"].scope).results(True)
+    differences = {}
     for peer, runner in runners.items():
-        if peer != "identity":
-            wrong = [timing.differs(got.astype(expected.dtype), expected, tolerance, what) for got, expected, what in
-                     zip(runner.results(True), reference, ("output", "gradient"))]
-            found.update({peer: next(filter(None, wrong))} if any(wrong) else {})
-    return found
+        if peer == "identity":
+            continue
+        for got, expected, what in zip(runner.results(True), reference, ("output", "gradient")):
+            difference = timing.differs(got.astype(expected.dtype), expected, tolerance, what)
+            if difference:
+                differences[peer] = difference
+                break
+    return differences
 
 
-def text(record):
-    """A table of one operator, and how many times as long as ours each peer takes."""
+def text(record: dict) -> str:
+    """A table of one operator: the times of each peer, and their ratio to ours."""
     lines = [f"{record['op']} ({', '.join(map(str, record['shape']))}), gluonops by its {record['backend']} backend",
              f"  {'':16}" + "".join(f"{title:>26}" for title in PASSES.values())]
     rows = {(row["peer"], row["pass"]): row for row in record["times"]}

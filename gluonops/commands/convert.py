@@ -1,4 +1,7 @@
 """``gluonops convert``: a Darknet network as symbol JSON and parameters."""
+from __future__ import annotations
+
+import argparse
 import json
 
 from .. import darknet, export
@@ -8,7 +11,7 @@ from .progress import layers
 __all__ = ["run"]
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params."""
     net = darknet.load(args.cfg, args.weights, progress=layers)
     shape = 1, *net.input_shape

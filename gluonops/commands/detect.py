@@ -1,4 +1,7 @@
-"""``gluonops detect``: a Darknet detector on one image; prints what it finds, and draws it."""
+"""``gluonops detect``: run a Darknet detector on one image; print and draw its detections."""
+from __future__ import annotations
+
+import argparse
 import colorsys
 import json
 import os
@@ -13,7 +16,7 @@ from .progress import layers
 
 try:
     from PIL import Image, ImageDraw
-except ImportError:   # said when the command runs
+except ImportError:   # reported when the command runs
     Image = None
 
 __all__ = ["colour", "draw", "run"]
@@ -21,7 +24,7 @@ __all__ = ["colour", "draw", "run"]
 WHERE = "detect"
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """Find objects in ``args.image`` with ``args.cfg`` and ``args.weights``, and draw them into ``args.output``."""
     if Image is None:
         raise OpError(WHERE, "Pillow is not installed", "Run: pip install pillow")
@@ -30,39 +33,39 @@ def run(args):
     net = darknet.load(args.cfg, args.weights, progress=layers)
     detector = net.detector(args.threshold, args.nms, args.topk)
     names = _names(args.names, detector.classes)
-    found = _detect(detector, net.input_shape, picture, names)
-    draw(picture, found)
+    detections = _detect(detector, net.input_shape, picture, names)
+    draw(picture, detections)
     output = args.output
     make_folder(WHERE, output)
     check_target(WHERE, output)
     replace(WHERE, {output: lambda path: picture.save(path, format=kind)})
     if args.json:
-        print(json.dumps({"output": output, "detections": found}))
+        print(json.dumps({"output": output, "detections": detections}))
     else:
-        for item in found:
+        for item in detections:
             print(f"{item['name']} {item['score']:.2f} at " + " ".join(f"{side:.0f}" for side in item["box"]))
-        print(f"{len(found)} found; drawn into {output}")
+        print(f"{len(detections)} found; drawn into {output}")
     return 0
 
 
 def _detect(detector, input_shape, picture, names):
-    """A dict for every detection, the most probable first; boxes are in pixels of the picture, and within it."""
+    """A dict per detection, the most probable first; boxes are in pixels of the picture and clipped to it."""
     _, height, width = input_shape
     tensor = mx.nd.array(data.letterbox(np.asarray(picture), width, height)[None])
     ids, scores, boxes = (array[0].asnumpy() for array in detector(tensor))
-    kept = ids[:, 0] >= 0
+    valid = ids[:, 0] >= 0
     boxes = data.unletterbox_boxes(boxes, picture.size, (width, height)).clip(0, [*picture.size, *picture.size])
-    kept &= (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])   # others lie in the letterbox's border
+    valid &= (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])   # others lie in the letterbox's border
     return [{"name": names[int(i)], "class": int(i), "score": round(float(score), 6),
              "box": [round(float(side), 2) for side in box]}
-            for i, score, box in zip(ids[kept, 0], scores[kept, 0], boxes[kept])]
+            for i, score, box in zip(ids[valid, 0], scores[valid, 0], boxes[valid])]
 
 
-def draw(picture, found):
+def draw(picture: Image.Image, detections: list[dict]) -> None:
     """Draw the boxes with their names into a Pillow image; the most probable on top."""
     pen = ImageDraw.Draw(picture)
     line = max(2, min(picture.size) // 200)
-    for item in reversed(found):
+    for item in reversed(detections):
         left, top, right, bottom = item["box"]
         pen.rectangle([left, top, right, bottom], outline=colour(item["class"]), width=line)
         text = f"{item['name']} {item['score']:.2f}"
@@ -71,8 +74,8 @@ def draw(picture, found):
         pen.text(area[:2], text, fill=(0, 0, 0))
 
 
-def colour(index):
-    """(red, green, blue) of a class; the golden ratio keeps those of neighbouring classes apart."""
+def colour(index: int) -> tuple[int, ...]:
+    """(red, green, blue) of a class; hues are spaced by the golden ratio, so that neighbours differ."""
     return tuple(int(255 * part) for part in colorsys.hsv_to_rgb(index * 0.618034 % 1, 0.9, 0.9))
 
 
@@ -84,7 +87,7 @@ def _open(path):
 
 
 def _format(path):
-    """Pillow's name for the format that the extension asks for."""
+    """Pillow's name for the format of the file's extension."""
     suffix = os.path.splitext(path)[1].lower()
     kind = Image.registered_extensions().get(suffix)
     if kind not in Image.SAVE:

@@ -1,4 +1,7 @@
 """``gluonops export``: exported files for another backend, with folded batch norm, or as ONNX."""
+from __future__ import annotations
+
+import argparse
 import json
 import warnings
 
@@ -8,8 +11,8 @@ from ..core.files import make_folder
 __all__ = ["run"]
 
 
-def run(args):
-    """Write the files and print their paths, and below them what a user should know of each."""
+def run(args: argparse.Namespace) -> int:
+    """Write the files; print their paths, then the export's warnings as notes."""
     written = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", export.ExportWarning)

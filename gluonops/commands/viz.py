@@ -1,4 +1,7 @@
 """``gluonops viz``: a picture of an exported net."""
+from __future__ import annotations
+
+import argparse
 import json
 
 from .. import export
@@ -6,7 +9,7 @@ from .. import export
 __all__ = ["run"]
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """Draw ``args.source`` into ``args.output``."""
     path = export.picture(args.source, args.output, args.data_shape)
     print(json.dumps({"written": [path]}) if args.json else path)

@@ -1,7 +1,10 @@
-"""A count that a graph advances by itself, as batch normalization does its running statistics: in training only.
+"""A counter that a graph advances in training only, as batch normalization updates its running statistics.
 
-MXNet has no operator that adds to a state, but its optimizers' do: ``sgd_mom_update`` sets momentum * state - gradient.
+MXNet has no operator that adds to a state, except for its optimizers: ``sgd_mom_update`` sets the state to
+momentum * state - gradient.
 """
+from __future__ import annotations
+
 import mxnet as mx
 from mxnet._ctypes.symbol import _symbol_creator
 
@@ -11,27 +14,31 @@ from .native import operator_handle
 __all__ = ["advance", "devices", "parameter", "settle"]
 
 
-def parameter(block, name):
-    """A count as a Parameter of ``block``, saved and not trained: (1,), float64, because float32 stops at 2**24."""
+def parameter(block: mx.gluon.Block, name: str) -> mx.gluon.Parameter:
+    """A counter as a Parameter of ``block``, saved and not trained: (1,), float64, because float32 stops at 2**24."""
     return block.params.get(name, shape=(1,), dtype="float64", init="zeros", grad_req="null", differentiable=False)
 
 
-def devices(count):
-    """On how many devices the Parameter is. MXNet saves their mean, so each adds that many times its own share."""
+def devices(count: mx.gluon.Parameter) -> int:
+    """The number of devices that hold the Parameter.
+
+    MXNet saves the mean over the devices, so each device adds its own count times this number.
+    """
     return len(count.list_ctx()) if count._data else 1
 
 
-def settle(count, value):
-    """Write what ``advance`` gave into the Parameter once more, engine and all.
+def settle(count: mx.gluon.Parameter, value: mx.nd.NDArray) -> None:
+    """Write the result of ``advance`` into the Parameter again, through the engine.
 
-    A graph hybridized with ``static_shape`` does not tell the engine that it writes a state: readers would not wait.
+    A graph hybridized with ``static_shape`` does not tell the engine that it writes a state, so readers would not wait
+    for it.
     """
     with mx.autograd.pause():
         value.copyto(count.data(value.context))
 
 
 def advance(F, count, amount):
-    """Add ``amount`` to the state ``count`` in training, and give its value; outside training just give it.
+    """Add ``amount`` to the state ``count`` in training, and return its value; outside training only return it.
 
     Parameters
     ----------
@@ -44,13 +51,13 @@ def advance(F, count, amount):
     Returns
     -------
     NDArray or Symbol
-        (1,), the count with ``amount``; without a gradient.
+        (1,), the new count; it has no gradient.
     """
-    # Dropout alone tells a graph whether it trains: it doubles a one or drops it, and leaves it alone otherwise.
+    # Only Dropout tells a graph whether it trains: in training it makes a one 2 or 0, otherwise it leaves it 1.
     training = F.Dropout(F.ones_like(count), p=0.5) != 1
     inputs = [F.zeros_like(count), F.broadcast_mul(training, -amount), count]
     if F is mx.nd:
         return F.BlockGrad(F.sgd_mom_update(*inputs, lr=1, momentum=1))
-    # As a Symbol the operator's Python function fails, because it passes the inputs by names that MXNet lacks.
+    # The operator's Python function fails for Symbols: it passes the inputs by names that MXNet does not know.
     handle, name = operator_handle("sgd_mom_update"), full_name(None, "count")
     return F.BlockGrad(_symbol_creator(handle, inputs, None, ["lr", "momentum"], [1, 1], name, False))

@@ -1,7 +1,10 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
+from __future__ import annotations
+
 import os
 import shutil
 import tempfile
+from typing import Callable
 
 import mxnet as mx
 
@@ -10,8 +13,8 @@ from .errors import OpError
 __all__ = ["check_target", "make_folder", "replace", "save_arrays"]
 
 
-def check_target(where, *paths):
-    """Raise an OpError where a file cannot be written: its folder does not exist, or it is a folder itself."""
+def check_target(where: str, *paths: str) -> None:
+    """Raise an OpError if a file cannot be written: its folder does not exist, or it is a folder itself."""
     for path in paths:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
@@ -20,8 +23,8 @@ def check_target(where, *paths):
             raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
 
 
-def make_folder(where, path):
-    """Make the folder of a file to be written, and those above it, where they do not exist."""
+def make_folder(where: str, path: str) -> None:
+    """Make the folder of a file to be written, and its parents, if they do not exist."""
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, exist_ok=True)
@@ -29,13 +32,13 @@ def make_folder(where, path):
         raise OpError(where, f"cannot make the folder {folder}: {error.strerror}", "Pass another path") from error
 
 
-def replace(where, savers):
-    """Save every file under a temporary name beside its own, then rename all: a failure leaves what was there.
+def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
+    """Save every file under a temporary name, then rename all of them: a failure leaves the old files unchanged.
 
     Parameters
     ----------
     where : str
-        Who asks, for errors.
+        The caller, for errors.
     savers : dict of str to callable
         Path -> function that writes the file at the path it is given.
 
@@ -52,41 +55,41 @@ def replace(where, savers):
                       "Make room on the disk, or choose another path") from error
 
 
-def save_arrays(path, arrays):
-    """``mx.nd.save``, and read back: it says nothing where the last block found no room on the disk."""
+def save_arrays(path: str, arrays: dict[str, mx.nd.NDArray]) -> None:
+    """``mx.nd.save``, and read back: it reports no error if the disk is full when it writes the last block."""
     mx.nd.save(path, arrays)
-    mx.nd.load(path)   # ends with the names, so it fails wherever the file was cut
+    mx.nd.load(path)   # the names come last, so this fails wherever the file was cut
 
 
 def _replace(savers):
-    temporary, before, renamed = {}, {}, []
+    temporary, backups, renamed = {}, {}, []
     try:
         for path, save in savers.items():
             temporary[path] = _beside(path)
             save(temporary[path])
             os.chmod(temporary[path], 0o666 & ~_umask())
-        for path in list(savers)[:-1]:   # behind the last rename none is taken back
+        for path in list(savers)[:-1]:   # after the last rename nothing can fail
             if os.path.isfile(path):
-                before[path] = _beside(path)
-                shutil.copy2(path, before[path])
+                backups[path] = _beside(path)
+                shutil.copy2(path, backups[path])
         for path in savers:
             os.replace(temporary[path], path)
             del temporary[path]
             renamed.append(path)
     except BaseException:
         for path in renamed:
-            if path in before:
-                os.replace(before.pop(path), path)
+            if path in backups:
+                os.replace(backups.pop(path), path)
             else:
                 os.unlink(path)
         raise
     finally:
-        for path in (*temporary.values(), *before.values()):
+        for path in (*temporary.values(), *backups.values()):
             os.unlink(path)
 
 
 def _beside(path):
-    """A new file of another name in the same folder."""
+    """A new temporary file in the same folder."""
     handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
     os.close(handle)
     return name

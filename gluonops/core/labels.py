@@ -1,21 +1,24 @@
-"""Label checks that need the values: switched on with ``GLUONOPS_CHECK_LABELS=1``, because reading them waits.
+"""Checks of label values. ``GLUONOPS_CHECK_LABELS=1`` switches them on; reading the values waits for the engine.
 
-Switched off, an operator answers a label it cannot use with NaN in that row; it never reads beyond the row.
+If they are off, a row with an invalid label is NaN; an operator never reads beyond the row.
 """
+from __future__ import annotations
+
 import os
 
+import mxnet as mx
 import numpy as np
 
 from .contract import Rows, expression, fill_in
 
 
-def checking():
+def checking() -> bool:
     """Whether class labels are checked before each forward pass."""
     return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
 
 
-def check(op, attrs, arrays):
-    """Raise an OpError that names the first label which is out of range, or the first row which is not valid.
+def check(op, attrs, arrays: dict[str, mx.nd.NDArray]) -> None:
+    """Raise an OpError that names the first label out of range, or the first row that is not valid.
 
     Parameters
     ----------

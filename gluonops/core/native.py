@@ -1,10 +1,13 @@
-"""The C++ library: finds it, makes sure that it fits, loads it once, and says why not where it does not."""
+"""The C++ library: find it, check its version, load it once, and say why if it cannot be loaded."""
+from __future__ import annotations
+
 import ctypes
 import functools
 import os
 import pathlib
 import re
 import threading
+from typing import Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
@@ -21,58 +24,59 @@ _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
 
 
-def library_path():
-    """Where the library is, or would be: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
+def library_path() -> str:
+    """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
 
     A process without gluonops can load the file by itself: ``mx.library.load(path)``.
     """
     return os.path.abspath(os.environ.get("GLUONOPS_LIBRARY") or LIBRARY)
 
 
-def loaded():
+def loaded() -> bool:
     """Whether MXNet has the operators ``gluonops_<op>``."""
     return _state["path"] is not None
 
 
-def has(op):
+def has(op) -> bool:
     """Whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
 
 
-def forward(op):
+def forward(op) -> Callable:
     """The operator as a function of NDArrays."""
     return getattr(mx.nd, op.graph_name)
 
 
-def backward(op):
-    """Its gradient as a function of NDArrays: head gradients, inputs and outputs in, the inputs' gradients out.
+def backward(op) -> Callable:
+    """Its gradient as a function of NDArrays: takes head gradients, inputs and outputs; returns the inputs' gradients.
 
-    MXNet makes a Python function of it that takes no arrays, so it is called one level below.
+    The Python function that MXNet generates for it takes no arrays, so it is called one level below.
     """
     handle = operator_handle(f"_backward_{op.graph_name}")
 
     def call(*arguments, out=None, **strings):
         return _imperative_invoke(handle, list(arguments), list(strings), list(strings.values()), out, False, False)
+
     return call
 
 
 @functools.cache
-def operator_handle(name):
+def operator_handle(name: str) -> int:
     """MXNet's handle of an operator by name."""
     handle = mx.base.OpHandle()
     mx.base.check_call(mx.base._LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
     return handle.value
 
 
-def reason():
-    """Why the library is not loaded, and what to do about it; None where it is loaded."""
+def reason() -> str | None:
+    """Why the library is not loaded, and what to do about it; None if it is loaded."""
     return None if loaded() else _state["reason"]
 
 
-def load():
-    """Load the library into MXNet, once per process and without a word; :func:`reason` tells what kept it.
+def load() -> bool:
+    """Load the library into MXNet, once per process, without output; :func:`reason` tells why it failed.
 
-    ``GLUONOPS_NATIVE=0`` keeps it from being loaded.
+    ``GLUONOPS_NATIVE=0`` switches it off.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def load():
         if not _state["tried"]:
             _state["tried"] = True
             path = library_path()
-            _state["reason"] = unfit(path)
+            _state["reason"] = mismatch_reason(path)
             if _state["reason"] is None:
                 try:
                     mx.library.load(path, verbose=False)
@@ -93,14 +97,14 @@ def load():
     return loaded()
 
 
-def unfit(path):
-    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None where it can."""
+def mismatch_reason(path: str) -> str | None:
+    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None if it can."""
     if os.environ.get("GLUONOPS_NATIVE") == "0":
         return "GLUONOPS_NATIVE=0 switches it off"
     if not os.path.isfile(path):
         return f"the C++ library is not built, {path} is missing; run: {BUILD}"
     try:
-        library = ctypes.CDLL(path)   # the loader hands MXNet the same copy
+        library = ctypes.CDLL(path)   # MXNet gets the same copy
         describe = library.gluonops_build_info
     except (OSError, AttributeError) as error:
         return f"{path} is not a library of gluonops: {error}; run: {BUILD}"
@@ -112,8 +116,8 @@ def unfit(path):
     return None
 
 
-def target():
-    """The instruction set that the kernels use here: ``base``, ``avx2`` or ``avx512``; None where not loaded."""
+def target() -> str | None:
+    """The instruction set that the kernels use: ``base``, ``avx2`` or ``avx512``; None if not loaded."""
     if not loaded():
         return None
     name = ctypes.CDLL(_state["path"]).gluonops_target

@@ -1,13 +1,16 @@
 """NVRTC, the compiler behind ``mx.rtc``, called directly: it needs no GPU and no CUDA toolkit.
 
-``make cuda-check`` and the tests compile every kernel with it. It comes from PyPI (``nvidia-cuda-nvrtc-cu11``) and has
-ptxas inside, which tells the registers, the shared memory and the spills of every kernel.
+``make cuda-check`` and the tests compile every kernel with it. It comes from PyPI (``nvidia-cuda-nvrtc-cu11``) and
+includes ptxas, which reports the registers, the shared memory and the spills of every kernel.
 """
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import importlib.util
 import pathlib
 import re
+from collections.abc import Iterable
 
 from . import registry, rtc
 from .errors import OpError
@@ -16,17 +19,17 @@ __all__ = ["ARCHITECTURES", "Compiler", "Program", "Usage", "compile_op", "expor
            "usages"]
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
-SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # every 11.x since 11.2 is called so
+SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
                        r"ptxas info\s+: Used (\d+) registers(.*)")
-_ACCOUNT = re.compile(r"(ptxas info\s+:|ptxas\s+\.\s|\s+\d+ bytes stack frame,).*")   # lines that are no warning
+_RESOURCE_USAGE = re.compile(r"(ptxas info\s+:|ptxas\s+\.\s|\s+\d+ bytes stack frame,).*")   # not a warning
 
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a kernel takes of a GPU: registers per thread, and bytes of shared memory, stack and spills."""
+    """Resources of a kernel: registers per thread, and bytes of shared memory, stack and spills."""
     kernel: str
     registers: int
     shared: int
@@ -36,10 +39,10 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What became of a source: ``messages`` is empty where it compiled without a warning.
+    """The result of a compilation: ``messages`` is empty if it compiled without a warning.
 
-    ``ptx`` is the code that ``mx.rtc`` would hand to the driver; ``names`` maps the kernels' names in it to the
-    exported ones; ``kernels`` is a tuple of Usage where the options name a real GPU (``sm_``), else empty.
+    ``ptx`` is the code that ``mx.rtc`` passes to the driver; ``names`` maps the kernels' names in it to the exported
+    ones; ``kernels`` is a tuple of Usage if the options name a real GPU (``sm_``), else empty.
     """
     compiled: bool
     messages: str
@@ -62,10 +65,10 @@ class Compiler:
         try:
             self._nvrtc = ctypes.CDLL(str(path))
         except OSError as error:
-            raise OpError("nvrtc", f"NVRTC 11 is not to be had: {error}",
+            raise OpError("nvrtc", f"NVRTC 11 is not installed: {error}",
                           "Run: pip install nvidia-cuda-nvrtc-cu11") from error
 
-    def compile(self, source, exports, options=()):
+    def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = ()) -> Program:
         """Compile ``source`` for the kernels that ``exports`` names; returns a Program.
 
         Parameters
@@ -74,9 +77,10 @@ class Compiler:
         exports : iterable of str
             Template instances as CUDA spells them; see ``rtc.export_name``.
         options : iterable of str
-            NVRTC's; none compiles as ``mx.rtc`` does.
+            NVRTC's options; without any it compiles as ``mx.rtc`` does.
         """
-        options, nvrtc, handle = [option.encode() for option in options], self._nvrtc, ctypes.c_void_p()
+        nvrtc, handle = self._nvrtc, ctypes.c_void_p()
+        options = [option.encode() for option in options]
         if any(b"=sm_" in option for option in options):
             options.append(b"--ptxas-options=-v")
         self._check(nvrtc.nvrtcCreateProgram(ctypes.byref(handle), source.encode(), b"kernel.cu", 0, None, None))
@@ -123,29 +127,39 @@ def _wheel():
     return next((path for folder in folders for path in pathlib.Path(folder).glob("lib/libnvrtc.so.11*")), None)
 
 
-def remarks(log):
-    """What is left of a log without ptxas's account of the kernels: warnings and errors."""
-    return "\n".join(line for line in log.splitlines() if line.strip() and not _ACCOUNT.match(line))
+def remarks(log: str) -> str:
+    """The warnings and errors of a log: all lines but ptxas's report of resources."""
+    return "\n".join(line for line in log.splitlines() if line.strip() and not _RESOURCE_USAGE.match(line))
 
 
-def usages(log, names):
-    """A tuple of Usage from what ``ptxas -v`` printed, sorted by kernel; ``names`` says what to call them."""
-    return tuple(sorted((
-        Usage(names[function], int(registers), int((re.search(r"(\d+) bytes smem", rest) or [0, 0])[1]), int(stack),
-              int(stores) + int(loads))
-        for function, stack, stores, loads, registers, rest in _FUNCTION.findall(log) if function in names),
-        key=lambda usage: usage.kernel))
+def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
+    """The Usage of each kernel from the output of ``ptxas -v``, sorted by name.
+
+    ``names`` maps the functions in the log to the kernels' names; other functions are left out.
+    """
+    kernels = []
+    for function, stack, stores, loads, registers, rest in _FUNCTION.findall(log):
+        if function not in names:
+            continue
+        shared = re.search(r"(\d+) bytes smem", rest)
+        kernels.append(Usage(
+            kernel=names[function],
+            registers=int(registers),
+            shared=int(shared[1]) if shared else 0,
+            stack=int(stack),
+            spilled=int(stores) + int(loads)))
+    return tuple(sorted(kernels, key=lambda usage: usage.kernel))
 
 
-def exports(op, every=True):
-    """The kernels of an operator for every combination of dtypes; else for every dtype of its data once."""
+def exports(op, every: bool = True) -> list[str]:
+    """The kernels of an operator for every combination of dtypes, or only for every dtype of its data."""
     combinations = rtc.type_combinations(op)
     if not every:
         combinations = list({types["T"]: types for types in combinations}.values())
     return [rtc.export_name(op, direction, types) for types in combinations for direction in ("forward", "backward")]
 
 
-def compile_op(compiler, name, architecture=None, every=True):
+def compile_op(compiler: Compiler, name: str, architecture: str | None = None, every: bool = True) -> Program:
     """Compile an operator's kernels.
 
     Parameters
@@ -154,9 +168,9 @@ def compile_op(compiler, name, architecture=None, every=True):
     name : str
         The operator.
     architecture : str, optional
-        ``sm_90`` and the like; left out, the target is the one that ``mx.rtc`` takes.
+        ``sm_90`` and the like; the default is the target of ``mx.rtc``.
     every : bool, default True
-        Every combination of dtypes; else every dtype of the data once.
+        Every combination of dtypes; if False, every dtype of the data once.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")

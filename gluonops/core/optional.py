@@ -16,15 +16,15 @@ __all__ = ["require"]
 def require(module: str, where: str) -> types.ModuleType:
     """Import a module of a package that the extra ``detection`` installs.
 
-    gluoncv refuses to be imported where torch 2 is installed, which it does not need for MXNet. It is imported without
-    torch in sight; torch stays importable, and one that was imported before stays the same module.
+    gluoncv cannot be imported if torch 2 is installed, though it does not need torch for MXNet. So torch is hidden
+    while gluoncv is imported; afterwards torch is importable as before, and an imported torch stays the same module.
 
     Parameters
     ----------
     module : str
         Its full name, such as ``gluoncv.data``.
     where : str
-        Who needs it, for errors.
+        The caller, for errors.
 
     Raises
     ------
@@ -37,15 +37,15 @@ def require(module: str, where: str) -> types.ModuleType:
         with warnings.catch_warnings(), _hidden(hidden):
             warnings.simplefilter("ignore")   # gluoncv uses distutils
             return importlib.import_module(module)
-    except Exception as error:   # gluoncv raises RuntimeError where it does not like a version
+    except Exception as error:   # gluoncv raises RuntimeError for versions it does not support
         reason, remedy = _explained(package, error)
         raise OpError(where, f"{package} cannot be imported ({reason})", remedy) from error
 
 
 @contextlib.contextmanager
 def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
-    """Let imports of these packages fail meanwhile; ``sys.modules`` is as before afterwards."""
-    before = {name: sys.modules[name] for name in names if name in sys.modules}
+    """Make imports of these packages fail inside the ``with`` block, and restore ``sys.modules`` after it."""
+    imported = {name: sys.modules[name] for name in names if name in sys.modules}
     for name in names:
         sys.modules[name] = None   # importing it raises ModuleNotFoundError
     try:
@@ -53,7 +53,7 @@ def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
     finally:
         for name in names:
             del sys.modules[name]
-        sys.modules.update(before)
+        sys.modules.update(imported)
 
 
 def _explained(package, error):
@@ -65,7 +65,7 @@ def _explained(package, error):
         return f"it needs {', '.join(missing)}, which is not installed", install
     if isinstance(error, ModuleNotFoundError):
         return str(error), install
-    return f"{type(error).__name__}: {error}", f"{package} is installed, and this error is its own: repair its cause"
+    return f"{type(error).__name__}: {error}", f"{package} is installed, but raises this error itself: fix its cause"
 
 
 def _missing_requirements(package):

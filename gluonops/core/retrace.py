@@ -1,8 +1,8 @@
-"""A hybridized net follows the backend: used under another one than it was traced under, it is traced anew.
+"""Retrace a hybridized net when the backend has changed since it was traced.
 
-Gluon keeps a net's graph from its first call on and asks no operator again, so the three methods of ``HybridBlock``
-that trace, run and export a graph are wrapped. A net without operators of gluonops, and a ``SymbolBlock``, whose graph
-came from elsewhere, stay as they are.
+Gluon traces a net at its first call and keeps the graph, so the three methods of ``HybridBlock`` that trace, run and
+export a graph are wrapped. A net without operators of gluonops keeps its graph, and so does a ``SymbolBlock``, whose
+graph was loaded.
 """
 import functools
 
@@ -11,7 +11,7 @@ from mxnet.gluon.block import _regroup
 
 from . import backend
 
-_ABSENT = -1   # what gluon's format of the arguments has in place of a None
+_ABSENT = -1   # gluon's format of the arguments has it for None
 
 
 def install() -> None:
@@ -47,12 +47,12 @@ def install() -> None:
 
 
 def _is_stale(block):
-    """Whether a net's graph has nodes of another backend than the one in force."""
+    """Whether a net's graph has nodes of another backend than the current one."""
     traced = block.__dict__.get(backend.TRACED)
     if traced is None or not block._cached_graph:
         return False
-    asked = backend.requested()
-    return traced != asked and backend.resolve(traced) != backend.resolve(asked)
+    requested = backend.requested()
+    return traced != requested and backend.resolve(traced) != backend.resolve(requested)
 
 
 def _inputs(block):

@@ -1,4 +1,4 @@
-"""Data to try the layers on, data sets to fine-tune on, and what prepares images for a net.
+"""Data sets to try the layers and to fine-tune, and the transforms that prepare images for a net.
 
 ``detection`` and ``classification`` return data sets by name, of the formats that :mod:`gluonops.data.formats` lists;
 ``Augmented`` and ``Letterboxed`` turn their items into a net's input; ``Batches``, ``detection_batch`` and

@@ -26,7 +26,7 @@ def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 3
     Parameters
     ----------
     dataset : gluonops.data.Detection
-        Its boxes are taken as they are once an image is letterboxed.
+        The anchors are computed for its boxes in letterboxed images.
     k : int, default 5
         Number of anchors.
     size : int or tuple of int, default 416
@@ -34,7 +34,7 @@ def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 3
     stride : int, default 32
         Pixels per grid cell.
     seed : int, default 0
-        Of the first centres.
+        Seed of the initial centres.
 
     Returns
     -------
@@ -69,15 +69,16 @@ def box_sizes(dataset: Detection, size: Size = 416) -> np.ndarray:
             if len(empty):
                 edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
                 raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
-                              "expected one with an area", "Mend its label")
+                              "expected one with an area", "Correct its label")
     return np.concatenate(sizes)
 
 
 def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> tuple[np.ndarray, float]:
-    """Centres that boxes of these sizes overlap best, all laid with their centres on one another.
+    """Cluster boxes by size, with 1 - IoU as the distance; boxes are compared with a common centre.
 
-    Each restart draws its first centres as k-means++ does, then repeats: every box goes to the centre of largest IoU,
-    every centre to the mean of its boxes. The mean is not what maximises IoU, so the best step is kept, not the last.
+    Each restart draws its initial centres as k-means++ does. Then it repeats two steps: every box is assigned to the
+    centre of largest IoU, and every centre becomes the mean of its boxes. The mean does not maximise the IoU, so the
+    centres of the best step are returned, not those of the last.
 
     Parameters
     ----------
@@ -116,9 +117,8 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
     if distinct < k:
         raise OpError(where, f"there are {distinct} different sizes of boxes; expected at least k, {k}",
                       "Choose a smaller k, or more data")
-    best = max((_restart(sizes, k, np.random.RandomState([seed, number])) for number in range(restarts)),
-               key=lambda found: found[1])
-    centres, iou = best
+    results = [_restart(sizes, k, np.random.RandomState([seed, number])) for number in range(restarts)]
+    centres, iou = max(results, key=lambda result: result[1])
     return centres[np.argsort(centres.prod(1), kind="stable")], iou
 
 
@@ -128,26 +128,26 @@ def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
 
 
 def _restart(sizes, k, rng):
-    centres = _first(sizes, k, rng)
-    best, before = (None, -1), None
+    centres = _initial_centres(sizes, k, rng)
+    best, previous = (None, -1), None
     for _ in range(STEPS):
         nearest, overlap = _assign(sizes, centres)
         if overlap.mean() > best[1]:
             best = centres, float(overlap.mean())
-        if before is not None and (nearest == before).all():
+        if previous is not None and (nearest == previous).all():
             break
-        before = nearest
+        previous = nearest
         members = np.bincount(nearest, minlength=k)
         sums = np.stack([np.bincount(nearest, sizes[:, axis], k) for axis in (0, 1)], 1)
         centres = sums / np.maximum(members, 1)[:, None]
-        # A centre without a box starts anew at one that fits badly.
+        # A centre without boxes is moved to one of the boxes with the smallest IoU.
         empty = np.flatnonzero(members == 0)
         centres[empty] = sizes[np.argsort(overlap, kind="stable")[:len(empty)]]
     return best
 
 
-def _first(sizes, k, rng):
-    """Each centre a box, drawn with the square of its distance to those before it."""
+def _initial_centres(sizes, k, rng):
+    """Centres as k-means++ draws them: boxes, weighted by the squared distance to the centres drawn before."""
     centres = sizes[[rng.randint(len(sizes))]]
     while len(centres) < k:
         weight = (1 - _assign(sizes, centres)[1]).clip(0) ** 2

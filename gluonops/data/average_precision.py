@@ -16,7 +16,7 @@ STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 
 def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],
                            classes: Sequence[str]) -> dict[str, float]:
-    """Average precision as COCO's server computes it: over 101 recalls, the classes, and the IoUs from 0.5 to 0.95.
+    """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
 
     Parameters
     ----------
@@ -24,23 +24,23 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
         For every image (detections, 6): class, score, xmin, ymin, xmax, ymax in pixels of the image.
     labels : sequence of numpy.ndarray
         For every image (objects, 6), as :meth:`gluonops.data.Detection.label` returns them. An object that is marked
-        difficult is what COCO calls a crowd: it counts neither as found nor as missed.
+        difficult is ignored, as a crowd is in COCO: it is neither a hit nor a miss.
     classes : sequence of str
         Names of the classes.
 
     Returns
     -------
     dict of str to float
-        ``AP``; ``AP50`` and ``AP75``, at one IoU. From 0 to 1; NaN where no object counts.
+        ``AP``; ``AP50`` and ``AP75``, at a single IoU. From 0 to 1; NaN if every object is ignored.
 
     Raises
     ------
     OpError
-        There is not one array of detections per label, or pycocotools is not installed.
+        The numbers of detections and labels differ, or pycocotools is not installed.
     """
     if len(detections) != len(labels):
         raise OpError(WHERE, f"there are detections of {len(detections)} images and labels of {len(labels)}",
-                      "Pass an array for every image, empty where nothing is found")
+                      "Pass an array for every image, empty if nothing is detected")
     coco = require("pycocotools.coco", WHERE).COCO()
     evaluation = require("pycocotools.cocoeval", WHERE).COCOeval
     annotations = [_annotation(image, row) for image, label in enumerate(labels) for row in np.asarray(label)]
@@ -50,11 +50,11 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     if not results:
         return dict.fromkeys(STATISTICS, 0.0)
 
-    for number, annotation in enumerate(annotations, 1):   # pycocotools takes the number 0 for no match
+    for number, annotation in enumerate(annotations, 1):   # pycocotools uses id 0 for no match
         annotation["id"] = number
     coco.dataset = {"images": [{"id": image} for image in range(len(labels))], "annotations": annotations,
                     "categories": [{"id": number, "name": name} for number, name in enumerate(classes)]}
-    with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
+    with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints its progress
         coco.createIndex()
         evaluator = evaluation(coco, coco.loadRes(results), "bbox")
         evaluator.evaluate()

@@ -1,4 +1,4 @@
-"""What every data set for detection is: its items, its errors, and the names of its classes. It knows no format."""
+"""The base class of data sets for detection: items, errors, and class names. It knows no format."""
 import contextlib
 import hashlib
 import os
@@ -15,7 +15,7 @@ __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "Detection", "about_i
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class, difficult
-MIN_BOX_SIZE = 1e-6  # of a box's width and height, as shares of the image's: float32 still tells its edges apart
+MIN_BOX_SIZE = 1e-6  # width and height as shares of the image's; float32 can still resolve it
 SPLITS = ("train", "val")
 
 
@@ -23,21 +23,21 @@ class Detection(gluon.data.Dataset):
     """Images with boxes, in gluoncv's convention; index it, or feed it to :class:`gluonops.data.Augmented`.
 
     An item is (image, label): uint8 (height, width, 3) RGB, and float32 (objects, 6) with xmin, ymin, xmax, ymax in
-    pixels, the class's number, and 1 where the object is difficult; both are NumPy arrays.
+    pixels, the class id, and 1 if the object is difficult; both are NumPy arrays.
 
     Parameters
     ----------
     where : str
-        Who complains, in errors.
+        The caller, for errors.
     classes : sequence of str
-        Names of the classes, in the order of their numbers.
+        Names of the classes, in the order of their class ids.
     paths : sequence of str
         The image files.
     labels : sequence of numpy.ndarray
         The label of each.
     expected_sizes : sequence of tuple, optional
         The size of each image according to its label: (width, height), and the label's name for errors. An image of
-        another size is refused when it is read, because its boxes do not fit it.
+        another size is an error when it is read, because its boxes do not fit.
 
     Attributes
     ----------
@@ -57,23 +57,23 @@ class Detection(gluon.data.Dataset):
         return self.image(index), label
 
     def label(self, index: int) -> np.ndarray:
-        """The boxes alone, float32 (objects, 6); no image is decoded for them."""
+        """Only the boxes, float32 (objects, 6); no image is decoded."""
         return np.array(self._labels[index], "float32").reshape(-1, COLUMNS)
 
     def image(self, index: int) -> np.ndarray:
-        """The image alone, uint8 (height, width, 3)."""
+        """Only the image, uint8 (height, width, 3)."""
         image = read_image(self._paths[index], self.where)
         self._check_size(index, image.shape[1::-1])
         return image
 
     def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image; only the head of its file is decoded."""
+        """(width, height) of the image; only the header of its file is decoded."""
         size = image_size(self._paths[index], self.where)
         self._check_size(index, size)
         return size
 
     def name(self, index: int) -> str:
-        """What an error calls the image."""
+        """The name of the image in errors."""
         return self._paths[index]
 
     def _check_size(self, index, size):
@@ -82,28 +82,28 @@ class Detection(gluon.data.Dataset):
         (width, height), label = self._expected_sizes[index]
         if (width, height) != tuple(size):
             raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
-                          f"{height:g}, as {label} says", "Mend the label, or put the image there that it was made for")
+                          f"{height:g}, as {label} says", "Correct the label, or replace the image by the labelled one")
 
     def fingerprint(self) -> str:
-        """A hash of the labels and the images' names, hexadecimal: another one where the data set has changed."""
-        total = hashlib.sha256()
+        """A hash of the labels and the images' names, hexadecimal: it changes if the data set does."""
+        digest = hashlib.sha256()
         for path in self._paths:
-            total.update(os.fsencode(os.path.basename(path)) + b"\0")
+            digest.update(os.fsencode(os.path.basename(path)) + b"\0")
         for label in self._labels:
             numbers = np.asarray(label, "float64").ravel()
-            total.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
-        return total.hexdigest()[:16]
+            digest.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
+        return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager
 def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
-    """An error in the ``with`` block says which image of the data set it is about."""
+    """Add the name of the image to errors in the ``with`` block."""
     try:
         yield
     except OpError as error:
         try:
             name = dataset.name(index)
-        except AttributeError:   # gluoncv's and one in memory have none
+        except AttributeError:   # gluoncv's data sets and those in memory have no names
             name = f"image {index}"
         raise OpError(error.where, f"{name}: {error.what}", error.remedy) from error
 

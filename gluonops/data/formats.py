@@ -1,4 +1,4 @@
-"""The one registry of formats: what data sets there are, by name, for which task, and where each is read.
+"""The one registry of formats: the data sets by name and task, and the class that reads each.
 
 Functions (:func:`gluonops.data.detection`, :func:`gluonops.data.classification`), the choices of the command and of the
 scripts, and the tables of the documentation follow from it. A new format is a row here and a module in ``datasets``.
@@ -21,11 +21,11 @@ class Format(NamedTuple):
         ``module:name`` in ``gluonops.data.datasets``, a callable ``(root, split, **options)`` that returns the data
         set; ``(split=split, **options)`` where ``rooted`` is False.
     root : str
-        What the root is.
+        A description of the root.
     rooted : bool
-        Whether it has a root; the others ship inside a package.
+        Whether it has a root; the others are part of a package.
     classes : bool
-        Whether it takes the option ``classes``; the others have always the same.
+        Whether it takes the option ``classes``; the others have fixed classes.
     options : tuple of str
         Further options.
     """
@@ -62,7 +62,7 @@ def names(task: str) -> tuple:
 
 
 def find(task: str, name: str) -> Format:
-    """The format of a name; KeyError where the task has none."""
+    """The format of a name; KeyError if the task has none of this name."""
     for entry in FORMATS:
         if (entry.task, entry.name) == (task, name):
             return entry
@@ -72,7 +72,8 @@ def find(task: str, name: str) -> Format:
 def table(task: str) -> str:
     """The formats of a task in Markdown, as the documentation has them."""
     lines = ["| `--dataset` | `--root` |", "|---|---|"]
-    for place, entry in enumerate(entry for entry in FORMATS if entry.task == task):
-        default = " (default)" if place == 0 else ""
+    entries = [entry for entry in FORMATS if entry.task == task]
+    for entry in entries:
+        default = " (default)" if entry is entries[0] else ""
         lines.append(f"| `{entry.name}`{default} | {entry.root} |")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Reading images so that a bad one is named."""
+"""Read images; errors name the file that cannot be read."""
 import io
 import os
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ __all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 JPEG, MARK, SCAN, END = b"\xff\xd8", b"\xff", b"\xda", b"\xff\xd9"   # JPEG's markers
-MANY = 1000   # files that take long enough to check for a progress bar
+MANY = 1000   # from this number of files on there is a progress bar
 
 
 def progress(items: Sequence, what: str) -> Iterable:
-    """``items`` with a progress bar on the terminal where there are many, and tqdm is installed."""
+    """``items`` with a progress bar on the terminal, if there are many and tqdm is installed."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -31,13 +31,13 @@ def read_image(path: str, where: str, flag: int = 1) -> np.ndarray:
     Raises
     ------
     OpError
-        There is no such file, nothing in it decodes, or a JPEG ends too early; the message has its name.
+        The file is missing, cannot be decoded, or is a JPEG that was cut off; the message names it.
     """
     return decode_image(_content(path, where), path, where, flag)
 
 
 def decode_image(content: bytes, name: str, where: str, flag: int = 1) -> np.ndarray:
-    """An encoded image's bytes as :func:`read_image` returns them; ``name`` is what an error calls it."""
+    """An encoded image's bytes as :func:`read_image` returns them; ``name`` is its name in errors."""
     if content.startswith(JPEG) and _is_cut(content):
         raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
     try:
@@ -47,13 +47,13 @@ def decode_image(content: bytes, name: str, where: str, flag: int = 1) -> np.nda
 
 
 def image_size(path: str, where: str) -> tuple[int, int]:
-    """(width, height) of what :func:`read_image` would return, from the head of the file alone."""
+    """(width, height) of what :func:`read_image` would return, from the header of the file."""
     with _opened(path, where) as file:
         return _size(file, path, where)
 
 
 def encoded_size(content: bytes, name: str, where: str) -> tuple[int, int]:
-    """(width, height) of an encoded image's bytes; ``name`` is what an error calls it."""
+    """(width, height) of an encoded image's bytes; ``name`` is its name in errors."""
     return _size(io.BytesIO(content), name, where)
 
 
@@ -61,14 +61,14 @@ def _size(file, name, where):
     image = require("PIL.Image", where)
     try:
         with image.open(file) as opened:
-            return opened.size   # whatever EXIF says of its orientation: MXNet decodes it as it is stored
+            return opened.size   # EXIF's orientation is ignored, as MXNet ignores it
     except (OSError, SyntaxError, ValueError) as error:
         raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode") from error
 
 
 def _is_cut(content):
     """Whether a JPEG lacks its end marker. The decoder fills the missing part with grey and reports nothing."""
-    place = len(JPEG)   # the search begins behind the segments: a thumbnail in one has an end of its own
+    place = len(JPEG)   # skip the segments: a thumbnail in one has an end marker of its own
     while content[place:place + 1] == MARK and content[place + 1:place + 2] != SCAN:
         place += 2 + int.from_bytes(content[place + 2:place + 4], "big")
     return content.rfind(END, place) < 0
@@ -84,9 +84,9 @@ def _opened(path, where):
         return open(path, "rb")
     except OSError as error:
         raise OpError(where, f"the image {os.fspath(path)} cannot be read: {error.strerror}",
-                      "Put it there, or take it off the list") from error
+                      "Add it, or remove it from the list") from error
 
 
 def _unreadable(name, where, got):
     return OpError(where, f"{name} has {got}; expected an image",
-                   "Replace it, or take it and its label off the list")
+                   "Replace it, or remove it and its label from the list")

@@ -36,7 +36,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     root : str or os.PathLike
         Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images to train on, or held out.
+        Images for training, or held-out ones.
     **options
         Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
         ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
@@ -52,16 +52,16 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         not installed.
     """
     where = "data.detection"
-    chosen = _find("detection", name, where)
+    entry = _find("detection", name, where)
     _check_split(split, where)
-    if not chosen.rooted and root is not None:
-        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they ship inside scikit-learn",
+    if not entry.rooted and root is not None:
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")
-    if not chosen.classes and "classes" in options:
+    if not entry.classes and "classes" in options:
         raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
-    if chosen.rooted and root is None:
+    if entry.rooted and root is None:
         raise OpError(where, f"{name} needs a root, the folder it is in", "Pass root")
-    return _read(chosen, root, split, options)
+    return _read(entry, root, split, options)
 
 
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
@@ -78,7 +78,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
     root : str or os.PathLike
         Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images to train on, or held out.
+        Images for training, or held-out ones.
     **options
         ``size`` and ``seed``, as :func:`gluonops.data.digits` takes them, for digits and mnist; ``classes`` for folder
         and rec.
@@ -93,13 +93,13 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         No such data set, a folder or file is missing or malformed, or a package is not installed.
     """
     where = "data.classification"
-    chosen = _find("classification", name, where)
+    entry = _find("classification", name, where)
     _check_split(split, where)
-    if chosen.rooted and root is None:
+    if entry.rooted and root is None:
         raise OpError(where, f"{name} got no root", "Pass the folder it is in")
-    if not chosen.rooted and root is not None:
-        raise OpError(where, f"{name} got a root", "Leave root out: digits ship inside scikit-learn")
-    return _read(chosen, root, split, options)
+    if not entry.rooted and root is not None:
+        raise OpError(where, f"{name} got a root", "Leave root out: digits are part of scikit-learn")
+    return _read(entry, root, split, options)
 
 
 def _find(task: str, name: str, where: str) -> formats.Format:
@@ -115,13 +115,13 @@ def _check_split(split: str, where: str) -> None:
         raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
 
 
-def _read(chosen: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
-    reader = _reader(chosen)
-    if not chosen.rooted:
+def _read(entry: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
+    reader = _reader(entry)
+    if not entry.rooted:
         return reader(split=split, **options)
     return reader(os.path.expanduser(os.fspath(root)), split, **options)
 
 
-def _reader(chosen: formats.Format) -> Callable:
-    module, name = chosen.reader.split(":")
+def _reader(entry: formats.Format) -> Callable:
+    module, name = entry.reader.split(":")
     return getattr(importlib.import_module(f"{__package__}.datasets.{module}"), name)

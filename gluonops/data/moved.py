@@ -10,7 +10,7 @@ __all__ = ["MovedModule", "deprecated", "install"]
 
 
 def deprecated(old: str, new: str, stacklevel: int = 3) -> None:
-    """Warn that a name is another one now."""
+    """Warn that a name has been replaced by another."""
     warnings.warn(f"{old} is {new} now; the old name will go", DeprecationWarning, stacklevel=stacklevel)
 
 
@@ -22,7 +22,7 @@ class MovedModule(types.ModuleType):
     old, new : str
         Full names of the modules.
     renamed : mapping of str to str
-        Names in it that are others in the new module.
+        Names that have changed in the new module: old -> new.
     """
 
     def __init__(self, old: str, new: str, renamed: Mapping[str, str]):
@@ -30,7 +30,7 @@ class MovedModule(types.ModuleType):
         self.__dict__["_target"] = new, dict(renamed)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):   # what the import system asks for
+        if name.startswith("__"):   # the import system reads these
             raise AttributeError(name)
         module, renamed = self.__dict__["_target"]
         new = renamed.get(name, name)
@@ -42,7 +42,7 @@ class MovedModule(types.ModuleType):
 def install(package: str, modules: Mapping[str, tuple]) -> None:
     """Make ``package.<old>`` importable for every old name: -> (new module, renamed names).
 
-    Where the package has something else of that name, a function, that stays.
+    An attribute of the package with the old name, such as a function, is not replaced.
     """
     for old, (new, renamed) in modules.items():
         name = f"{package}.{old}"

@@ -1,9 +1,11 @@
-"""Which Python object a node of a graph stands for.
+"""The Python instance of a graph's node.
 
-A graph holds strings. A node names its instance by a token, the class, and what the constructor was given: where the
-instance is no longer there, or in another process, that is enough to make it again; but for a copy, whose state is not
-the constructor's. A node keeps its instance alive, and nothing else here does.
+A graph holds strings only. A node stores a token, the class's name and the constructor's arguments. If the instance no
+longer exists, or the graph is loaded in another process, the instance is created again from these. That is not possible
+for a copied instance, whose state does not come from the constructor. Only nodes keep their instances alive.
 """
+from __future__ import annotations
+
 import ast
 import uuid
 import weakref
@@ -11,66 +13,68 @@ import weakref
 from ..core.errors import OpError
 
 _alive = weakref.WeakValueDictionary()     # token -> instance
-_classes = weakref.WeakValueDictionary()   # full name -> class; defined again, the newer one
+_classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice
 
 
-def know(cls):
-    """Remember a class of operators."""
+def register_class(cls: type) -> None:
+    """Register a class of operators by its full name."""
     _classes[_full_name(cls)] = cls
 
 
-def enter(instance, args, kwargs):
-    """Give a new instance its token; ``args`` and ``kwargs`` are what its constructor gets."""
-    _call(instance, uuid.uuid4().hex)
+def register(instance, args: tuple, kwargs: dict) -> None:
+    """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
+    _set_token(instance, uuid.uuid4().hex)
     instance._given = repr((args, kwargs))
     if not _is_literal(instance._given, (args, kwargs)):
         instance._given = None
 
 
-def strings(instance):
-    """The attributes by which a node finds it again."""
-    if _alive.get(instance._token) is not instance:   # a copy: the token came with the state
-        _call(instance, uuid.uuid4().hex)
+def strings(instance) -> dict[str, str]:
+    """The attributes of its node, by which :func:`find` finds it."""
+    if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
+        _set_token(instance, uuid.uuid4().hex)
         instance._given = None
     given = {} if instance._given is None else {"given": instance._given}
     return {"instance": instance._token, "operator": _full_name(type(instance)), **given}
 
 
-def find(operator, instance, given=None):
-    """The instance of these attributes; made anew where it is not alive.
+def find(operator: str, instance: str, given: str | None = None):
+    """The instance of these attributes; created again if it no longer exists.
 
     Raises
     ------
     OpError
-        Its class is not defined here, or its constructor was given what a graph cannot hold.
+        Its class is not defined here, or its constructor's arguments cannot be stored in a graph.
     """
-    found = _alive.get(instance)
-    if found is None:
+    existing = _alive.get(instance)
+    if existing is None:
         cls = _class(operator)
         if given is None:
             raise OpError(f"legacy.{cls.__name__}", "a node of a loaded graph needs an instance that is not here: it "
                           "is a copy, or its constructor was given more than numbers and strings",
                           "Build the graph anew, and load the parameters only")
         args, kwargs = ast.literal_eval(given)
-        found = cls(*args, **kwargs)
-        _call(found, instance)
-    return found
+        existing = cls(*args, **kwargs)
+        _set_token(existing, instance)
+    return existing
 
 
-def _call(instance, token):
+def _set_token(instance, token):
     instance._token = token
     _alive[token] = instance
 
 
 def _class(operator):
-    """The class of that full name; else the only one of that name: a script's classes are in ``__main__``."""
+    """The class of this full name, or else the only class of this name: a script's classes are in ``__main__``."""
     last = operator.rpartition(".")[2]
-    found = [_classes[operator]] if operator in _classes else [c for c in _classes.values() if c.__name__ == last]
-    if len(found) != 1:
-        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; "
-                      + (f"there are {len(found)} classes {last} here" if found else "there is no such class here"),
+    if operator in _classes:
+        return _classes[operator]
+    candidates = [cls for cls in _classes.values() if cls.__name__ == last]
+    if len(candidates) != 1:
+        known = f"there are {len(candidates)} classes {last} here" if candidates else "there is no such class here"
+        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; {known}",
                       "Import the module that defines it before you load the graph")
-    return found[0]
+    return candidates[0]
 
 
 def _full_name(cls):

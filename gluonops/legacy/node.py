@@ -1,4 +1,6 @@
 """A node of NumpyOp or NDArrayOp: an instance behind ``mx.operator.CustomOp``."""
+from __future__ import annotations
+
 import numbers
 
 import mxnet as mx
@@ -9,13 +11,13 @@ from ..core.errors import OpError
 from ..export.graph import describe_custom
 from . import instances
 
-OP_TYPE = "legacy_gluonops"   # not gluonops_...: those have a contract, and exports know other forms of them
+OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
-LARGEST = 2 ** 31 - 1   # size
+MAX_SIZE = 2 ** 31 - 1   # of a dimension
 
 
-def emit(instance, space, inputs, name):
-    """``space.Custom`` of an instance, kept from oneDNN's layouts like every CustomOp of gluonops.
+def emit(instance, space, inputs: list, name: str | None):
+    """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
     Parameters
     ----------
@@ -29,8 +31,8 @@ def emit(instance, space, inputs, name):
     heads = plain and instance.need_top_grad()
     if plain:
         inputs = [backend.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
-    named = {} if name is None else {"name": f"{name}_custom" if heads else name}
-    result = space.Custom(*inputs, op_type=OP_TYPE, **instances.strings(instance), **named)
+    options = {} if name is None else {"name": f"{name}_custom" if heads else name}
+    result = space.Custom(*inputs, op_type=OP_TYPE, **instances.strings(instance), **options)
     if not heads:
         return result
     outputs = names(instance, "list_outputs")
@@ -44,55 +46,56 @@ def emit(instance, space, inputs, name):
 def _may_be_blocked(space, value):
     """Whether a value may be in a layout of oneDNN's.
 
-    Not what a graph is bound with, nor a parameter: and their shapes may have to follow from the operator's, which a
-    copy in between would keep from them. What a block is called with may be.
+    A variable that a graph is bound with is not, and neither is a parameter. Their shapes may have to be inferred from
+    the operator's, which a copy in between would prevent. The inputs of a block may be.
     """
     if space is mx.nd or value.get_children() is not None:
         return True
     in_block = getattr(mx.gluon.block._BlockScope._current, "value", None) is not None
-    return in_block and value.attr("__lr_mult__") is None   # which every Parameter's variable has
+    return in_block and value.attr("__lr_mult__") is None   # every Parameter's variable has it
 
 
-def names(instance, method):
-    """What ``list_arguments`` or ``list_outputs`` of an instance returns, looked over.
+def names(instance, method: str) -> list[str]:
+    """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
     Raises
     ------
     OpError
-        It is not a list of names, or one comes twice: MXNet takes one for the other.
+        It is not a list of names, or a name occurs twice: MXNet would confuse the two.
     """
-    found = getattr(instance, method)()
-    listed = isinstance(found, (list, tuple)) and all(isinstance(name, str) for name in found)
-    if not listed or not found or len(set(found)) < len(found):
-        raise OpError(f"legacy.{type(instance).__name__}", f"{method} returned {found!r}; expected a list of different "
-                      "names", "Return for instance ['data', 'label']")
-    return list(found)
+    returned = getattr(instance, method)()
+    valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
+    if not valid or not returned or len(set(returned)) < len(returned):
+        raise OpError(f"legacy.{type(instance).__name__}",
+                      f"{method} returned {returned!r}; expected a list of different names",
+                      "Return for instance ['data', 'label']")
+    return list(returned)
 
 
 class Operator(mx.operator.CustomOp):
-    """Runs ``forward`` and ``backward`` of an instance, and does with the results what is requested."""
+    """Runs ``forward`` and ``backward`` of an instance, and writes or adds the results as requested."""
 
-    def __init__(self, instance, where):
+    def __init__(self, instance, where: str):
         super().__init__()
         self.instance, self.where = instance, where
         outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
         ids = list(range(2 * outputs + inputs))
-        self._wanted = set(instance.declare_backward_dependency(
+        self._dependencies = set(instance.declare_backward_dependency(
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
 
     @custom.guarded(body=True)
-    def forward(self, is_train, req, in_data, out_data, aux):
+    def forward(self, is_train: bool, req: list, in_data: list, out_data: list, aux: list) -> None:
         self._run("forward", "out_data", out_data, req, in_data=in_data)
 
     @custom.guarded(body=True)
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
         ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
 
-        def there(arrays):   # what was not asked for is not in memory
-            return [array if next(ids) in self._wanted else None for array in arrays]
+        def declared(arrays):   # MXNet has freed the others
+            return [array if next(ids) in self._dependencies else None for array in arrays]
 
-        self._run("backward", "in_grad", in_grad, req, out_grad=there(out_grad), in_data=there(in_data),
-                  out_data=there(out_data))
+        self._run("backward", "in_grad", in_grad, req, out_grad=declared(out_grad),
+                  in_data=declared(in_data), out_data=declared(out_data))
 
     def _run(self, method, written, targets, requests, **read):
         instance = self.instance
@@ -109,8 +112,8 @@ class Operator(mx.operator.CustomOp):
                           "The traceback above says where") from error
         for i, (request, target, value) in enumerate(zip(requests, targets, blank)):
             if lists[written][i] is not value:
-                raise OpError(self.where, f"{method} put another array into {written}[{i}], which goes nowhere",
-                              f"Write into the one that is there: {written}[{i}][:] = ...")
+                raise OpError(self.where, f"{method} put another array into {written}[{i}], which is not used",
+                              f"Write into the array that it got: {written}[{i}][:] = ...")
             if request == "add":
                 target += value if isinstance(value, mx.nd.NDArray) else mx.nd.array(value, target.context, value.dtype)
             elif request != "null" and value is not target:
@@ -118,31 +121,31 @@ class Operator(mx.operator.CustomOp):
 
 
 class Properties(mx.operator.CustomOpProp):
-    """What MXNet asks about a node before it runs; the instance answers, and what it says is looked over."""
+    """Answers MXNet's questions about a node before it runs, from the instance; its answers are validated."""
 
     def __init__(self, **kwargs):
         super().__init__()
         self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
         try:
             self.instance = instances.find(kwargs.get("operator", "?"), kwargs.get("instance"), kwargs.get("given"))
-        except Exception as error:   # MXNet 1.9.1 dies of an exception here: raise from the next question instead
+        except Exception as error:   # MXNet 1.9.1 crashes on an exception here: raise it from the next call instead
             self._error = error
 
     @custom.guarded(body=False)
-    def list_arguments(self):
+    def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return names(self.instance, "list_arguments")
 
     @custom.guarded(body=False)
-    def list_outputs(self):
+    def list_outputs(self) -> list[str]:
         return names(self.instance, "list_outputs")
 
     @custom.guarded(body=False)
-    def infer_shape(self, in_shape):
+    def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
         given = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
-        lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is a size that is not known yet
+        lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is an unknown size
         try:
             answer = self.instance.infer_shape([list(shape) for shape in given])
         except Exception:
@@ -150,16 +153,16 @@ class Properties(mx.operator.CustomOpProp):
                 raise
             return given, [[]] * outputs, []   # an old infer_shape expects to know every size
         try:
-            found, made = ([self._sizes(shape, lowest) for shape in shapes] for shapes in answer)
+            inputs, results = ([self._sizes(shape, lowest) for shape in shapes] for shapes in answer)
         except OpError:
             raise
         except (TypeError, ValueError) as error:
-            raise self._complaint(answer, "") from error
-        if (len(found), len(made)) != (len(given), outputs):
-            raise self._complaint(answer, f" of {len(given)} and {outputs} shapes")
-        return found, made, []
+            raise self._bad_shapes(answer, "") from error
+        if (len(inputs), len(results)) != (len(given), outputs):
+            raise self._bad_shapes(answer, f" of {len(given)} and {outputs} shapes")
+        return inputs, results, []
 
-    def _complaint(self, answer, sizes):
+    def _bad_shapes(self, answer, sizes):
         return OpError(self.where, f"infer_shape returned {answer!r}; expected two lists{sizes}: the inputs' shapes "
                        "and the outputs'", "Return them in the order of list_arguments and list_outputs")
 
@@ -168,23 +171,23 @@ class Properties(mx.operator.CustomOpProp):
             if not isinstance(size, numbers.Integral):
                 raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected whole numbers",
                               "Divide with //: in Python 3, / makes a float")
-        if any(not lowest <= size <= LARGEST for size in shape) or (lowest >= 0 and not len(shape)):
+        if any(not lowest <= size <= MAX_SIZE for size in shape) or (lowest >= 0 and not len(shape)):
             raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected sizes from {lowest} to "
-                          f"{LARGEST}", "Return a size for every dimension where the inputs have theirs")
+                          f"{MAX_SIZE}", "Return a size for every dimension where the inputs have theirs")
         return [int(size) for size in shape]
 
     @custom.guarded(body=False)
-    def infer_type(self, in_type):
-        """One type for all, the first that is known."""
+    def infer_type(self, in_type: list) -> tuple[list, list, list]:
+        """All tensors have the first known type."""
         known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
         return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
 
     @custom.guarded(body=False)
-    def declare_backward_dependency(self, out_grad, in_data, out_data):
+    def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
         return custom.unlisted(self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data)))
 
     @custom.guarded(body=False)
-    def create_operator(self, ctx, in_shapes, in_dtypes):
+    def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.instance, self.where)
 
 

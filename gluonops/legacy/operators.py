@@ -1,4 +1,6 @@
-"""NumpyOp and NDArrayOp: the methods that a user's class overrides, and the call that makes a node of an instance."""
+"""NumpyOp and NDArrayOp: the methods that a user's class overrides, and the call that adds an instance to a graph."""
+from __future__ import annotations
+
 import mxnet as mx
 import numpy as np
 
@@ -14,11 +16,11 @@ INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.Custo
 
 
 class PythonOp:
-    """What NumpyOp and NDArrayOp share. A class of yours overrides what it needs.
+    """The base of NumpyOp and NDArrayOp. Override the methods that you need.
 
     ``infer_shape``, ``list_arguments`` and ``list_outputs`` default to one input, ``data``, and one output of its
-    shape. What ``forward`` leaves of an output unwritten is 0, and so is what ``backward`` leaves of a gradient;
-    requests (write, add, null) are honoured without its help.
+    shape. Elements that ``forward`` or ``backward`` does not write are 0. The requests (write, add, null) are handled
+    outside of your class.
 
     Parameters
     ----------
@@ -30,19 +32,19 @@ class PythonOp:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        instances.know(cls)
+        instances.register_class(cls)
 
     def __new__(cls, *args, **kwargs):
         base = next(parent.__name__ for parent in cls.__mro__ if parent.__module__ == __name__)
         once(base, INSTEAD, stacklevel=2)
         self = super().__new__(cls)
-        instances.enter(self, args, kwargs)
+        instances.register(self, args, kwargs)
         return self
 
-    def __init__(self, need_top_grad=True):
+    def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
         """Put the operator into a graph, or run it.
 
         Parameters
@@ -58,7 +60,7 @@ class PythonOp:
         Returns
         -------
         Symbol or NDArray
-            What the inputs are; with several outputs a Symbol of them all, or a list of NDArrays.
+            Of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays.
 
         Raises
         ------
@@ -71,11 +73,11 @@ class PythonOp:
             return node.emit(self, mx.nd, list(inputs.values()), None)
         name = backend.full_name(name, type(self).__name__.lower())
         symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
-        with mx.name.NameManager(), mx.AttrScope(**attr):   # the name is complete: no block may put its prefix in front
+        with mx.name.NameManager(), mx.AttrScope(**attr):   # the name is complete: blocks add no prefix
             return node.emit(self, mx.sym, symbols, name)
 
-    def get_symbol(self, *args, **kwargs):
-        """The same as calling the instance, as it always was."""
+    def get_symbol(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
+        """The same as calling the instance."""
         return self(*args, **kwargs)
 
     def _inputs(self, args, kwargs):
@@ -95,21 +97,21 @@ class PythonOp:
     def _error(self, what, remedy):
         return OpError(f"legacy.{type(self).__name__}", what, remedy)
 
-    def list_arguments(self):
+    def list_arguments(self) -> list[str]:
         """Names of the inputs, a list of str."""
         return ["data"]
 
-    def list_outputs(self):
+    def list_outputs(self) -> list[str]:
         """Names of the outputs, a list of str."""
         return ["output"]
 
-    def infer_shape(self, in_shape):
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple:
         """Shapes of every input and output.
 
         Parameters
         ----------
         in_shape : list of list of int
-            One for each input, empty where it is not known yet.
+            One for each input, empty if it is not known yet.
 
         Returns
         -------
@@ -118,29 +120,29 @@ class PythonOp:
         """
         return in_shape, [in_shape[0]]
 
-    def need_top_grad(self):
+    def need_top_grad(self) -> bool:
         """Whether ``backward`` reads ``out_grad``."""
         return self.need_top_grad_
 
-    def declare_backward_dependency(self, out_grad, in_data, out_data):
-        """What ``backward`` reads, from lists of one int for each tensor; the fewer, the less memory is kept."""
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        """The ids of the tensors that ``backward`` reads; the others are freed after ``forward``."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
-    def forward(self, in_data, out_data):
+    def forward(self, in_data: list, out_data: list) -> None:
         """Compute ``out_data`` from ``in_data``, both lists, in place: ``out_data[0][:] = ...``."""
         out_data[0][:] = in_data[0]
 
-    def backward(self, out_grad, in_data, out_data, in_grad):
-        """Compute ``in_grad``, in place. All four are lists, with None for what is not in the declared dependencies."""
-        raise self._error("it has no backward", "Write one; for an operator whose gradient nobody needs, pass the data "
-                                                "through mx.sym.BlockGrad")
+    def backward(self, out_grad: list, in_data: list, out_data: list, in_grad: list) -> None:
+        """Compute ``in_grad``, in place. All four are lists, with None for undeclared dependencies."""
+        raise self._error("it has no backward", "Write one; if the gradient is not needed, pass the data through "
+                                                "mx.sym.BlockGrad")
 
 
 class NumpyOp(PythonOp):
     """An operator written in NumPy, with the interface of ``mx.operator.NumpyOp``.
 
-    ``forward`` and ``backward`` get lists of numpy.ndarray: copies, so MXNet waits for every one of them. MXNet 1.9.1's
-    own class of the name is broken: it tells ``forward`` wrong shapes, and goes on with zeros when that raises.
+    ``forward`` and ``backward`` get lists of numpy.ndarray: copies, so each call waits for MXNet's engine. The class
+    of MXNet 1.9.1 is broken: it passes wrong shapes to ``forward``, and continues with zeros if that raises.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
 """``Rtc``: a CUDA kernel from the text of its body, as ``mx.rtc`` took it before MXNet 1.0."""
+from __future__ import annotations
+
 import functools
 import re
 
@@ -10,7 +12,7 @@ from .notice import once
 
 __all__ = ["Rtc"]
 
-MOST_THREADS = 1024   # of a block, on every GPU
+MAX_THREADS = 1024   # of a block, on every GPU
 INSTEAD = "mx.rtc.CudaModule, or an operator's folder of your own (docs/new_op.md)"
 
 
@@ -18,8 +20,8 @@ class Rtc:
     """A CUDA kernel, compiled when it is made, with the interface of ``mx.rtc(name, inputs, outputs, body)``.
 
     The body sees a pointer for every array, ``const`` for inputs, and for an array ``x`` the constants ``x_ndim`` and
-    ``x_dims[]``, its shape. Arrays of other shapes or dtypes may be pushed: the kernel is compiled for these, once.
-    (The old class went on with the constants of the first.) float16 is ``__half``, which converts to and from float. No
+    ``x_dims[]``, its shape. If arrays of other shapes or dtypes are pushed, the kernel is compiled for these, once.
+    (The old class kept the constants of the first arrays.) float16 is ``__half``, which converts to and from float. No
     header is included.
 
     Parameters
@@ -27,7 +29,7 @@ class Rtc:
     name : str
         Of the kernel.
     inputs, outputs : list of (str, NDArray)
-        What the kernel reads, and what it writes; on one GPU.
+        The arrays that the kernel reads and writes; on one GPU.
     kernel : str
         The body, without its braces.
 
@@ -38,7 +40,8 @@ class Rtc:
         and the lines it names), or this MXNet is built without CUDA.
     """
 
-    def __init__(self, name, inputs, outputs, kernel):
+    def __init__(self, name: str, inputs: list[tuple[str, mx.nd.NDArray]], outputs: list[tuple[str, mx.nd.NDArray]],
+                 kernel: str):
         once("Rtc", INSTEAD, stacklevel=2)
         self.where = "legacy.Rtc"
         self.name, self.body = name, kernel
@@ -52,7 +55,8 @@ class Rtc:
             raise OpError(self.where, f"the kernel {name} has no output", "Pass at least one")
         self._compiled([array for _, array in inputs], [array for _, array in outputs])
 
-    def push(self, ins, outs, grid_dims, block_dims):
+    def push(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray], grid_dims: tuple[int, int, int],
+             block_dims: tuple[int, int, int]) -> None:
         """Launch the kernel.
 
         Parameters
@@ -76,8 +80,8 @@ class Rtc:
                 raise OpError(self.where, f"{what} is {sizes}; expected three whole numbers of at least 1",
                               "Pass for instance (1, 1, 1); divide with //")
         threads = block_dims[0] * block_dims[1] * block_dims[2]
-        if threads > MOST_THREADS:
-            raise OpError(self.where, f"block_dims is {block_dims}: {threads} threads; expected at most {MOST_THREADS}",
+        if threads > MAX_THREADS:
+            raise OpError(self.where, f"block_dims is {block_dims}: {threads} threads; expected at most {MAX_THREADS}",
                           "Launch more blocks, and let the body count with blockIdx.x * blockDim.x + threadIdx.x")
         kernel = self._compiled(ins, outs)
         with rtc.lock:
@@ -91,21 +95,22 @@ class Rtc:
                 place = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
                 raise OpError(self.where, f"{name} is {place}; a CUDA kernel runs on NVIDIA GPUs only",
                               "Make it on one, with ctx=mx.gpu(), or use gluonops.ops, whose operators run anywhere")
-            kind = rtc.C_TYPES.get(array.dtype.__name__)
-            if kind is None:
+            c_type = rtc.C_TYPES.get(array.dtype.__name__)
+            if c_type is None:
                 raise OpError(self.where, f"{name} is {array.dtype.__name__}; expected {', '.join(rtc.C_TYPES)}",
                               "Convert it with astype")
-            arguments.append((f"{'const ' * (len(arguments) < len(ins))}{kind} *{name}", name, array.shape))
+            qualifier = "const " if len(arguments) < len(ins) else ""
+            arguments.append((f"{qualifier}{c_type} *{name}", name, array.shape))
         return _kernel(self.name, tuple(arguments), self.body, outs[0].context.device_id)
 
 
-def sources(name, arguments, body):
-    """File -> text of what a kernel is made of, in order; ``arguments`` is of (declaration, array's name, shape)."""
+def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
+    """The parts of a kernel's source in order: file -> text. ``arguments`` has (declaration, array's name, shape)."""
     signature = ", ".join(declaration for declaration, _, _ in arguments)
     constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
                  for _, array, shape in arguments]
-    return {rtc.PRELUDE.name: rtc.PRELUDE.read_text(), "arguments": "\n".join([
-        f"__global__ void {name}({signature})", "{", *constants]), f"{name}.cu": f"{body}\n}}"}
+    head = "\n".join([f"__global__ void {name}({signature})", "{", *constants])
+    return {rtc.PRELUDE.name: rtc.PRELUDE.read_text(), "arguments": head, f"{name}.cu": f"{body}\n}}"}
 
 
 @functools.lru_cache(maxsize=256)

@@ -81,7 +81,7 @@ def test_an_error_nobody_waited_for_is_not_handed_to_the_next(broken):
     with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
         gops.ops.abs(mx.nd.ones(3)).asnumpy()
     cause_of(caught)
-    assert ("planted (failed before it, with nobody waiting for the result: first: ArithmeticError: lost; second: "
+    assert ("planted (failed before it, and nothing waited for the result: first: ArithmeticError: lost; second: "
             "ArithmeticError: lost too)") in str(caught.value)
     with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
         gops.ops.abs(mx.nd.ones(3)).asnumpy()

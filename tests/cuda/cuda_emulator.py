@@ -165,11 +165,11 @@ class CudaKernel:
         if not 1 <= math.prod(block_dims) <= self.most_threads or min(grid_dims) < 1 or max(grid_dims[1:]) > 65535:
             raise EmulatorError(f"{self.name} cannot be launched with grid {grid_dims} and block {block_dims}")
         given = dict(zip(self.names, args))
-        kept, arguments = [], (Argument * len(args))()
+        keep_alive, arguments = [], (Argument * len(args))()
         for slot, kind, name, value in zip(arguments, self.types, self.names, args):
             if "*" not in kind:
                 scalar = SCALARS[kind](value)
-                kept.append(scalar)
+                keep_alive.append(scalar)
                 slot.data, slot.role = ctypes.addressof(scalar), SCALAR
                 continue
             read = kind.startswith("const ")
@@ -177,7 +177,7 @@ class CudaKernel:
             if rtc.C_TYPES[value.dtype.__name__] != c_type:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
-            # Step 1 of a kernel finds what step 0 left; everything else that is written is NaN before.
+            # Step 1 of a kernel reads what step 0 wrote; all other memory that a kernel writes is NaN before.
             request = given.get(f"{name}_request", rtc.REQUESTS["add" if given.get("step") else "write"])
             slot.role = READ if read else {0: KEPT, 1: WRITTEN, 2: ADDED_TO}[request]
         error = ctypes.create_string_buffer(2000)
@@ -191,7 +191,7 @@ class CudaKernel:
 
 
 def pointer(array):
-    """Where an NDArray's elements are, once nothing reads or writes them any more."""
+    """The address of an NDArray's elements, after all pending reads and writes."""
     array.wait_to_read()
     mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
     data = ctypes.c_void_p()

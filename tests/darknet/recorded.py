@@ -13,7 +13,7 @@ def cfg(name):
     return FOLDER / f"{name}.cfg"
 
 
-def truth(name, seed):
+def recording(name, seed):
     """The recorded arrays, and the input they belong to."""
     arrays = np.load(FOLDER / f"{name}-seed{seed}.npz")
     draws = np.random.RandomState(int(arrays["input_seed"]))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluonops.core.optional import require
 from mxnet import gluon
-from recorded import cfg, truth
+from recorded import cfg, recording
 
 VOC07MApMetric = require("gluoncv.utils.metrics.voc_detection", "tests").VOC07MApMetric
 ANCHORS = np.array([[20, 30], [50, 40], [90, 100]], "float32")
@@ -43,11 +43,11 @@ def detections(cells, threshold, nms):
         for k, p in enumerate(classes):
             if objectness * p > threshold:
                 found.append((k, objectness * p, *(centre - half), *(centre + half)))
-    kept = []
+    selected = []
     for row in sorted(found, key=lambda row: -row[1]):
-        if all(row[0] != other[0] or overlap(row[2:], other[2:]) <= nms for other in kept):
-            kept.append(row)
-    return np.array(kept).reshape(-1, 6)
+        if all(row[0] != other[0] or overlap(row[2:], other[2:]) <= nms for other in selected):
+            selected.append(row)
+    return np.array(selected).reshape(-1, 6)
 
 
 class Raw(gluon.HybridBlock):
@@ -169,7 +169,7 @@ def test_a_classifier_has_no_detector(tmp_path):
 def test_exports_with_two_maps(backend, net, tmp_path):
     """Anchors travel as constants; another size and batch than exported with; Module and SymbolBlock."""
     block = net.detector(threshold=0.2)
-    data = mx.nd.concat(truth("mini-yolov3", 22)[1][:, :, :64], mx.nd.random.uniform(shape=(1, 3, 64, 64)), dim=0)
+    data = mx.nd.concat(recording("mini-yolov3", 22)[1][:, :, :64], mx.nd.random.uniform(shape=(1, 3, 64, 64)), dim=0)
     expected = [a.asnumpy() for a in block(data)]
     assert (expected[0] >= 0).any(1).all()
     paths = gops.export.symbol(block, tmp_path / "net", (1, *net.input_shape), backend=backend)
@@ -184,7 +184,7 @@ def test_exports_with_two_maps(backend, net, tmp_path):
 
 
 def test_gluoncvs_metric_takes_them(rng):
-    """What is found is the truth, for the metric: a mean average precision of 1."""
+    """If the detections are the ground truth, the mean average precision is 1."""
     raw = mx.nd.array(maps(rng))
     ids, scores, boxes = detector(threshold=0.3)(raw)
     metric = VOC07MApMetric(iou_thresh=0.5, class_names=["a", "b"])

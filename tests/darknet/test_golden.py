@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from recorded import FOLDER, cfg, truth
+from recorded import FOLDER, cfg, recording
 
 WHOLE = [("yolov2-tiny-voc", 7), ("darknet19", 8), ("yolov2-voc", 11)]
 MINI = [("mini-yolov2", 21), ("mini-yolov3", 22), ("mini-classifier", 23)]
@@ -14,7 +14,7 @@ MINI = [("mini-yolov2", 21), ("mini-yolov3", 22), ("mini-classifier", 23)]
 @pytest.mark.parametrize("name, seed", WHOLE)
 def test_whole_networks(name, seed, tmp_path, weights):
     """The last convolution within 2e-4 of its deviation everywhere, region activations within 1e-4."""
-    expected, data = truth(name, seed)
+    expected, data = recording(name, seed)
     path = weights(name, seed)
     net = gops.darknet.load(cfg(name), path)
     outputs = [output.asnumpy() for output in net.layer_outputs(data)]
@@ -40,7 +40,7 @@ def test_whole_networks(name, seed, tmp_path, weights):
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_every_layer(name, seed, hybridize, weights):
     """Small networks that have every kind of layer, on sizes that are odd or differ in height and width."""
-    expected, data = truth(name, seed)
+    expected, data = recording(name, seed)
     net = gops.darknet.load(cfg(name), weights(name, seed))
     if hybridize:
         for layer in net:
@@ -58,7 +58,7 @@ def test_every_layer(name, seed, hybridize, weights):
 def test_outputs(weights):
     """The last layer's, and with several yolo layers those of each."""
     for (name, seed), layers in zip(MINI, ((10,), (13, 19), (15,))):
-        data = truth(name, seed)[1]
+        data = recording(name, seed)[1]
         net = gops.darknet.load(cfg(name), weights(name, seed))
         found = net(data)
         every = net.layer_outputs(data)
@@ -72,16 +72,16 @@ def test_outputs(weights):
                                               ("yolov2-tiny-voc", 7, (416, 416))])
 def test_detections(name, seed, size, weights):
     """Boxes, probabilities and non-maximum suppression, against get_network_boxes and do_nms_sort."""
-    expected, data = truth(name, seed)
+    expected, data = recording(name, seed)
     recorded = expected if "detections" in expected else np.load(FOLDER / f"{name}-detections.npz")
     net = gops.darknet.load(cfg(name), weights(name, seed))
     ids, scores, boxes = (a[0].asnumpy() for a in net.detector(float(recorded["threshold"]), 0.45, 2000)(data))
-    kept = ids[:, 0] >= 0
+    valid = ids[:, 0] >= 0
     width, height = size
     classes, probability, x, y, w, h = recorded["detections"].T
     theirs = np.stack([classes, probability, (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width,
                        (y + h / 2) * height], 1)
-    ours = np.concatenate([ids, scores, boxes], 1)[kept]
+    ours = np.concatenate([ids, scores, boxes], 1)[valid]
     assert len(ours) == len(theirs) > 20
     # Each is the other's nearest: sorting would swap those that are almost equal.
     pairs = np.abs(ours[None] - theirs[:, None]).sum(-1).argmin(1)

@@ -72,7 +72,7 @@ def test_an_image_of_another_size_is_refused(tmp_path, rng, name):
 def test_bad_names():
     refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec", "vox")
     refused("split is 'test'; expected 'train' or 'val'", "digits", split="test")
-    refused("digits got root '/x'; they ship inside scikit-learn", "digits", "/x")
+    refused("digits got root '/x'; they are part of scikit-learn", "digits", "/x")
     refused("voc needs a root", "voc")
 
 

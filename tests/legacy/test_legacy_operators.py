@@ -254,7 +254,7 @@ def replace(in_data, out_data):
       for names in (["a", "a"], "output", [None], None, [])],
     (lambda: Bad(lambda s: s[7]), None, "IndexError: list index out of range"),
     (lambda: Bad(forward=lambda i, o: 1 / 0), None, "legacy.Bad: forward raised ZeroDivisionError: division by zero"),
-    (lambda: Bad(forward=replace), None, r"another array into out_data\[0\], which goes nowhere. Write into the one"),
+    (lambda: Bad(forward=replace), None, r"another array into out_data\[0\], which is not used. Write into the array"),
     (NumpySoftmax, lambda op, x: op(x), "data is NDArray, label is NoneType; expected NDArrays or Symbols"),
     (NumpySoftmax, lambda op, x: op(x, x, x), "got 3 inputs; expected data, label"),
     (NumpySoftmax, lambda op, x: op(x, data=x), "the input 'data' is given twice"),

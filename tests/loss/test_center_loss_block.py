@@ -228,7 +228,7 @@ def test_the_exported_net_has_no_centres(tmp_path, batch):
 
 
 def test_moved_and_cast(batch):
-    """reset_ctx and cast keep the tally at work; float16 leaves the centres in float32."""
+    """reset_ctx and cast keep accumulating gradients; float16 leaves the centres in float32."""
     centers, data, label = batch
     loss = make(centers)
     loss.collect_params().reset_ctx(TWO)

@@ -12,7 +12,7 @@ sys.path.append(str(TESTS / "ops"))
 
 
 def require_library():
-    """Load the library; where there is a compiler, a library that is not there is a failure."""
+    """Load the library. If it is missing though there is a compiler, the test fails."""
     if native.load():
         return
     try:
@@ -24,11 +24,11 @@ def require_library():
 
 def suites():
     """The suite of every operator, by name."""
-    found = {}
+    classes = {}
     for name in registry.entries():
         module = importlib.import_module(f"test_{name}")
-        found[name] = next(value for value in vars(module).values() if getattr(value, "name", None) == name)
-    return found
+        classes[name] = next(value for value in vars(module).values() if getattr(value, "name", None) == name)
+    return classes
 
 
 SUITES = suites()

@@ -40,7 +40,7 @@ def error_of(call):
     return ""
 
 
-def bare(name, **attrs):
+def variables_only(name, **attrs):
     """An operator of the library on variables alone, by its name in a graph."""
     op = registry.get(name).op
     strings = {key: str(value) for key, value in attrs.items()}
@@ -67,12 +67,12 @@ def same_as_contract(name, attrs, shapes):
     given = {arg.name: shape for arg, shape in zip(op.inputs, shapes) if shape is not None}
     known = {key: tuple(size or -1 for size in shape) for key, shape in given.items()}
     try:
-        found = op.infer_shape(op.parse(attrs), known)
+        expected = op.infer_shape(op.parse(attrs), known)
     except gops.OpError as error:
-        assert str(error) in error_of(lambda: bare(name, **attrs).infer_shape_partial(**given)), (name, given)
+        assert str(error) in error_of(lambda: variables_only(name, **attrs).infer_shape_partial(**given)), (name, given)
         return
-    arguments, outputs, _ = bare(name, **attrs).infer_shape_partial(**given)
-    want = [tuple(max(size, 0) for size in found.get(tensor.name, ())) for tensor in op.tensors]
+    arguments, outputs, _ = variables_only(name, **attrs).infer_shape_partial(**given)
+    want = [tuple(max(size, 0) for size in expected.get(tensor.name, ())) for tensor in op.tensors]
     assert arguments + outputs == want, (name, given, arguments, outputs, want)
 
 
@@ -105,12 +105,12 @@ def without_dimensions():
     """Under np_shape () is a shape, and unknown is None."""
     with mx.util.np_shape(True):
         for name in SUITES:
-            op, symbol = registry.get(name).op, bare(name)
+            op, symbol = registry.get(name).op, variables_only(name)
             assert symbol.infer_shape_partial()[0] == [None] * len(op.inputs)
             try:
                 expected = op.infer_shape(op.parse({}), {"data": ()})
             except gops.OpError as error:
-                assert str(error) in error_of(lambda: bare(name).infer_shape_partial(data=())), name   # noqa: B023
+                assert str(error) in error_of(lambda: variables_only(name).infer_shape_partial(data=())), name   # noqa: B023
                 continue
             assert symbol.infer_shape_partial(data=())[1] == [expected[out.name] for out in op.outputs]
 
@@ -137,7 +137,7 @@ def absurd_sizes():
         op = registry.get(name).op
         complaint = error_of(lambda: op.infer_shape(op.parse(attrs), {"data": shape}))   # noqa: B023
         assert text in complaint, (name, attrs, complaint)
-        symbol = mx.sym.load_json(bare(name, **attrs).tojson())
+        symbol = mx.sym.load_json(variables_only(name, **attrs).tojson())
         for call in symbol.infer_shape, symbol.infer_shape_partial:
             assert complaint in error_of(lambda: call(data=shape)), (name, attrs)   # noqa: B023
         assert complaint in error_of(lambda: symbol.simple_bind(mx.cpu(), data=shape)), (name, attrs)   # noqa: B023

@@ -69,13 +69,13 @@ def test_says_why_it_is_not_loaded(name, content, text, tmp_path):
     path = tmp_path / name
     if content:
         path.write_bytes(content)
-    assert text in native.unfit(str(path))
+    assert text in native.mismatch_reason(str(path))
 
 
 def test_refuses_a_library_for_other_versions(monkeypatch):
     require_library()
     monkeypatch.setattr(native, "__version__", "9.9.9")
-    assert "and this is gluonops 9.9.9; run: python -m gluonops.native.build" in native.unfit(LIBRARY)
+    assert "and this is gluonops 9.9.9; run: python -m gluonops.native.build" in native.mismatch_reason(LIBRARY)
 
 
 def test_can_be_switched_off():
@@ -101,4 +101,4 @@ def test_builds_from_the_command_line(tmp_path):
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
-    assert native.unfit(str(tmp_path / "a.so")) is None
+    assert native.mismatch_reason(str(tmp_path / "a.so")) is None

@@ -16,7 +16,7 @@ class Golden(typing.NamedTuple):
     attrs: dict
     seen: float
     input: np.ndarray
-    truth: np.ndarray
+    ground_truth: np.ndarray
     output: np.ndarray
     gradient: np.ndarray   # with respect to the input
     cost: float

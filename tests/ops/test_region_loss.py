@@ -94,7 +94,7 @@ class TestRegionLoss(OpSuite):
     def test_darknets_deltas(self, recorded, backend):
         """Within 2e-5 of what Darknet's layer computed, the cost too."""
         case = golden(recorded)
-        inputs = [mx.nd.array(a) for a in (case.input, case.truth, [case.seen])]
+        inputs = [mx.nd.array(a) for a in (case.input, case.ground_truth, [case.seen])]
         inputs[0].attach_grad()
         with gops.backend(backend), autograd.record():
             loss, parts = self.function(*inputs, **case.attrs, parts=True)

@@ -1,4 +1,4 @@
-"""region_loss: YOLOv2's loss; NumPy goes through its boxes one by one."""
+"""region_loss: YOLOv2's loss; NumPy computes it box by box."""
 from ..cases import Row
 from .region_decode import TWO_ANCHORS
 

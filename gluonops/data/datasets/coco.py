@@ -1,4 +1,4 @@
-"""Folders laid out like MS COCO's, read by gluoncv and pycocotools once the annotations are checked.
+"""Folders in MS COCO's layout. The annotations are checked, then gluoncv and pycocotools read them.
 
 ``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
 instances_train, train), ``val`` instances_val2017 (or instances_val, val). An image lies in ``root`` where its
@@ -21,7 +21,7 @@ __all__ = ["COCO"]
 WHERE = "data.coco"
 PREFIX = "instances_"
 NUMBER = (int, float)
-SLACK = 1   # pixels by which a box may leave its image, to which it is then clipped: what rounding does
+SLACK = 1   # pixels by which a box may exceed its image, because of rounding; it is then clipped
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
           "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
@@ -30,8 +30,8 @@ FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUM
 class COCO(Detection):
     """A data set in COCO's layout; see this module, and :class:`gluonops.data.Detection` for its items.
 
-    Crowds are left out, and so is, with a warning, an object that is not larger than a pixel each way: COCO's own files
-    have two without a height. Images without objects are in ``val`` only.
+    Crowds are left out. Objects that are not larger than a pixel in both directions are left out with a warning: COCO's
+    own files have two without a height. Only ``val`` has images without objects.
 
     Parameters
     ----------
@@ -54,24 +54,28 @@ class COCO(Detection):
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
                           "Pass it in classes as well, or take it out of the file")
-        numbers, expected_sizes = [names.index(category) for category in categories], {}
+        class_ids = [names.index(category) for category in categories]
+        expected_sizes = {}
 
         class Reader(reader):
             CLASSES = list(categories)
 
             def _parse_image_path(self, entry):
-                found = _image(root, name, entry, path)
-                expected_sizes[found] = (entry["width"], entry["height"]), f"{path}, image {entry['id']},"
-                return found
+                image_path = _image(root, name, entry, path)
+                label = f"{path}, image {entry['id']},"
+                expected_sizes[image_path] = (entry["width"], entry["height"]), label
+                return image_path
 
-        with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints what it does
+        with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints its progress
             source = Reader(root=root, splits=name, skip_empty=split == "train", use_crowd=False)
         if not source._items:
-            raise OpError(WHERE, f"{path} has no image{' with an object' * (split == 'train')}",
+            condition = " with an object" if split == "train" else ""
+            raise OpError(WHERE, f"{path} has no image{condition}",
                           "Pass the name of another list, or make the file anew")
-        # gluoncv has the last pixel inside a box, where the file has its edge; -1 stands for no object.
-        labels = [[(left, top, right + 1, bottom + 1, numbers[int(number)], 0)
-                   for left, top, right, bottom, number in label if number >= 0] for label in source._labels]
+        # gluoncv stores the last pixel inside a box; the file stores its edge. A class of -1 means no object.
+        labels = [[(left, top, right + 1, bottom + 1, class_ids[int(number)], 0)
+                   for left, top, right, bottom, number in label if number >= 0]
+                  for label in source._labels]
         super().__init__(WHERE, names, source._items, labels, [expected_sizes[item] for item in source._items])
 
 
@@ -94,27 +98,27 @@ def _image(root, name, entry, path):
         if os.path.isfile(os.path.join(root, *place)):
             return os.path.join(root, *place)
     raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {os.path.join(root, *places[0])}",
-                  "Put the image there, or take it off the list")
+                  "Add the image, or remove it from the list")
 
 
 def _bad(path, place, got, expected):
-    return OpError(WHERE, f"{path}, {place}: {got}; expected {expected}", "Mend the file, or make it anew")
+    return OpError(WHERE, f"{path}, {place}: {got}; expected {expected}", "Correct the file, or create it again")
 
 
 def _check(path):
-    """Refuse what pycocotools and gluoncv would trip over; return the classes' names."""
+    """Check the file for what pycocotools and gluoncv cannot read; return the class names."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            content = json.load(file)
     except json.JSONDecodeError as error:
         raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
     except (OSError, UnicodeDecodeError) as error:
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Make the file anew") from error
     for key in ("images", "annotations", "categories"):
-        if not isinstance(found, dict) or not isinstance(found.get(key), list):
+        if not isinstance(content, dict) or not isinstance(content.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
     for key, needed in FIELDS.items():
-        for place, item in enumerate(found[key]):
+        for place, item in enumerate(content[key]):
             missing = [word for word in needed if not isinstance(item, dict) or word not in item]
             if missing:
                 raise _bad(path, f"{key}[{place}]", f"no {', no '.join(missing)}", f"{', '.join(needed)}")
@@ -122,16 +126,16 @@ def _check(path):
                 if not isinstance(item[word], kinds) or isinstance(item[word], float) and not math.isfinite(item[word]):
                     raise _bad(path, f"{key}[{place}]", f"{word} is {item[word]!r}",
                                "text" if kinds is str else "a list" if kinds is list else "a number")
-        if len({item["id"] for item in found[key]}) < len(found[key]):
+        if len({item["id"] for item in content[key]}) < len(content[key]):
             raise _bad(path, key, "two have the same id", "another for each")
-    images = {item["id"]: item for item in found["images"]}
-    categories = {item["id"]: item["name"] for item in found["categories"]}
+    images = {item["id"]: item for item in content["images"]}
+    categories = {item["id"]: item["name"] for item in content["categories"]}
     for number, item in images.items():
         if min(item["width"], item["height"]) < 1 or not isinstance(item.get("coco_url") or "", str):
             raise _bad(path, f"image {number}", f"it is {item['width']} x {item['height']}, its coco_url "
                        f"{item.get('coco_url')!r}", "a size above 0, and text")
     tiny = []
-    for item in progress(found["annotations"], f"checking {os.path.basename(path)}"):
+    for item in progress(content["annotations"], f"checking {os.path.basename(path)}"):
         place = f"annotation {item['id']}"
         if item["image_id"] not in images:
             raise _bad(path, place, f"image_id is {item['image_id']!r}", "the id of an image")
@@ -148,11 +152,14 @@ def _check(path):
             raise _bad(path, place, f"area is {item['area']!r}, iscrowd {item.get('iscrowd', 0)!r}",
                        "a number from 0, and 0 or 1")
         sides = min(right, width) - max(left, 0), min(bottom, height) - max(top, 0)
-        if not item.get("iscrowd", 0) and (item["area"] == 0 or min(sides) <= 1):   # gluoncv passes over them
+        if not item.get("iscrowd", 0) and (item["area"] == 0 or min(sides) <= 1):   # gluoncv skips them
             tiny.append(item["id"])
     if tiny:
+        shown = [str(number) for number in tiny[:5]]
+        if len(tiny) > len(shown):
+            shown.append("...")
         warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
-                      f"annotation {', '.join(map(str, tiny[:5]))}{', ...' * (len(tiny) > 5)}", stacklevel=4)
+                      f"annotation {', '.join(shown)}", stacklevel=4)
     return class_names(categories.values(), WHERE)
 
 

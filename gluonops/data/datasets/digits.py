@@ -1,4 +1,4 @@
-"""Handwritten digits: the 1,797 that ship inside scikit-learn, or MNIST from a folder. Nothing is downloaded.
+"""Handwritten digits: the 1,797 that are part of scikit-learn, or MNIST from a folder. Nothing is downloaded.
 
 Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), 8x8 in 17 levels of grey, as
 ``sklearn.datasets.load_digits`` has it; LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 28x28 in
@@ -48,7 +48,7 @@ def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_o
     data_dir : str or os.PathLike, optional
         Folder with MNIST's four files in idx format, gzipped or not. Without it: the digits inside scikit-learn.
     size : int, default 28
-        Height and width of the images; resized bilinearly from 8 (28 for MNIST) where it differs.
+        Height and width of the images; resized bilinearly from 8 (28 for MNIST) if it differs.
     seed : int, default 0
         Decides which of scikit-learn's digits are held out. MNIST comes split.
     held_out : float, default 0.2
@@ -65,7 +65,7 @@ def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_o
     Raises
     ------
     OpError
-        A file is missing or not what MNIST's is, an argument is out of range, or scikit-learn is not installed.
+        A file is missing or is no file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     where = "data.digits"
     size = Attr("size", Int(1), 28, "height and width").parse(where, size)
@@ -101,14 +101,14 @@ def _checked(classes):
 
 def _prepare(images, labels, white, chosen, size):
     """Keep the chosen classes, renumber them, scale ``white`` to 1 and resize."""
-    keep = np.isin(labels, chosen)
+    selected = np.isin(labels, chosen)
     position = np.zeros(10, "int32")
     position[chosen] = np.arange(len(chosen))
-    images = images[keep, None].astype("float32")
+    images = images[selected, None].astype("float32")
     images /= white
     if len(images) and images.shape[2:] != (size, size):
         images = mx.nd.contrib.BilinearResize2D(mx.nd.array(images), height=size, width=size).asnumpy()
-    return Split(images, position[labels[keep]])
+    return Split(images, position[labels[selected]])
 
 
 def _embedded(seed, held_out):
@@ -117,41 +117,45 @@ def _embedded(seed, held_out):
     except ImportError as error:
         raise OpError("data.digits", "scikit-learn, which brings the digits, is not installed",
                       "Run pip install 'gluonops[examples]', or pass data_dir, a folder with MNIST's files") from error
-    found, rng = load_digits(), np.random.RandomState(seed)
-    held = np.zeros(len(found.target), bool)
+    source, rng = load_digits(), np.random.RandomState(seed)
+    is_held_out = np.zeros(len(source.target), bool)
     for label in range(10):
-        places = rng.permutation(np.flatnonzero(found.target == label))
-        held[places[:np.clip(round(len(places) * held_out), 1, len(places) - 1)]] = True
-    order = rng.permutation(len(held))
-    for part in (order[~held[order]], order[held[order]]):
-        yield found.images[part], found.target[part], 16
+        places = rng.permutation(np.flatnonzero(source.target == label))
+        count = np.clip(round(len(places) * held_out), 1, len(places) - 1)
+        is_held_out[places[:count]] = True
+    order = rng.permutation(len(is_held_out))
+    for part in (order[~is_held_out[order]], order[is_held_out[order]]):
+        yield source.images[part], source.target[part], 16
 
 
 def _mnist(folder):
     paths = {name: _find(folder, name) for names in MNIST.values() for name in names}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
-        found = f"has no {', no '.join(missing)} (nor with .gz)" if os.path.isdir(folder) else "does not exist"
-        raise OpError("data.digits", f"the folder {folder} {found}",
+        problem = f"has no {', no '.join(missing)} (nor with .gz)" if os.path.isdir(folder) else "does not exist"
+        raise OpError("data.digits", f"the folder {folder} {problem}",
                       f"Put MNIST's files there ({', '.join(paths)}), or leave data_dir out")
     for images, labels in MNIST.values():
         yield (*_read(paths[images], paths[labels]), 255)
 
 
 def _find(folder, name):
-    return next((path for path in (os.path.join(folder, name + end) for end in ("", ".gz")) if os.path.isfile(path)),
-                None)
+    for ending in ("", ".gz"):
+        path = os.path.join(folder, name + ending)
+        if os.path.isfile(path):
+            return path
+    return None
 
 
 def _read(images_path, labels_path):
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise OpError("data.digits", f"{images_path} has {len(images)} images; expected {len(labels)}, the number of "
-                      f"labels in {labels_path}", "Fetch the two files again, from one place")
+                      f"labels in {labels_path}", "Download both files again, from one source")
     if not len(labels) or labels.max() > 9:
         got = f"the label {labels.max()}" if len(labels) else "no labels"
-        raise OpError("data.digits", f"{labels_path} has {got}; expected digits from 0 to 9", "Fetch the file again")
+        raise OpError("data.digits", f"{labels_path} has {got}; expected digits from 0 to 9", "Download the file again")
     if 0 in images.shape:
         raise OpError("data.digits", f"{images_path} has images of {images.shape[1]} x {images.shape[2]}; expected "
-                      "some pixels", "Fetch the file again")
+                      "some pixels", "Download the file again")
     return images, labels

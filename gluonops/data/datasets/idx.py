@@ -1,6 +1,6 @@
 """The idx format: 0, 0, the type, the number of dimensions, each size as a big-endian int32, then the numbers.
 
-Gluon's own MNIST reads it as well, but downloads a file whose checksum it does not know; this reads what is there.
+Gluon's own MNIST reads it as well, but downloads a file whose checksum differs. This module reads local files only.
 """
 import gzip
 import math
@@ -16,7 +16,7 @@ UINT8 = 8   # the type's code
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """Read an idx file of unsigned bytes, gzipped where its name ends in ``.gz``.
+    """Read an idx file of unsigned bytes, gzipped if its name ends in ``.gz``.
 
     Parameters
     ----------
@@ -33,16 +33,16 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     Raises
     ------
     OpError
-        The file is not gzip though its name says so, has another type or number of dimensions, or is not as long as
-        its header says.
+        The file has the ending .gz but is not gzip, has another type or number of dimensions, or its length does not
+        match its header.
     """
     content = _content(path)
     header = 4 + 4 * ndim
     magic = bytes((0, 0, UINT8, ndim))
     if len(content) < header or content[:4] != magic:
+        dimensions = "1 dimension" if ndim == 1 else f"{ndim} dimensions"
         raise _bad(path, f"{len(content)} bytes that start with {content[:4].hex() or 'nothing'}",
-                   f"at least {header} bytes that start with {magic.hex()} (unsigned bytes, {ndim} "
-                   f"dimension{'s' * (ndim > 1)})")
+                   f"at least {header} bytes that start with {magic.hex()} (unsigned bytes, {dimensions})")
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
     if len(content) != header + math.prod(shape):
         raise _bad(path, f"{len(content)} bytes", f"{header + math.prod(shape)} for the shape {shape} in its header")
@@ -58,4 +58,4 @@ def _content(path):
 
 
 def _bad(path, got, expected):
-    return OpError("data.digits", f"{path} has {got}; expected {expected}", "Fetch the file again")
+    return OpError("data.digits", f"{path} has {got}; expected {expected}", "Download the file again")

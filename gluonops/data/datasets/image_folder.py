@@ -1,9 +1,12 @@
-"""Images with a class each: in memory, and in folders.
+"""Images with one class each: in memory, and in folders.
 
 Gluon's own ``ImageFolderDataset`` numbers the classes of each part by itself, and its error for a file that does not
 decode does not name the file.
 """
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from mxnet import gluon
@@ -30,7 +33,7 @@ class ImageArray(gluon.data.Dataset):
         Names of the classes.
     """
 
-    def __init__(self, images, labels, classes):
+    def __init__(self, images: np.ndarray, labels: np.ndarray, classes: Sequence[str]):
         self._images, self.labels, self.classes = images, np.asarray(labels, "int32"), tuple(classes)
 
     def __len__(self):
@@ -54,20 +57,27 @@ class ImageFolder(gluon.data.Dataset):
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         where = "data.folder"
-        folder, first = _folder(root, split, where), _folder(root, "train", where) if classes is None else None
-        self.classes = class_names(_folders(first, where) if classes is None else classes, where)
-        found = _folders(folder, where)
-        unknown = sorted(set(found) - set(self.classes))
+        folder = _folder(root, split, where)
+        if classes is None:
+            classes = _folders(_folder(root, "train", where), where)
+        self.classes = class_names(classes, where)
+        present = _folders(folder, where)
+        unknown = sorted(set(present) - set(self.classes))
         if unknown:
             raise OpError(where, f"{folder} has the folder {unknown[0]!r}; expected classes only: "
                           f"{', '.join(self.classes)}", "Rename it, or pass classes")
-        self._paths = [os.path.join(folder, name, file) for name in self.classes if name in found
-                       for file in sorted(os.listdir(os.path.join(folder, name))) if file.lower().endswith(EXTENSIONS)]
+        self._paths, class_ids = [], []
+        for class_id, name in enumerate(self.classes):
+            if name not in present:
+                continue
+            files = sorted(os.listdir(os.path.join(folder, name)))
+            paths = [os.path.join(folder, name, file) for file in files if file.lower().endswith(EXTENSIONS)]
+            self._paths += paths
+            class_ids += [class_id] * len(paths)
         if not self._paths:
             raise OpError(where, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
-                          "Put them there, or pass another root")
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        self.labels = np.array([numbers[os.path.basename(os.path.dirname(path))] for path in self._paths], "int32")
+                          "Add some, or pass another root")
+        self.labels = np.array(class_ids, "int32")
         self._where = where
 
     def __len__(self):
@@ -76,12 +86,12 @@ class ImageFolder(gluon.data.Dataset):
     def __getitem__(self, index):
         return read_image(self._paths[index], self._where), int(self.labels[index])
 
-    def size(self, index):
-        """(width, height) of the image; only the head of its file is decoded."""
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image; only the header of its file is decoded."""
         return image_size(self._paths[index], self._where)
 
-    def name(self, index):
-        """What an error calls the image."""
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
         return self._paths[index]
 
 
@@ -94,7 +104,7 @@ def _folder(root, split, where):
 
 
 def _folders(root, where):
-    found = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
-    if not found:
+    folders = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
+    if not folders:
         raise OpError(where, f"{root} has no folders; expected one per class", "Pass another root")
-    return found
+    return folders

@@ -5,6 +5,8 @@ the length of its head A, the length of an object B (at least 5), the rest of th
 ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. ``root`` is the file or a folder
 with train.rec and val.rec (or valid.rec, test.rec).
 """
+from __future__ import annotations
+
 import os
 import struct
 import threading
@@ -21,9 +23,9 @@ __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
-FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # of a record; of what mx.recordio.pack puts in it
-UNNAMED = 100_000   # classes that may have numbers for names
-SLACK = 1e-3   # by which a box may leave the image: what rounding does
+FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
+MAX_UNNAMED = 100_000   # classes whose names are their class ids
+SLACK = 1e-3   # by which a box may exceed the image, because of rounding
 
 
 class Records:
@@ -36,30 +38,30 @@ class Records:
         The label of each record, float32.
     """
 
-    def __init__(self, root, split, where):
+    def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
         index = f"{os.path.splitext(self.path)[0]}.idx"
         offsets = _offsets(index, where)
         self.labels = self._heads(offsets)
         self._file = mx.recordio.MXIndexedRecordIO(index, self.path, "r")
-        self._lock = threading.Lock()   # reading is to seek, then to read
+        self._lock = threading.Lock()   # a read is a seek and a read
 
-    def name(self, place):
-        """What an error calls a record."""
+    def name(self, place: int) -> str:
+        """The name of a record in errors."""
         return f"{self.path}, record {self._file.keys[place]}"
 
-    def encoded(self, place):
+    def encoded(self, place: int) -> bytes:
         """The bytes of a record's image."""
         with self._lock:
             record = self._file.read_idx(self._file.keys[place])
         return mx.recordio.unpack(record)[1]
 
-    def image(self, place, flag=1):
+    def image(self, place: int, flag: int = 1) -> np.ndarray:
         """A record's image, uint8 (height, width, channels)."""
         return decode_image(self.encoded(place), self.name(place), self.where, flag)
 
-    def size(self, place):
-        """(width, height) of a record's image, from the head of it."""
+    def size(self, place: int) -> tuple[int, int]:
+        """(width, height) of a record's image, from its header."""
         return encoded_size(self.encoded(place), self.name(place), self.where)
 
     def _heads(self, offsets):
@@ -70,15 +72,15 @@ class Records:
                 frame, head = file.read(FRAME.size), file.read(HEAD.size)
                 if len(head) < HEAD.size or FRAME.unpack(frame)[0] != MAGIC:
                     raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
-                                  f"record {key}", "Make the two files anew, together")
+                                  f"record {key}", "Create both files again, together")
                 count, label, _, _ = HEAD.unpack(head)
                 length = FRAME.unpack(frame)[1] % (1 << 29)
                 if offset + FRAME.size + length > size:
                     raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the "
-                                  f"file ends at byte {size}", "It was cut off: make or copy it anew")
+                                  f"file ends at byte {size}", "It was cut off: create or copy it again")
                 if count * 4 > length - HEAD.size:
                     raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
-                                  "the record", "Make the file anew")
+                                  "the record", "Create the file again")
                 labels.append(np.frombuffer(file.read(count * 4), "<f4") if count else np.float32([label]))
         return labels
 
@@ -92,7 +94,7 @@ class DetectionRecords(Detection):
         The .rec file, or its folder.
     split : {"train", "val"}
     classes : sequence of str or str, optional
-        Names, or a file with one per line; without it the classes' numbers are their names.
+        Names, or a file with one per line; by default the class ids are the names.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -110,20 +112,20 @@ class DetectionRecords(Detection):
         image = self.image(index)
         return image, self._in_pixels(index, *image.shape[1::-1])
 
-    def label(self, index):
-        """The boxes alone, float32 (objects, 6); of the image only the head is decoded, for its size."""
+    def label(self, index: int) -> np.ndarray:
+        """Only the boxes, float32 (objects, 6); of the image only the header is decoded, for its size."""
         return self._in_pixels(index, *self.size(index))
 
-    def image(self, index):
-        """The image alone, uint8 (height, width, 3)."""
+    def image(self, index: int) -> np.ndarray:
+        """Only the image, uint8 (height, width, 3)."""
         return self._records.image(index)
 
-    def size(self, index):
-        """(width, height) of the image; only the head of it is decoded."""
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image; only its header is decoded."""
         return self._records.size(index)
 
-    def name(self, index):
-        """What an error calls the image."""
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
         return self._records.name(index)
 
     def _in_pixels(self, index, width, height):
@@ -143,7 +145,7 @@ class ClassificationRecords(gluon.data.Dataset):
         The .rec file, or its folder.
     split : {"train", "val"}
     classes : sequence of str or str, optional
-        Names, or a file with one per line; without it the classes' numbers are their names.
+        Names, or a file with one per line; by default the class ids are the names.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -152,7 +154,7 @@ class ClassificationRecords(gluon.data.Dataset):
         for place, label in enumerate(self._records.labels):
             if len(label) != 1 or label[0] < 0 or label[0] != int(label[0]):
                 raise OpError(where, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
-                              "of a class", "Make the file anew, or read it as one for detection")
+                              "of a class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self._records.labels]
         self.classes, largest = _names(classes, labels, self._records)
         for place, label in enumerate(labels):
@@ -166,12 +168,12 @@ class ClassificationRecords(gluon.data.Dataset):
     def __getitem__(self, index):
         return self._records.image(index), int(self.labels[index])
 
-    def size(self, index):
-        """(width, height) of the image; only the head of it is decoded."""
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image; only its header is decoded."""
         return self._records.size(index)
 
-    def name(self, index):
-        """What an error calls the image."""
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
         return self._records.name(index)
 
 
@@ -190,16 +192,17 @@ def _offsets(path, where):
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise OpError(where, f"{path} cannot be read: {error}", "It is made along with the .rec file") from error
-    found = []
+    offsets = []
     for number, line in enumerate(lines, 1):
         words = line.split("\t")
         if len(words) != 2 or not all(word.strip().isdecimal() for word in words):
             raise OpError(where, f"{path}, line {number}: {line!r}; expected a number and a place, with a tab between",
-                          "Make the file anew")
-        found.append((int(words[0]), int(words[1])))
-    if not found or len(dict(found)) < len(found):
-        raise OpError(where, f"{path} has {'a record twice' if found else 'no records'}", "Make the file anew")
-    return found
+                          "Create the file again")
+        offsets.append((int(words[0]), int(words[1])))
+    if not offsets or len(dict(offsets)) < len(offsets):
+        problem = "a record twice" if offsets else "no records"
+        raise OpError(where, f"{path} has {problem}", "Create the file again")
+    return offsets
 
 
 def _objects(name, label, where):
@@ -213,12 +216,12 @@ def _objects(name, label, where):
     for row in rows:
         if not (row[0] >= 0 and row[0] == np.floor(row[0]) and np.isfinite(row[0])):
             raise OpError(where, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
-                          "Make the file anew")
+                          "Create the file again")
         left, top, right, bottom = row[1:]
         if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= MIN_BOX_SIZE
                    for low, high in ((left, right), (top, bottom))):
             raise OpError(where, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
-                          "image's size, 0 <= xmin < xmax <= 1, and so for y", "Make the file anew")
+                          "image's size, 0 <= xmin < xmax <= 1, and so for y", "Create the file again")
     return rows
 
 
@@ -230,12 +233,12 @@ def _names(classes, labels, records):
     largest = int(max(labels))
     if largest < 0:
         raise OpError(records.where, f"{records.path} has no object", "Pass classes")
-    if largest >= UNNAMED:
-        raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {UNNAMED} of them",
-                      "Pass classes, or make the file anew")
+    if largest >= MAX_UNNAMED:
+        raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} of them",
+                      "Pass classes, or create the file again")
     return tuple(str(number) for number in range(largest + 1)), largest
 
 
 def _bad_class(name, got, largest, where):
     return OpError(where, f"{name}: the class is {got:g}; expected a whole number from 0 to {largest}",
-                   "Pass all classes, or make the file anew")
+                   "Pass all classes, or create the file again")

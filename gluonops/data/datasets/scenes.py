@@ -1,10 +1,12 @@
-"""Scenes to find digits in, composed on the fly out of scikit-learn's: nothing is downloaded.
+"""Scenes with digits to detect, composed from scikit-learn's digits when they are read: nothing is downloaded.
 
-A scene is a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are not
-to be found), one to four digits of varied size, slant, width and colour, lighter than what is behind them, some of
-which overlap, thin lines across, and noise. Scenes to train on are made of the digits that
+A scene has a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are no
+objects), one to four digits of varied size, slant, width and colour, lighter than the background, some of which
+overlap, thin lines across, and noise. Scenes to train on are made of the digits that
 :func:`gluonops.data.digits` has for training alone, those of ``val`` of the held-out ones, fragments included.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from ...core.attributes import Attr, Choice, Int
@@ -16,9 +18,9 @@ __all__ = ["DigitScenes"]
 COUNT = {"train": 2000, "val": 200}
 SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
 DIGIT = (0.32, 0.56)      # height of a digit, as a share of ``size``
-COVERED = 0.15           # how much of the smaller of two boxes the other may cover
+COVERED = 0.15           # largest share of the smaller of two boxes that the other may cover
 DARK = 0.6               # largest value of a background's colours
-CONTRAST = 0.35          # by how much a digit's luma exceeds that of what is behind it
+CONTRAST = 0.35          # least difference of luma between a digit and its background
 TRIES = 30               # places tried for a digit before it is left out
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
@@ -26,8 +28,7 @@ LUMA = np.array([0.299, 0.587, 0.114], "float32")
 class DigitScenes(Detection):
     """Digits to detect; see this module, and :class:`gluonops.data.Detection` for the items.
 
-    Scene ``index`` is the same whenever and by whichever thread it is asked for: it depends on ``seed``, ``split``
-    and ``index`` alone.
+    A scene depends on ``seed``, ``split`` and ``index`` only, not on the thread or the order of reads.
 
     Parameters
     ----------
@@ -37,9 +38,9 @@ class DigitScenes(Detection):
     count : int, optional
         Number of scenes; 2000 to train on, 200 held out.
     objects : int, default 4
-        Most digits in a scene; the fewest is 1.
+        Largest number of digits in a scene; the smallest is 1.
     seed : int, default 0
-        Decides the scenes, not which digits are held out.
+        Seed of the scenes; the split of the digits does not depend on it.
 
     Raises
     ------
@@ -47,7 +48,8 @@ class DigitScenes(Detection):
         An argument is out of range, or scikit-learn is not installed.
     """
 
-    def __init__(self, split="train", size=160, count=None, objects=4, seed=0):
+    def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,
+                 seed: int = 0):
         where = "data.scenes"
         split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
         self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
@@ -64,20 +66,20 @@ class DigitScenes(Detection):
         shape, placed = self._layout(index)
         return self._paint(index, shape, placed), _label(placed)
 
-    def label(self, index):
-        """The boxes alone, float32 (digits, 6); nothing is painted for them."""
+    def label(self, index: int) -> np.ndarray:
+        """Only the boxes, float32 (digits, 6); nothing is painted."""
         return _label(self._layout(index)[1])
 
-    def image(self, index):
-        """The image alone, uint8 (height, width, 3)."""
+    def image(self, index: int) -> np.ndarray:
+        """Only the image, uint8 (height, width, 3)."""
         return self._paint(index, *self._layout(index))
 
-    def size(self, index):
+    def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
         return self._layout(index)[0][::-1]
 
-    def name(self, index):
-        """What an error calls the scene."""
+    def name(self, index: int) -> str:
+        """The name of the scene in errors."""
         return f"scene {index}"
 
     def _rng(self, index, stage):
@@ -92,13 +94,13 @@ class DigitScenes(Detection):
         height, width = sides if rng.rand() < 0.5 else sides[::-1]
         placed = []
         for _ in range(rng.randint(1, self._objects + 1)):
-            which = rng.randint(len(self._digits))
-            mask = _render(rng, self._digits[which, 0], self._size * rng.uniform(*DIGIT))
+            index_of_digit = rng.randint(len(self._digits))
+            mask = _render(rng, self._digits[index_of_digit, 0], self._size * rng.uniform(*DIGIT))
             rows, columns = mask.shape
             for _ in range(TRIES):
                 left, top = rng.randint(0, width - columns + 1), rng.randint(0, height - rows + 1)
                 if all(_covered(left, top, mask, other) <= COVERED for other in placed):
-                    placed.append((self._numbers[which], left, top, mask))
+                    placed.append((self._numbers[index_of_digit], left, top, mask))
                     break
         return (height, width), placed
 
@@ -117,7 +119,7 @@ class DigitScenes(Detection):
         return (np.clip(image, 0, 1) * 255 + 0.5).astype("uint8")
 
     def _draw_fragment(self, rng, image):
-        """A quarter of a digit, smaller than any that is to be found."""
+        """A quarter of a digit, smaller than any object."""
         row, column = rng.randint(0, 5, 2)
         part = self._digits[rng.randint(len(self._digits)), 0, row:row + 4, column:column + 4]
         mask = _render(rng, part, self._size * rng.uniform(0.05, DIGIT[0] / 2))
@@ -132,7 +134,7 @@ def _label(placed):
 
 
 def _covered(left, top, mask, other):
-    """Share of the smaller box that both have in common."""
+    """The intersection of two boxes as a share of the smaller one."""
     _, its_left, its_top, its_mask = other
     (rows, columns), (its_rows, its_columns) = mask.shape, its_mask.shape
     across = min(left + columns, its_left + its_columns) - max(left, its_left)
@@ -197,12 +199,12 @@ def _draw_line(rng, image, opacity):
 
 
 def _ink(rng, image, left, top, mask):
-    """A colour lighter than what is behind the digit."""
+    """A colour lighter than the background of the digit."""
     behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-    least = np.percentile(behind, 90) + CONTRAST
+    min_luma = np.percentile(behind, 90) + CONTRAST
     for _ in range(TRIES):
         colour = rng.rand(3)
-        if colour @ LUMA > least:
+        if colour @ LUMA > min_luma:
             return colour
     return np.ones(3)
 

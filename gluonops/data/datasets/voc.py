@@ -1,8 +1,8 @@
-"""Folders laid out like Pascal VOC's, read by gluoncv once every label is checked.
+"""Folders in Pascal VOC's layout. Every label is checked, then gluoncv reads them.
 
 ``root`` has VOC2007 and/or VOC2012, or is itself one such folder: ``ImageSets/Main/<list>.txt`` with an image's name
 per line, ``JPEGImages/<name>.jpg``, ``Annotations/<name>.xml``. ``train`` is the list trainval of both years, or train
-(trainval where there is none) of a folder of one's own; ``val`` is test of 2007, or val (or test).
+(trainval if there is none) of your own folder; ``val`` is test of 2007, or val (or test).
 """
 import math
 import os
@@ -20,7 +20,7 @@ __all__ = ["VOC", "check_annotation"]
 WHERE = "data.voc"
 YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
-REMEDY = "Mend the file, or take the image off the list"
+REMEDY = "Correct the file, or remove the image from the list"
 
 
 class VOC(Detection):
@@ -34,7 +34,7 @@ class VOC(Detection):
     classes : sequence of str or str, optional
         Names, in lower case as gluoncv compares them, or a file with one per line; VOC's twenty if left out.
     splits : sequence of (int or str, str), optional
-        Pairs of a year or folder under ``root`` and a list, instead of those that ``split`` stands for.
+        Pairs of a year or folder under ``root`` and a list, instead of those of ``split``.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
@@ -56,16 +56,16 @@ class VOC(Detection):
 
 def _splits(root, split):
     if os.path.isdir(os.path.join(root, "ImageSets", "Main")):
-        found = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))][:1]
-        looked = " or ".join(f"{name}.txt" for name in LISTS[split])
+        existing = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))][:1]
+        expected = " or ".join(f"{name}.txt" for name in LISTS[split])
         where = os.path.join(root, "ImageSets", "Main")
     else:
-        found = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
-        looked = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
+        existing = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
+        expected = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
         where = root
-    if not found:
-        raise OpError(WHERE, f"{where} has no {looked}", "Pass the folder that has VOC2007 or ImageSets, or splits")
-    return tuple(found)
+    if not existing:
+        raise OpError(WHERE, f"{where} has no {expected}", "Pass the folder that has VOC2007 or ImageSets, or splits")
+    return tuple(existing)
 
 
 def _list(root, folder, name):
@@ -93,7 +93,7 @@ def _check_list(root, folder, name, names):
 
 
 class _Element:
-    """An element with the line it starts on, which ElementTree does not keep."""
+    """An element with its line number, which ElementTree does not store."""
 
     def __init__(self, tag, line):
         self.tag, self.line, self.text, self.children = tag, line, "", []
@@ -148,8 +148,8 @@ def _number(path, parent, tag):
     return value
 
 
-def check_annotation(path, names):
-    """(width, height) in an XML label; one is refused that gluoncv could not read, or would silently leave out."""
+def check_annotation(path: str, names: Sequence[str]) -> tuple[float, float]:
+    """(width, height) in an XML label; an OpError if gluoncv cannot read an object, or would silently drop it."""
     root = _parse(path)
     size = _section(path, root, "size")
     width, height = _number(path, size, "width"), _number(path, size, "height")
@@ -164,7 +164,7 @@ def check_annotation(path, names):
             raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")
         box = _section(path, item, "bndbox")
         left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
-        if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # as gluoncv has it
+        if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # as in gluoncv
             raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
                        f"{width:g} x {height:g}", "1 <= xmin < xmax <= width, and so for y")
     return width, height

@@ -34,7 +34,7 @@ class Yolo(Detection):
         The folder.
     split : {"train", "val"}
     classes : sequence of str or str, optional
-        Names, or a file with one per line; found under ``root`` if left out.
+        Names, or a file with one per line; by default the file in ``root``.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -47,8 +47,8 @@ class Yolo(Detection):
         image = self.image(index)
         return image, self._in_pixels(index, *image.shape[1::-1])
 
-    def label(self, index):
-        """The boxes alone, float32 (objects, 6); of the image only the head is decoded, for its size."""
+    def label(self, index: int) -> np.ndarray:
+        """Only the boxes, float32 (objects, 6); of the image only the header is decoded, for its size."""
         return self._in_pixels(index, *self.size(index))
 
     def _in_pixels(self, index, width, height):
@@ -62,8 +62,8 @@ class Yolo(Detection):
         return out
 
 
-def read_label(path, classes):
-    """One label file: float64 (objects, 5) as it stands there; refused where a line is not what it should be."""
+def read_label(path: str, classes: int) -> np.ndarray:
+    """The rows of a label file, float64 (objects, 5); an OpError if a line is invalid."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = file.read().splitlines()
@@ -93,17 +93,18 @@ def _row(path, number, line, classes):
 
 
 def _bad(path, number, got, expected):
-    return OpError(WHERE, f"{path}, line {number}: {got}; expected {expected}", "Mend the line")
+    return OpError(WHERE, f"{path}, line {number}: {got}; expected {expected}", "Correct the line")
 
 
 def _names_file(root):
     if not os.path.isdir(root):
         raise OpError(WHERE, f"there is no folder {root}", "Pass another root")
-    found = sorted(name for name in os.listdir(root) if name.endswith(".names") or name == "classes.txt")
-    if len(found) != 1:
-        raise OpError(WHERE, f"{root} has {' and '.join(found) or 'no *.names and no classes.txt'}; expected one file "
-                      "with the classes' names", "Pass classes, names or such a file")
-    return os.path.join(root, found[0])
+    files = sorted(name for name in os.listdir(root) if name.endswith(".names") or name == "classes.txt")
+    if len(files) != 1:
+        got = " and ".join(files) or "no *.names and no classes.txt"
+        raise OpError(WHERE, f"{root} has {got}; expected one file with the classes' names",
+                      "Pass classes, names or such a file")
+    return os.path.join(root, files[0])
 
 
 def _images(root, split):
@@ -115,11 +116,11 @@ def _images(root, split):
     folders = [os.path.join(root, "images", name) for name in LISTS[split]]
     for folder in folders:
         if os.path.isdir(folder):
-            found = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
-            if not found:
+            images = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
+            if not images:
                 raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)})", "Pass another root")
-            paths = [os.path.join(folder, name) for name in found]
-            _warn_of_labels_alone(paths, root)
+            paths = [os.path.join(folder, name) for name in images]
+            _warn_of_unused_labels(paths, root)
             return paths
     raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Make one of them")
@@ -131,34 +132,36 @@ def _listed(root, path):
             lines = [line.strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root") from error
-    found = []
+    images = []
     for number, line in enumerate(lines, 1):
-        places = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
-        if line:
-            found.append(next((place for place in places if os.path.isfile(place)), None))
-            if found[-1] is None:
-                raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(places))}",
-                              "Mend the line, or put the image there")
-    if not found:
+        if not line:
+            continue
+        candidates = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
+        existing = [candidate for candidate in candidates if os.path.isfile(candidate)]
+        if not existing:
+            raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(candidates))}",
+                          "Correct the line, or add the image")
+        images.append(existing[0])
+    if not images:
         raise OpError(WHERE, f"{path} is empty; expected an image's path per line", "Pass another root")
-    return found
+    return images
 
 
-def _warn_of_labels_alone(images, root):
-    """Labels of a folder whose image is not there: lost, or of a kind that is not read."""
+def _warn_of_unused_labels(images, root):
+    """Warn of labels whose image is missing, or has a format that is not read."""
     expected = [_label_path(image, root) for image in images]
     folder = os.path.dirname(expected[0])
-    if not os.path.isdir(folder):   # said of the first image
+    if not os.path.isdir(folder):   # reported with the first image
         return
     names = {os.path.basename(path) for path in expected} | {"classes.txt"}
-    alone = sorted(name for name in os.listdir(folder) if name.endswith(".txt") and name not in names)
-    if alone:
-        warnings.warn(f"{folder} has {len(alone)} labels without an image, first {alone[0]}; they are left out",
+    unused = sorted(name for name in os.listdir(folder) if name.endswith(".txt") and name not in names)
+    if unused:
+        warnings.warn(f"{folder} has {len(unused)} labels without an image, first {unused[0]}; they are left out",
                       stacklevel=5)
 
 
 def _label_path(image, root):
-    """Where an image's label is. Folders above ``root`` keep their names, whatever those are."""
+    """The path of an image's label. The names of folders above ``root`` are not changed."""
     folder, name = os.path.split(image)
     above = os.path.join(root, "")
     fixed, parts = (above, folder[len(above):]) if os.path.join(folder, "").startswith(above) else ("", folder)

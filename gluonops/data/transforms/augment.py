@@ -1,4 +1,4 @@
-"""Darknet's augmentation: an image placed on a canvas at random, mirrored, its colours changed; and its boxes.
+"""Darknet's augmentation of images and their boxes: random placement on a canvas, mirroring, and changed colours.
 
 Source: load_data_detection and correct_boxes, place_image and random_distort_image of github.com/pjreddie/darknet,
 src/data.c and src/image.c. Where it differs: pixels are read at their centres (Darknet's are off by up to half of one),
@@ -14,7 +14,7 @@ __all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
 
 Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # of the canvas that the image does not cover, as in Darknet's letterbox
-SMALLEST = 0.01   # side of a box, as a share of the canvas's
+MIN_SIDE = 0.01   # side of a box, as a share of the canvas's
 
 
 class Augment:
@@ -58,7 +58,7 @@ class Augment:
 
     def __call__(self, image: np.ndarray, boxes: np.ndarray, size: Size,
                  rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Apply what ``rng`` draws.
+        """Augment an image and its boxes at random.
 
         Parameters
         ----------
@@ -69,12 +69,12 @@ class Augment:
         size : tuple of int
             (width, height) of the canvas.
         rng : numpy.random.RandomState
-            What draws the numbers.
+            The source of randomness.
 
         Returns
         -------
         tuple of numpy.ndarray
-            float32 (channels, height, width) from 0 to 1, and the boxes that are left, in its pixels.
+            float32 (channels, height, width) from 0 to 1, and the remaining boxes, in its pixels.
         """
         new, offset = self._placement(image.shape[1::-1], size, rng)
         out = place(image, new, offset, size)
@@ -92,7 +92,7 @@ class Augment:
         scale = rng.uniform(*self.scale)
         fit = (size[1] * aspect, size[1]) if aspect < size[0] / size[1] else (size[0], size[0] / aspect)
         new = tuple(max(round(scale * value), 1) for value in fit)
-        # Where it is larger than the canvas, this draws the place of the crop.
+        # If the image is larger than the canvas, this draws the position of the crop.
         offset = tuple(int(round(rng.uniform(0, 1) * (room - value))) for room, value in zip(size, new))
         return new, offset
 
@@ -100,7 +100,7 @@ class Augment:
         out = boxes.copy()
         out[:, :4] = np.clip(boxes[:, :4], 0, np.tile(np.float32(size), 2))
         sides, before = out[:, 2:4] - out[:, :2], boxes[:, 2:4] - boxes[:, :2]
-        keep = (sides > SMALLEST * np.array(size)).all(1)
+        keep = (sides > MIN_SIDE * np.array(size)).all(1)
         return out[keep & (sides.prod(1) >= self.visible * before.prod(1))]
 
 
@@ -117,7 +117,7 @@ def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
     image : numpy.ndarray
         uint8, (height, width, channels).
     new, offset, size : tuple of int
-        (width, height), (left, top) and (width, height); what lies outside of the canvas is cut off.
+        (width, height), (left, top) and (width, height); parts outside the canvas are cut off.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
 
 
 def _between(first, second, share):
-    """From ``first``, which it overwrites, ``share`` of the way to ``second``."""
+    """Linear interpolation from ``first`` (share 0) to ``second`` (share 1); overwrites both."""
     second -= first
     second *= share
     first += second
@@ -170,8 +170,8 @@ def flip(image: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def distort(image: np.ndarray, hue: float, saturation: float, exposure: float) -> np.ndarray:
     """Change colours in HSV: turn the hue by a share of the circle, multiply saturation and value, clip to 0..1.
 
-    For a hue that stays, a channel c of a pixel whose largest is V becomes exposure * (V - saturation * (V - c)), which
-    is what the way there and back comes to.
+    If the hue does not change, a channel c of a pixel whose largest channel is V becomes
+    exposure * (V - saturation * (V - c)), which equals the conversion to HSV and back.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""Darknet's preprocessing: resize and letterbox, so that a photograph becomes the tensor that Darknet sees.
+"""Darknet's preprocessing: resize and letterbox an image to exactly the tensor that Darknet computes.
 
-An image is resized bilinearly with the corners of both images on each other, in float32, first along the rows, then
-along the columns; letterboxed, it keeps its proportions and lies in the middle of a field of grey (0.5). OpenCV's
-resize and gluoncv's letterbox give other numbers; published weights were trained on these, so this stays ours.
+An image is resized bilinearly in float32, first along the rows, then along the columns; the corner pixels of both
+images coincide. A letterboxed image keeps its proportions and lies in the middle of a grey canvas (0.5). OpenCV's
+resize and gluoncv's letterbox give other numbers. Published weights were trained on Darknet's, so they are computed
+here.
 
 Source: pjreddie/darknet ``src/image.c`` and ``src/region_layer.c``, commit f6afaabc, recorded in
 ``tests/golden/darknet/letterbox.npz``.
@@ -61,7 +62,7 @@ def letterbox(image: Image, width: int, height: int) -> Image:
     Raises
     ------
     OpError
-        As ``resize``; and where the image is so narrow that no pixel of its shorter side would be left.
+        As ``resize``; or the image is so narrow that its shorter side would have no pixel.
     """
     pixels = _pixels("data.letterbox", image)
     width, height = _checked("data.letterbox", width, height)
@@ -130,7 +131,7 @@ class Resize:
         Of the result.
     """
 
-    def __init__(self, width, height):
+    def __init__(self, width: int, height: int):
         self._size = _checked("data.Resize", width, height)
 
     def __call__(self, image):
@@ -146,7 +147,7 @@ class Letterbox:
         Of the result.
     """
 
-    def __init__(self, width, height):
+    def __init__(self, width: int, height: int):
         self._size = _checked("data.Letterbox", width, height)
 
     def __call__(self, image):
@@ -164,15 +165,16 @@ def _resized(pixels, width, height):
     top, weight = _steps(rows, height)
     below = np.minimum(top + 1, rows - 1)
     weight = weight[:, None, None]
-    # Darknet adds nothing to the last row, which is right where that falls on the image's last row. Where rounding puts
-    # it a little above, the weight of the row before is almost 0, and so is the result. Kept: nets were trained on it.
+    # Darknet adds nothing to the last row, which is right if that falls on the image's last row. If rounding puts it a
+    # little above, the weight of the row before is almost 0, and so is the result. We do the same, because nets were
+    # trained on it.
     first, second = (1 - weight) * part[top], weight * part[below]
     second[-1] = 0
     return np.ascontiguousarray((first + second).transpose(2, 0, 1))
 
 
 def _steps(old, new):
-    """For every new pixel the old one at or before it, and how far it is on the way to the next."""
+    """For every new pixel: the old pixel at or before it, and the weight of the next old pixel."""
     if new == 1 or old == 1:
         return np.zeros(new, int), np.zeros(new, "float32")
     at = np.arange(new, dtype="float32") * (np.float32(old - 1) / np.float32(new - 1))
@@ -197,7 +199,7 @@ def _placement(image_size, size):
     """(scale, offset) of corners, from the image into its letterbox."""
     image_size, size = (_checked("data.letterbox", *pair) for pair in (image_size, size))
     inner = np.array(_inner("data.letterbox", image_size, size), "float64")
-    # Half a pixel may be left over; Darknet puts the image at whole pixels and moves boxes by the exact half.
+    # The margin may have half a pixel: Darknet rounds it for the image, but not for the boxes.
     return np.tile(inner / image_size, 2), np.tile((size - inner) / 2, 2)
 
 
@@ -206,8 +208,8 @@ def _moved(where, boxes, move):
     if boxes.ndim < 1 or boxes.shape[-1] < 4:
         raise OpError(where, f"boxes has shape {boxes.shape}; expected (..., 4 or more)", "Pass corners, in pixels")
     moved = boxes.astype("float32")
-    empty = (moved[..., :4] == -1).all(-1, keepdims=True)
-    moved[..., :4] = np.where(empty, moved[..., :4], move(moved[..., :4].astype("float64")))
+    is_padding = (moved[..., :4] == -1).all(-1, keepdims=True)
+    moved[..., :4] = np.where(is_padding, moved[..., :4], move(moved[..., :4].astype("float64")))
     return moved
 
 

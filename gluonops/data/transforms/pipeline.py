@@ -9,10 +9,13 @@
         for images, ground_truths in loader:
             ...
 
-What is drawn for an image depends on (seed, epoch, index) alone, and the size of a batch on (seed, epoch, number of
-the batch): the same whichever worker reads it, and after a run is resumed.
+The augmentation of an image depends on (seed, epoch, index) only, and the size of a batch on (seed, epoch, batch
+number) only. Both are the same for any worker, and after a run is resumed.
 """
+from __future__ import annotations
+
 import collections
+import math
 from collections.abc import Iterable, Sequence
 from typing import Union
 
@@ -34,7 +37,7 @@ BLOCK = 8     # ground truths per image are padded to a multiple of it, so that 
 
 
 class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
-    """An index with the epoch and the input size, None for the data set's own; what :class:`Batches` yields."""
+    """An index with the epoch and the input size, None for the data set's own; :class:`Batches` yields them."""
 
     __slots__ = ()
 
@@ -56,7 +59,7 @@ class Augmented(gluon.data.Dataset):
     augment : Augment
         How images are changed.
     seed : int, default 0
-        Of what is drawn.
+        Seed of the augmentation.
     difficult : bool, default False
         Whether objects marked as difficult are trained on. Darknet leaves them out.
     """
@@ -137,7 +140,7 @@ class Batches:
     epoch, first : int
     """
 
-    def __init__(self, batches: Iterable, sizes: Union[int, Sequence[int], None] = None, seed: int = 0, epoch: int = 0,
+    def __init__(self, batches: Iterable, sizes: int | Sequence[int] | None = None, seed: int = 0, epoch: int = 0,
                  first: int = 0, every: int = 10):
         where = "data.Batches"
         self._batches, self.epoch, self.first = batches, epoch, first
@@ -153,13 +156,13 @@ class Batches:
         return len(self._batches)
 
     def __iter__(self):
-        epoch, first = self.epoch, self.first   # a loader reads ahead; they may be set for the next pass meanwhile
+        epoch, first = self.epoch, self.first   # a loader reads ahead, and the next pass may be set meanwhile
         for number, batch in enumerate(self._batches, first):
             size = self.size(number, epoch)
             yield [SampleKey(int(index), epoch, size) for index in batch]
 
-    def size(self, number, epoch=None):
-        """The input size of batch ``number`` of an epoch, the present one if left out."""
+    def size(self, number: int, epoch: int | None = None) -> int | None:
+        """The input size of batch ``number`` of an epoch, by default the current one."""
         if self._sizes is None:
             return None
         rng = np.random.RandomState([self._seed, self.epoch if epoch is None else epoch, number // self._every])
@@ -203,10 +206,11 @@ def validation_batch(items: Sequence[tuple]) -> tuple:
 
 
 def _padded(rows, value):
-    most = max(max(len(row) for row in rows), 1)
-    out = np.full((len(rows), -(-most // BLOCK) * BLOCK, rows[0].shape[1]), value, "float32")
-    for place_, row in zip(out, rows):
-        place_[:len(row)] = row
+    longest = max(1, *(len(row) for row in rows))
+    length = math.ceil(longest / BLOCK) * BLOCK
+    out = np.full((len(rows), length, rows[0].shape[1]), value, "float32")
+    for padded, row in zip(out, rows):
+        padded[:len(row)] = row
     return out
 
 

@@ -3,8 +3,8 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.loss import Loss, _apply_weighting
 
+from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
 from ...core.contract import Attr, Float, Int
-from ...core.tally import tally, tallying
 from .. import center_loss as _center_loss
 
 CHECKED = (Attr("classes", Int(1), None, ""), Attr("features", Int(1), None, ""), Attr("alpha", Float(low=0), None, ""))
@@ -36,8 +36,10 @@ class CenterLoss(Loss):
         shape, self._alpha = (classes, features), alpha
         for attr, value in zip(CHECKED, (classes, features, alpha)):
             attr.parse("CenterLoss", value)
-        self.centers, self._dtype = tally(self, "centers", shape=shape, init=center_initializer), "float32"
-        self.counts = tally(self, "counts", shape=(classes,), init="zeros")   # the samples that moved each centre
+        self.centers = accumulated_gradient(self, "centers", shape=shape, init=center_initializer)
+        # The number of samples that moved each centre.
+        self.counts = accumulated_gradient(self, "counts", shape=(classes,), init="zeros")
+        self._dtype = "float32"
 
     def cast(self, dtype):
         self._dtype = "float32" if np.dtype(dtype) == np.float16 else dtype
@@ -47,13 +49,15 @@ class CenterLoss(Loss):
         data = F.cast(F.transpose(data) if self._batch_axis else data, dtype=self._dtype)
         loss = _center_loss(data, label, F.BlockGrad(centers))
         weights = None if sample_weight is None else F.reshape_like(sample_weight, loss)
-        pull = _center_loss(F.BlockGrad(data), label, centers)
-        found = F.where(pull == pull, F.take(counts, label, mode="clip"), F.zeros_like(pull))   # NaN: of no class
-        return tallying(F, _apply_weighting(F, loss, self._weight, weights), pull, found)
+        centers_loss = _center_loss(F.BlockGrad(data), label, centers)
+        is_class = centers_loss == centers_loss   # NaN marks a label that is no class
+        counts_loss = F.where(is_class, F.take(counts, label, mode="clip"), F.zeros_like(centers_loss))
+        loss = _apply_weighting(F, loss, self._weight, weights)
+        return with_auxiliary_losses(F, loss, centers_loss, counts_loss)
 
     def update(self, trainer=None):
         """Move each centre by ``-alpha * sum(centre - x) / (1 + n)`` over its n samples x since the last update, those
         of all contexts; and of all workers of `trainer`, where that is a distributed one."""
-        pull, found = self.centers.collect(trainer), self.counts.collect(trainer)
-        self.centers.add(mx.nd.broadcast_div(pull, found.expand_dims(1) + 1) * -self._alpha)
-        self.counts.add(found)
+        displacement, samples = self.centers.collect(trainer), self.counts.collect(trainer)
+        self.centers.add(mx.nd.broadcast_div(displacement, samples.expand_dims(1) + 1) * -self._alpha)
+        self.counts.add(samples)

@@ -46,9 +46,9 @@ def agree(net, path, inputs, batches=(2, 1, 5), rng=None, **options):
     for batch in batches:
         arrays = {name: make(rng, (batch, *shape)) for name, (shape, make) in makers.items()}
         expected = outputs_of(net, *arrays.values())
-        found = runner.run(None, {name: arrays[name] for name in names})
-        assert len(found) == len(expected)
-        for ours, theirs in zip(expected, found):
+        results = runner.run(None, {name: arrays[name] for name in names})
+        assert len(results) == len(expected)
+        for ours, theirs in zip(expected, results):
             assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
             largest = np.abs(ours).max() if ours.size else 0
             np.testing.assert_allclose(theirs, ours, rtol=0, atol=TOLERANCE * max(largest, 1e-30))
