@@ -1,1 +1,1 @@
-"""What the operators of the softmax family share: rows of classes along an axis, and labels that name a class."""
+"""Parts shared by the softmax operators: rows of classes along an axis, and labels that are class indices."""
