@@ -1,1 +1,1 @@
-"""What the operators on YOLOv2's map share."""
+"""Parts shared by the operators on YOLOv2's output map."""

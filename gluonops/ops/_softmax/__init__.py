@@ -1,1 +1,1 @@
-"""What the operators of the softmax family share: rows of classes along an axis."""
+"""Parts shared by the softmax operators: rows of classes along an axis."""

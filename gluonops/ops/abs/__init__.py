@@ -1,11 +1,11 @@
 """abs: the absolute value, element by element.
 
-``output = |data|``; the gradient is ``output_grad * sign(data)``, 0 at 0 (as MXNet and PyTorch have it). Any number
-of dimensions, no axes. Integers are taken as they are: the smallest int8, int32 or int64 has no absolute value
-in its type and stays itself. A builtin graph of variables whose type it does not know takes int64 through float64:
-exact up to 2**53.
+``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0, as in MXNet and PyTorch. The operator
+takes any number of dimensions and has no axis. Integers overflow as usual: the smallest int8, int32 or int64 has no
+absolute value in its type and stays unchanged. In a builtin graph whose variables have unknown types, int64 is
+computed in float64. This is exact up to 2**53.
 
-Work, in bytes of the tensor: forward moves 2 (read, write), backward 3; one more where the request is to add.
+Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``grad_req="add"`` moves one more.
 
 Source: definition; the C++ tutorial's ``abs`` operator in Apache MXNet 1.9.1.
 """
@@ -33,6 +33,6 @@ def abs(data, name=None):   # pylint: disable=redefined-builtin
     Raises
     ------
     OpError
-        The dtype is not one of these.
+        The dtype is not supported.
     """
     return call(OP, locals())

@@ -1,28 +1,29 @@
-"""region_decode: what a YOLOv2 map says: boxes, objectness and class probabilities.
+"""region_decode: boxes, objectness and class probabilities of a YOLOv2 output map.
 
-``data`` is (B, A*(5+K), H, W), seen as (B, A, 5+K, H, W): for each of A anchors the channels x, y, w, h, objectness
-and K classes. Anchors (aw, ah) are in cells. In column i and row j
+``data`` is (B, A*(5+K), H, W), viewed as (B, A, 5+K, H, W). Each of the A anchors has the channels x, y, w, h,
+objectness and K classes. Anchors (aw, ah) are in cells. In column i and row j
 
-``bx = (i + sigmoid(x)) / W``, ``by = (j + sigmoid(y)) / H``, ``bw = exp(w) * aw / W``, ``bh = exp(h) * ah / H``,
+``bx = (i + sigmoid(x)) / W``, ``by = (j + sigmoid(y)) / H``, ``bw = exp(w) * aw / W``, ``bh = exp(h) * ah / H``.
 
-objectness is ``sigmoid(o)``, and the classes are a softmax over K, or, with ``softmax=False``, a sigmoid each. The box
-is its centre and size, in fractions of the image; a class's probability is yet to be multiplied with the objectness.
+The objectness is ``sigmoid(o)``. The class probabilities are a softmax over K, or one sigmoid per class with
+``softmax=False``. A box is its centre and size, in fractions of the image. The class probabilities are not multiplied
+by the objectness.
 
-``layout="boxes"`` puts out (B, A, H, W, 5+K), a row (bx, by, bw, bh, objectness, p_0, ...) per anchor and cell, which
-``reshape((0, -1, 5 + K))`` lists in Darknet's order. ``layout="map"`` puts out Darknet's own layer output, in the
-layout of ``data``: x, y, objectness and classes activated, w and h raw. Both have a gradient. float16 is computed in
-float32. The builtin graph consists of operators that export to ONNX, and takes any H and W.
+``layout="boxes"`` returns (B, A, H, W, 5+K), with one row (bx, by, bw, bh, objectness, p_0, ...) per anchor and cell.
+``reshape((0, -1, 5 + K))`` lists the rows in Darknet's order. ``layout="map"`` returns the output of Darknet's layer,
+in the layout of ``data``: x, y, objectness and classes are activated, w and h are raw. Both layouts have a gradient.
+float16 is computed in float32. The builtin graph consists of operators that export to ONNX, and takes any H and W.
 
-Work: forward and backward each read the map and write a tensor of its size; backward reads the output's gradient, too.
-On a GPU one thread walks the classes of an anchor in a cell, and for a softmax it does so again and again: forward
-reads the class logits three times, backward four times and their head gradients twice. What of that comes out of the
-cache depends on the sizes. In ``layout="boxes"`` each thread has an output row of its own, 5+K long, so that
-neighbouring threads' accesses lie as far apart: the transactions move more than these bytes. ``layout="map"`` has
-neighbours next to each other on both sides.
+Work: forward and backward each read the map and write a tensor of its size. Backward also reads the gradient of the
+output. On a GPU, one thread loops over the classes of one anchor in one cell. For a softmax it does so several times:
+forward reads the class logits three times, backward reads them four times and their head gradients twice. The sizes
+decide how many of these reads hit the cache. With ``layout="boxes"``, each thread has its own output row of 5+K
+values. The accesses of neighbouring threads are one row apart, so the memory transactions move more than these bytes.
+With ``layout="map"``, neighbouring threads access neighbouring elements in both tensors.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "direct location prediction"; pjreddie/darknet
-``src/region_layer.c``, commit f6afaabc, recorded in ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of
-other than 4 coordinates are other operators.
+``src/region_layer.c``, commit f6afaabc, recorded in ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes
+with a number of coordinates other than 4 are not supported.
 """
 from ...core.backend import call
 from .contract import OP
@@ -42,21 +43,21 @@ def region_decode(data, anchors, classes, softmax=True, layout="boxes", name=Non
     classes : int
         K, at least 1.
     softmax : bool, default True
-        Whether a softmax makes class probabilities, or a sigmoid for each.
+        True: a softmax over the classes. False: one sigmoid per class.
     layout : {'boxes', 'map'}, default 'boxes'
-        A row per box, or Darknet's map of activations.
+        One row per box, or Darknet's map of activations.
     name : str, optional
         Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
-        (B, A, H, W, 5+K), the last axis (centre x, centre y, width, height, objectness, probabilities), the box in
-        fractions of the image; with ``layout="map"`` the shape of ``data``. The dtype of ``data``.
+        (B, A, H, W, 5+K). The last axis is (centre x, centre y, width, height, objectness, probabilities), with the
+        box in fractions of the image. With ``layout="map"`` the shape is that of ``data``. The dtype of ``data``.
 
     Raises
     ------
     OpError
-        The channels are not A*(5+K), or an attribute is out of range.
+        The number of channels is not A*(5+K), or an attribute is out of range.
     """
     return call(OP, locals())

@@ -1,35 +1,42 @@
 """region_loss: the loss of YOLOv2's region layer, per image.
 
-``data`` is (B, A*(5+K), H, W); what its channels mean and the boxes they decode to is on ``region_decode``'s page.
-``truth`` is (B, T, 5): centre x, centre y, w, h in fractions of the image, class; rows of zeros fill it up, anywhere.
-With activations x, y, o (sigmoids), w, h (raw) and p:
+``data`` is (B, A*(5+K), H, W). The page of ``region_decode`` describes its channels and the decoded boxes. ``truth``,
+the ground truth, is (B, T, 5): centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros
+are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw) and the class probabilities p.
 
-- Every anchor and cell asks for no object, ``noobject_scale * o^2 / 2``, unless its box overlaps a truth by an IoU
-  above ``thresh``. While ``seen < warmup_images`` it is drawn to its anchor's box, too:
-  ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2 + h^2) / 2``.
-- Every truth chooses the cell of its centre, and there the anchor of the most similar size (``bias_match``; else the
-  predicted box of the most similar size; the first of equals). In place of the above it asks there for its box,
-  ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W - column``
-  and ``tw = log(bw*W / anchor_w)``; for an object, ``object_scale * (o - 1)^2 / 2``, or with ``rescore`` the IoU of the
-  predicted box, a constant, instead of 1; and for its class, ``class_scale`` times the cross-entropy of p. A later
-  truth takes an earlier one's place. Without ``softmax`` the classes of both count (unless the error of class 0 was
-  exactly 0 in between, which makes Darknet start anew).
+- **Objectness without a match.** Every anchor in every cell gets the no-object loss ``noobject_scale * o^2 / 2``,
+  unless the IoU of its box with a ground truth is above ``thresh``. While ``seen < warmup_images``, boxes are also
+  regressed toward their priors: ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2 + h^2) / 2``.
+- **Matching.** Every ground truth is matched to the cell of its centre. In this cell it is matched to the anchor with
+  the most similar size. (Without ``bias_match``, the predicted box with the most similar size; of equals, the first
+  one.) The terms below replace those above for this prediction. A later ground truth replaces an earlier one.
+- **Box.** ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W -
+  column`` and ``tw = log(bw*W / anchor_w)``.
+- **Objectness of a match.** ``object_scale * (o - 1)^2 / 2``. With ``rescore`` the target is the IoU of the predicted
+  box, as a constant, instead of 1.
+- **Class.** ``class_scale`` times the cross-entropy of p. Without ``softmax``, if two ground truths match the same
+  prediction, the classes of both count. (Darknet starts again if the error of class 0 was exactly 0 in between. This
+  operator does the same.)
 
-The gradient is Darknet's delta, negated, times the sigmoids' slopes; it honours the head gradient. ``parts=True`` also
-returns (B, 9): the four terms of the loss (coordinates, objectness at truths, objectness elsewhere, classes), Darknet's
-cost (the sum of squared deltas), sums over the truths of IoU, of IoU > 0.5 (recall) and of the right class's
-probability, and the number of truths.
+The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient.
+``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness at ground truths, objectness
+elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the ground truths (the IoU, IoU > 0.5
+for recall, and the probability of the correct class), and the number of ground truths.
 
-A centre at 1.0 is in the last cell (Darknet spills into the next row); a box centred at x = 0 is a box (it ends
-Darknet's list). A row that is neither zeros nor a box (NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2
-or more, no whole class from 0 to K-1) makes its image's loss, parts and gradient NaN, or, with
-``GLUONOPS_CHECK_LABELS=1``, an OpError that names image and box. float16 is computed in float32, but in builtin graphs.
+Two edge cases differ from Darknet. A centre at 1.0 is in the last cell (Darknet writes into the next row). A box
+centred at x = 0 is a box (in Darknet it ends the list).
 
-Work: forward reads the map, its classes only where truths are, and writes the gradient of its size; backward reads and
-writes that once.
+A row is invalid if it is neither zeros nor a box: NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2 or
+more, or a class that is not a whole number from 0 to K-1. An invalid row makes the loss, parts and gradient of its
+image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box. float16 is computed in
+float32, except in builtin graphs.
+
+Work: forward reads the map, with the classes only at ground truths, and writes the gradient, which has the size of the
+map. Backward reads and writes the gradient once.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
-``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes of other than 4 coordinates are other operators.
+``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes with a number of coordinates other than 4 are not
+supported.
 """
 import mxnet as mx
 
@@ -40,9 +47,11 @@ __all__ = ["averages", "region_loss"]
 
 
 def averages(parts):
-    """Of one batch's parts, (B, 9) from each device: a dict by name of NDArrays, (1,); nothing waits.
+    """Averages of the parts of one batch, as a dict from name to NDArray of shape (1,).
 
-    Over images, and of iou, recall and probability over truths (0 where there is none); truths is their number.
+    ``parts`` holds one array (B, 9) per device. The averages are over images. ``iou``, ``recall`` and ``probability``
+    are averages over ground truths, and 0 if there are none. ``truths`` is the number of ground truths. The function
+    does not wait for the values.
     """
     sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
     images, truths = sum(part.shape[0] for part in parts), sums[-1:]
@@ -62,47 +71,49 @@ def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, n
     data : NDArray or Symbol
         (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
     truth : NDArray or Symbol
-        (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros. The dtype of ``data``.
+        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
+        of ``data``.
     seen : NDArray or Symbol, optional
-        (1,), any float or integer dtype: images seen in training, this batch included. None: the warm-up is over.
+        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warm-up is
+        over.
     anchors : sequence of float
         Sizes of the A anchors in cells, above 0: (w0, h0, w1, h1, ...), or pairs.
     classes : int
         K, at least 1.
     object_scale : float, default 5.0
-        Weight of the objectness where there is a truth; like all weights at least 0.
+        Weight of the objectness of matched predictions. All weights are at least 0.
     noobject_scale : float, default 1.0
-        Weight of the objectness elsewhere.
+        Weight of the objectness of unmatched predictions.
     coord_scale : float, default 1.0
-        Weight of the boxes.
+        Weight of the box coordinates.
     class_scale : float, default 1.0
         Weight of the classes.
     thresh : float, default 0.6
-        A box that overlaps a truth by an IoU above this may be called an object.
+        IoU above which an unmatched prediction gets no no-object loss.
     rescore : bool, default True
-        Whether the objectness of a truth is to be the IoU, or 1.
+        Objectness target of a matched prediction. True: the IoU. False: 1.
     bias_match : bool, default True
-        Whether the anchors' sizes choose a truth's anchor, or the predicted sizes.
+        True: match ground truths to anchors by the anchor sizes. False: by the predicted sizes.
     softmax : bool, default True
-        Whether a softmax makes class probabilities, or a sigmoid for each.
+        True: a softmax over the classes. False: one sigmoid per class.
     warmup_images : int, default 12800
-        While fewer images than this are seen, every box is drawn to its anchor.
+        While fewer images than this are seen, boxes are regressed toward their priors.
     parts : bool, default False
-        Whether to return the parts as well.
+        Whether to return the parts of the loss as well.
     name : str, optional
         Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
-        (B,), the loss of every image, in the dtype of ``data``; with ``parts`` a tuple of it and the parts, (B, 9), in
-        float32 (of float64 data float64), without a gradient.
+        (B,), the loss of every image, in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The
+        parts are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
     Raises
     ------
     OpError
-        The channels are not A*(5+K), ``truth`` has another shape, an attribute is out of range; with
-        ``GLUONOPS_CHECK_LABELS=1`` also a truth that is no box.
+        The number of channels is not A*(5+K), ``truth`` has a wrong shape, or an attribute is out of range. With
+        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
     """
     if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
         truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)

@@ -1,16 +1,18 @@
 """softmax: probabilities along an axis, as an ordinary layer.
 
-``y = exp((x - max) / T) / sum(exp((x - max) / T))`` along ``axis``, T the temperature; any rank, any axis. Gradient:
-``(g - sum(g * y)) * y / T``: it honours the head gradient, unlike :func:`gluonops.ops.softmax_output`. Finite for every
-finite input. float16 is computed in float32. A builtin graph of variables whose types it does not know, no parameter's
-among them, computes it in float16, then divides by its own sum, because MXNet's softmax adds up in float16 and is off
+``y = exp((x - max) / T) / sum(exp((x - max) / T))`` along ``axis``, with the temperature T. Any rank and any axis
+work. The gradient is ``(g - sum(g * y)) * y / T``. It honours the head gradient g, unlike
+:func:`gluonops.ops.softmax_output`. The output is finite for every finite input. float16 is computed in float32.
+There is one exception: a builtin graph of variables with unknown types, and no parameter among them. It is computed
+in float16, and the result is divided by its own sum. The reason is that MXNet's softmax sums in float16, and is wrong
 by a factor of two at 4,096 equal classes.
 
-Work: forward reads and writes every element once; a row of more than 8,192 classes (2,048 in float64) it reads twice,
-with the maximum and the sum in one pass. Backward reads both its tensors and writes one. So 2 and 3 times the tensor's
-bytes, and 3 and 5 for longer rows. Along an axis that is not the last, and from 16,384 rows up, four threads at most
-share a row, and "longer" begins at 65 classes (33 in float64). On a GPU several blocks share a row where rows are few
-and longer than 32,767: a second launch then reads the row anew, what fits into the GPU's cache from there.
+Work: forward reads and writes every element once. It reads a row of more than 8,192 classes (2,048 in float64) twice.
+The maximum and the sum are computed in one pass. Backward reads two tensors and writes one. This is 2 and 3 times the
+tensor's bytes, and 3 and 5 times for longer rows. Along an axis that is not the last, with 16,384 rows or more, at
+most four threads share a row, and "longer" begins at 65 classes (33 in float64). On a GPU, several blocks share a row
+if there are few rows and the rows are longer than 32,767. A second launch then reads the row again. The part that
+fits into the GPU's cache is read from there.
 
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
@@ -29,7 +31,7 @@ def softmax(data, axis=-1, temperature=1.0, name=None):
     data : NDArray or Symbol
         Any shape; float16, float32 or float64.
     axis : int, default -1
-        The classes.
+        The axis of the classes.
     temperature : float, default 1.0
         Divides the logits; above 0.
     name : str, optional
@@ -38,7 +40,7 @@ def softmax(data, axis=-1, temperature=1.0, name=None):
     Returns
     -------
     NDArray or Symbol
-        The shape and dtype of ``data``, from 0 to 1, summing to 1 along ``axis``.
+        The shape and dtype of ``data``. Values are from 0 to 1 and sum to 1 along ``axis``.
 
     Raises
     ------

@@ -1,16 +1,17 @@
-"""softmax_output: probabilities out, and the gradient of the cross-entropy in: the loss head for Module.
+"""softmax_output: the loss head for Module. It outputs probabilities and has the gradient of the cross-entropy.
 
-``output = softmax(data)`` along ``axis``. The gradient is ``(output - onehot(label)) * grad_scale / n`` whatever the
-head gradient is; the label's is zero. n by ``normalization``: ``null`` 1; ``batch`` the size of the label's first
-axis; ``valid`` the number of labels that are not ``ignore_label``, at least 1. Rows with ``ignore_label`` get gradient
-0; ``ignore_label=None`` ignores nothing. With ``grad_req="add"`` it accumulates.
+``output = softmax(data)`` along ``axis``. The gradient is ``(output - onehot(label)) * grad_scale / n``. It ignores
+the head gradient. The gradient of the label is zero. ``normalization`` selects n: ``null`` is 1, ``batch`` is the
+size of the first axis of the label, and ``valid`` is the number of labels that are not ``ignore_label``, at least 1.
+Rows with ``ignore_label`` have gradient 0. ``ignore_label=None`` ignores nothing. With ``grad_req="add"`` the
+gradient accumulates.
 
-A label that is no class (not a whole number from 0 to C-1) makes its row's gradient NaN; with the environment
-variable ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
-instead, and so do builtin calls outside of graphs.
+A label is valid if it is a whole number from 0 to C-1. An invalid label makes the gradient of its row NaN. With the
+environment variable ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
+instead. Builtin calls outside of graphs do the same.
 
-Coming from ``mx.sym.SoftmaxOutput``: that one overwrites under ``grad_req="add"``; divides by the number of spatial
-positions with ``multi_output=True`` even when normalization is ``null``; and in ``valid`` counts
+``mx.sym.SoftmaxOutput`` differs in three ways. It overwrites under ``grad_req="add"``. With ``multi_output=True`` it
+divides by the number of spatial positions even if normalization is ``null``. In ``valid`` it counts
 ``label != ignore_label`` even with ``use_ignore=False``. Exact replacements::
 
     SoftmaxOutput(x, y)                       -> softmax_output(x, y)
@@ -20,9 +21,10 @@ positions with ``multi_output=True`` even when normalization is ``null``; and in
 
 with ``positions = label.size / batch``.
 
-Work: forward 2 times the tensor's bytes, 3 beyond 8,192 classes (2,048 in float64), or beyond 64 (32) along an axis
-that is not the last where there are 16,384 rows or more; backward 2 times, and the labels. With ``valid`` and an
-``ignore_label`` the labels are counted first, in a launch of their own.
+Work: forward moves 2 times the tensor's bytes. It moves 3 times the bytes for more than 8,192 classes (2,048 in
+float64). Along an axis that is not the last, with 16,384 rows or more, this limit is 64 classes (32 in float64).
+Backward moves 2 times the bytes, and the labels. With ``valid`` and an ``ignore_label``, the labels are counted
+first, in a separate launch.
 
 Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """
@@ -33,21 +35,21 @@ __all__ = ["softmax_output"]
 
 
 def softmax_output(data, label=None, axis=-1, ignore_label=None, normalization="null", grad_scale=1.0, name=None):
-    """Softmax whose gradient is that of the cross-entropy with ``label``, for Module.
+    """Softmax with the gradient of the cross-entropy with ``label``, for Module.
 
     Parameters
     ----------
     data : NDArray or Symbol
         Logits, at least two dimensions; float16, float32 or float64.
     label : NDArray or Symbol, optional
-        Class indices, the shape of ``data`` without ``axis``; any float or integer dtype. Left out with a Symbol, it
-        is the variable ``<name>_label``.
+        Class indices, with the shape of ``data`` without ``axis``, in any float or integer dtype. For a Symbol the
+        default is the variable ``<name>_label``.
     axis : int, default -1
-        The classes.
+        The axis of the classes.
     ignore_label : int, optional
         Rows with this label get gradient 0.
     normalization : {'null', 'batch', 'valid'}, default 'null'
-        What the gradient is divided by: 1, the batch size, the number of labels not ignored.
+        Divisor of the gradient: 1, the batch size, or the number of labels that are not ignored.
     grad_scale : float, default 1.0
         Multiplies the gradient.
     name : str, optional
@@ -56,7 +58,7 @@ def softmax_output(data, label=None, axis=-1, ignore_label=None, normalization="
     Returns
     -------
     NDArray or Symbol
-        Probabilities, the shape and dtype of ``data``.
+        Probabilities, with the shape and dtype of ``data``.
 
     Raises
     ------

@@ -1,12 +1,12 @@
 """tile: repeat a tensor along one axis or several.
 
-``tiles`` an integer repeats ``axis``; ``tiles`` a tuple is ``numpy.tile``: one count per axis, counted from the last,
-and whichever of ``data.shape`` and ``tiles`` is shorter is filled with ones in front. The gradient of an element is
-the sum of the head gradients of its copies; float16 sums in float32.
+An integer ``tiles`` repeats ``axis``. A tuple ``tiles`` works as in ``numpy.tile``: one count per axis, counted from
+the last axis. The shorter of ``data.shape`` and ``tiles`` is filled with ones in front. The gradient of an element is
+the sum of the head gradients of its copies. float16 sums in float32.
 
-Work: forward writes the output once and reads the data, on a GPU once for every 8 copies where the innermost run is
-whole groups of 16 bytes (else once per copy, from the cache if the data fits); backward reads the output's gradient
-and writes the data's once.
+Work: forward writes the output once and reads the data. On a GPU it reads the data once for every 8 copies if the
+innermost run is a multiple of 16 bytes. Otherwise it reads the data once per copy, from the cache if the data fits.
+Backward reads the gradient of the output and writes that of the data, once each.
 
 Sources: ``numpy.tile``; the NumpyOp tutorial.
 """
@@ -24,21 +24,21 @@ def tile(data, tiles, axis=-1, name=None):
     data : NDArray or Symbol
         Any shape; float16, float32, float64, uint8, int8, int32 or int64.
     tiles : int or tuple of int
-        How many times. An integer repeats ``axis``; a tuple repeats the last axes as ``numpy.tile`` does, so that
-        ``()`` is a copy. At least 1.
+        Number of repetitions, at least 1. An integer repeats ``axis``. A tuple repeats the last axes as ``numpy.tile``
+        does, so ``()`` is a copy.
     axis : int, default -1
-        The axis that an integer repeats. Goes with an integer only.
+        The axis that an integer repeats. Valid with an integer only.
     name : str, optional
         Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
-        The shape of ``data`` with the repeated axes multiplied; the dtype of ``data``. Gradient: the sum over copies.
+        The shape of ``data`` with the repeated axes multiplied. The dtype of ``data``. Gradient: the sum over copies.
 
     Raises
     ------
     OpError
-        A count is below 1, ``axis`` does not exist, or goes with a tuple.
+        A count is below 1, ``axis`` does not exist, or ``axis`` is set with a tuple.
     """
     return call(OP, locals())
