@@ -14,7 +14,7 @@ def nll(logits, axis):
 
 
 def onehot(label, classes, axis):
-    """1 at the label's class and 0 elsewhere, in the layout of the logits; NaN in the row of a label that is no class."""
+    """1 at the label's class, else 0, in the layout of the logits; a row of NaN for a label that is no class."""
     encoded = (label[..., None] == np.arange(classes)).astype("float64")
     encoded[~encoded.any(axis=-1)] = np.nan
     return np.moveaxis(encoded, -1, axis)
