@@ -14,7 +14,10 @@ def nll(logits, axis):
 
 
 def onehot(label, classes, axis):
-    """1 at the label's class, else 0, in the layout of the logits; a row of NaN for a label that is no class."""
+    """1 at the label's class and 0 elsewhere, in the layout of the logits.
+
+    The row of a label that is no class is NaN.
+    """
     encoded = (label[..., None] == np.arange(classes)).astype("float64")
     encoded[~encoded.any(axis=-1)] = np.nan
     return np.moveaxis(encoded, -1, axis)
