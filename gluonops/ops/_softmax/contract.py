@@ -1,7 +1,7 @@
-"""What the contracts of the softmax family share: attributes, shapes, labels, and the work of rows of classes."""
+"""What the contracts of the softmax family share: attributes, shapes, and the work of rows of classes."""
 import math
 
-from ...core.contract import Attr, Indices, Int, Optional, Refused
+from ...core.contract import Attr, Int, Refused
 
 MANY_ROWS = 16384     # enough threads for a GPU
 MANY_BLOCKS = 256     # enough blocks for it
@@ -9,13 +9,11 @@ BESIDE = 32           # classes of a row that gets 4 threads
 LEAST_SHARE = 16384   # classes of a block that shares a row: twice what its threads hold
 
 AXIS = Attr("axis", Int(), -1, "the classes")
-IGNORE = Attr("ignore_label", Optional(Int()), None, "label of the rows that do not count")
 
 LOGITS = "batch..., classes@axis, ..."
 ROWS = "batch..., ..."             # a number for each row of classes
 ROWS_AND_AXIS = "batch..., 1, ..."   # the same with the axis kept
 
-CLASS_LABELS = Indices("classes", ignore="ignore_label")
 NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected a batch of rows",
                         "Add a batch axis with expand_dims(axis=0)")
 
@@ -29,11 +27,6 @@ def rows(attrs, shape):
 def row_sizes(attrs, known):
     """The sizes that every kernel of the family starts with."""
     return dict(zip(("outer", "classes", "inner"), rows(attrs, known["data"])))
-
-
-def ignore_scalars(attrs):
-    """How the kernels are told about ``ignore_label``."""
-    return {"ignores": int(attrs.ignore_label is not None), "ignore_label": attrs.ignore_label or 0}
 
 
 def row_work(attrs, known):

@@ -1,13 +1,12 @@
 """What ``softmax_cross_entropy`` declares."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
+from .._labels.contract import IGNORE, ignore_scalars
 from .._softmax.contract import (
     AXIS,
-    IGNORE,
     LOGITS,
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
-    ignore_scalars,
     left_by_shares,
     row_sizes,
     row_work,

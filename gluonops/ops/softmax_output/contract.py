@@ -1,7 +1,8 @@
 """What ``softmax_output`` declares."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Op, Out, Shapes
+from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 from .._softmax import contract as family
-from .._softmax.contract import AXIS, CLASS_LABELS, IGNORE, LOGITS, NEEDS_A_BATCH, ROWS, ignore_scalars, row_sizes
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes
 
 NORMALIZATIONS = ("null", "batch", "valid")
 COUNTS = 256   # of labels that are not ignored, each over a part of them
