@@ -3,11 +3,10 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.loss import Loss, _apply_weighting
 
-from ...core.contract import Attr, Float, Int
+from ...core import labels
 from ...core.tally import tally, tallying
 from .. import center_loss as _center_loss
-
-CHECKED = (Attr("classes", Int(1), None, ""), Attr("features", Int(1), None, ""), Attr("alpha", Float(low=0), None, ""))
+from .contract import OP, layer
 
 
 class CenterLoss(Loss):
@@ -33,15 +32,17 @@ class CenterLoss(Loss):
 
     def __init__(self, classes, features, alpha=0.5, weight=None, batch_axis=0, center_initializer="zeros", **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        shape, self._alpha = (classes, features), alpha
-        for attr, value in zip(CHECKED, (classes, features, alpha)):
-            attr.parse("CenterLoss", value)
+        shape, self._alpha = layer(classes, features, alpha)
         self.centers, self._dtype = tally(self, "centers", shape=shape, init=center_initializer), "float32"
         self.counts = tally(self, "counts", shape=(classes,), init="zeros")   # the samples that moved each centre
 
     def cast(self, dtype):
         self._dtype = "float32" if np.dtype(dtype) == np.float16 else dtype
         super().cast(self._dtype)
+
+    def forward(self, data, label, *args):
+        labels.check_call(OP, OP.parse({}), {"label": label, "centers": self.centers})
+        return super().forward(data, label, *args)
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):
         data = F.cast(F.transpose(data) if self._batch_axis else data, dtype=self._dtype)

@@ -1,5 +1,5 @@
 """What ``center_loss`` declares."""
-from ...core.contract import FLOATS, LABELS, Arg, Cuda, Op, Out, names
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Int, Op, Out, names
 
 
 def shapes(attrs, ndims):
@@ -22,6 +22,15 @@ def backward_work(attrs, known):
     """One row of features per sample, then one per class."""
     batch, features = known["data"]
     return batch + known["centers"][0], max(2, features)
+
+
+def layer(classes, features, alpha):
+    """What the layer keeps, the centres' shape and alpha; an OpError where one is out of range."""
+    def parsed(name, kind, value):
+        return Attr(name, kind, None, "").parse("CenterLoss", value)
+
+    shape = parsed("classes", Int(1), classes), parsed("features", Int(1), features)
+    return shape, parsed("alpha", Float(low=0), alpha)
 
 
 OP = Op(
