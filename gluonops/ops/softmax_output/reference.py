@@ -4,6 +4,7 @@ The label arithmetic is done in float64, which holds every label exactly; what i
 through ``where``. The functions above ``forward`` serve ``softmax_cross_entropy`` too.
 """
 import itertools
+import math
 
 import mxnet as mx
 
@@ -50,10 +51,10 @@ def divided(F, attrs, weights, ignored):
 
 def onehot(nd, attrs, shapes, label, dtype):
     """1 at the label's class, in the layout of ``data``; a row of zeros for a label that is no class."""
-    last = nd.one_hot(label.astype("float64"), shapes["data"][attrs.axis], dtype=dtype)
-    order = list(range(last.ndim - 1))
-    order.insert(attrs.axis % last.ndim, last.ndim - 1)
-    return nd.transpose(last, order)
+    shape = shapes["data"]
+    axis = attrs.axis % len(shape)
+    rows = label.astype("float64").reshape((math.prod(shape[:axis]), -1))   # MXNet transposes 6 dimensions at most
+    return nd.one_hot(rows, shape[axis], dtype=dtype).swapaxes(1, 2).reshape(shape)
 
 
 def forward(F, attrs, data, label):
