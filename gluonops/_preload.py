@@ -1,6 +1,6 @@
 """MXNet's CUDA wheel and the libraries it is linked against: where they come from, and how it gets to see them.
 
-``pip install gluonops[cu117]`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. What is
+``pip install '.[cu117]'`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. What is
 loaded already is found by its name, though, so loading the libraries first is enough. The files in the wheels find
 one another. Only the standard library is used here: doctor.py runs this where the package does not import.
 """
@@ -79,7 +79,7 @@ def remedy(complaints):
         sentences.append(f"{DRIVER} comes with the NVIDIA driver: install that, or MXNet without CUDA (pip uninstall "
                          "mxnet-cu117, then pip install mxnet==1.9.1)")
     if wheels:
-        sentences.append(f"Run: pip install 'gluonops[cu117]' (what is missing is in {', '.join(wheels)})")
+        sentences.append(f"Run in the clone: pip install '.[cu117]' (what is missing is in {', '.join(wheels)})")
     if broken:
         sentences.append(f"{', '.join(broken)} cannot be loaded: {complaints[pathlib.Path(broken[0]).name]}")
     return ". ".join(sentences)

@@ -148,7 +148,7 @@ def _examine_gpus(found):
                                   "compiled by NVRTC 11.8: mx.nd computes instead. Install driver 520 or newer")
     elif found["gpus"] and found["mxnet"]:
         found["hints"].append(f"There is a GPU ({found['gpus'][0]['name']}), and this MXNet is built without CUDA. "
-                              "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
+                              "Run in the clone: pip uninstall mxnet, then pip install '.[cu117]'")
 
 
 def _examine_packages(found):

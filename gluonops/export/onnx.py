@@ -26,8 +26,8 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
          opset=17):
     """Write an ONNX file that onnxruntime and others run.
 
-    It needs the package onnx: ``pip install 'gluonops[onnx]'``. The file is checked by ``onnx.checker`` before it is
-    put in place.
+    It needs the package onnx: ``pip install '.[onnx]'`` in the clone. The file is checked by ``onnx.checker`` before
+    it is put in place.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def onnx(net, path, data_shape=None, dynamic_batch=True, dtype=None, fold_batch_
     try:
         from onnx import checker
     except ImportError as error:
-        raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
+        raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
     _check_opset(opset)
     metadata, path = _plain(metadata or {}), os.fspath(path)
     check_target(WHERE, path)
