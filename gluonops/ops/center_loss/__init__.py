@@ -15,8 +15,8 @@ In a Module, where one optimizer moves every argument, the centres follow the gr
 on their variable, or hold them with ``fixed_param_names``.
 
 A label that is no class (not a whole number from 0 to K-1) makes its sample's loss and gradient NaN and moves no
-centre; nothing is read or written elsewhere. With ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an
-OpError with its position instead.
+centre; nothing is read or written elsewhere. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its
+position instead: where the function or the loss is called with arrays, and in graphs of the custom and native backends.
 
 Work: forward reads the features and as many rows of centres; backward reads both again and writes both gradients. On
 a GPU backward looks through all labels for every centre.

@@ -23,7 +23,8 @@ probability, and the number of truths.
 A centre at 1.0 is in the last cell (Darknet spills into the next row); a box centred at x = 0 is a box (it ends
 Darknet's list). A row that is neither zeros nor a box (NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2
 or more, no whole class from 0 to K-1) makes its image's loss, parts and gradient NaN, or, with
-``GLUONOPS_CHECK_LABELS=1``, an OpError that names image and box. float16 is computed in float32, but in builtin graphs.
+``GLUONOPS_CHECK_LABELS=1``, an OpError that names image and box. float16 is computed in float32, but
+in builtin graphs of variables whose types are unknown.
 
 Work: forward reads the map, its classes only where truths are, and writes the gradient of its size; backward reads and
 writes that once.

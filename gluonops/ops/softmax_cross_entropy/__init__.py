@@ -7,8 +7,8 @@ of the data is ``g * (p * sum(q') - q')``, p the softmax; dense labels get one a
 
 Rows with ``ignore_label`` have loss 0 and gradient 0, so a batch in which every row is ignored is 0 and not NaN. A
 label that is no class (not a whole number from 0 to C-1) makes its row's loss and gradient NaN; with
-``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
-instead, and so do builtin calls outside of graphs.
+``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: where the function or the loss is called with
+arrays, and in graphs of the custom and native backends.
 
 Finite for logits up to 1e4 and beyond. float16 is computed in float32; but in float16, up to 65,504 classes, by a
 builtin graph of variables whose types it does not know, no parameter's among them.

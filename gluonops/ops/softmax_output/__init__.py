@@ -6,8 +6,8 @@ axis; ``valid`` the number of labels that are not ``ignore_label``, at least 1. 
 0; ``ignore_label=None`` ignores nothing. With ``grad_req="add"`` it accumulates.
 
 A label that is no class (not a whole number from 0 to C-1) makes its row's gradient NaN; with the environment
-variable ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
-instead, and so do builtin calls outside of graphs.
+variable ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: where the function or the layer is called
+with arrays, and in graphs of the custom and native backends.
 
 Coming from ``mx.sym.SoftmaxOutput``: that one overwrites under ``grad_req="add"``; divides by the number of spatial
 positions with ``multi_output=True`` even when normalization is ``null``; and in ``valid`` counts
