@@ -40,8 +40,8 @@ def import_mxnet() -> types.ModuleType:
                               "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
-        raise ImportError("gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]' (or "
-                          f"'gluonops[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
+        raise ImportError("gluonops: MXNet is not installed. Run in the clone: pip install '.[cpu]' (or "
+                          f"'.[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
                           f"{sys.version_info.major}.{sys.version_info.minor}") from error
     except OSError as error:
         load_errors = _preload.missing() if _preload.has_cuda_wheel() else {}

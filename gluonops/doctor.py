@@ -154,7 +154,7 @@ def _examine_gpus(report):
     elif report["gpus"] and report["mxnet"]:
         report["hints"].append(
             f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
-            "Run: pip uninstall mxnet, then pip install 'gluonops[cu117]'")
+            "Run in the clone: pip uninstall mxnet, then pip install '.[cu117]'")
 
 
 def _examine_packages(report):

@@ -90,6 +90,10 @@ class OpSuite:
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
+    def amplification(self, attrs):
+        """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
+        return 1.0
+
     # -- helpers ---------------------------------------------------------------------------------------------
     @classmethod
     def axes(cls, name):

@@ -78,7 +78,7 @@ def test_missing_packages_are_named(monkeypatch):
     (ImportError("gluonops: MXNet is\nnot installed"), "gluonops: MXNet is not installed"),
     (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "pip install 'numpy>=1.21,<2'"),
     (ModuleNotFoundError("No module named 'distutils'", name="distutils"), "pip install setuptools"),
-    (OSError("libcudnn.so.8: cannot open shared object file: No such file or directory"), "gluonops[cu117]"),
+    (OSError("libcudnn.so.8: cannot open shared object file: No such file or directory"), "pip install '.[cu117]'"),
     (OSError("libcuda.so.1: cannot open shared object file: No such file or directory"), "NVIDIA driver"),
     (OSError("libgfortran.so.3: cannot open shared object file"), "OSError: libgfortran.so.3: cannot open shared"),
     (RuntimeError("odd"), "gluonops: RuntimeError: odd"),
@@ -89,7 +89,7 @@ def test_errors_at_import_get_a_remedy(error, text):
 
 @pytest.mark.parametrize("modules, text", [
     ({"numpy": "__version__ = '2.1.0'"}, "gluonops: found NumPy 2.1.0; MXNet 1.9.1 needs NumPy 1.21 to 1.26"),
-    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run: pip install 'gluonops[cpu]'"),
+    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run in the clone: pip install '.[cpu]'"),
     ({"mxnet": NO_CUDNN}, "gluonops: OSError: libcudnn.so.8: cannot open shared object file"),
 ], ids=["numpy2", "no_mxnet", "no_cudnn"])
 def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):

@@ -1,4 +1,4 @@
-"""Install gluonops[cu117] as a user does and check it without a GPU: `make cuda-import-check`.
+"""Install '.[cu117]' as a user does and check it without a GPU: `make cuda-import-check`.
 
 It makes a virtual environment (4.3 GB, deleted afterwards), installs this clone with MXNet's CUDA wheel and the CUDA
 libraries from PyPI, and puts a stub in the driver's place. Then `import gluonops` has to work with no LD_LIBRARY_PATH
@@ -88,7 +88,7 @@ def check(python, folder):
         "the doctor does not name the GPU": "0: Stub GPU 0, compute capability 9.0, 80.0 GiB: gluonops's kernels only"
                                             in report,
         "a missing driver is not named": "libcuda.so.1 comes with the NVIDIA driver" in without_driver,
-        "a missing library is not named": "libcudnn.so.8" in without_cudnn and "gluonops[cu117]" in without_cudnn,
+        "a missing library is not named": "libcudnn.so.8" in without_cudnn and "'.[cu117]'" in without_cudnn,
     }.items() if not right]
     for text in wrong:
         print(f"FAILED: {text}", file=sys.stderr)

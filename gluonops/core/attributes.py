@@ -106,6 +106,8 @@ class IntOrTuple(Kind):
 
     def parse(self, value):
         if isinstance(value, str):
+            if any(character.isalpha() for character in value):   # 0x10
+                raise ValueError
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
             return tuple(self.item.parse(v) for v in value)
@@ -155,6 +157,8 @@ class Attr:
     def parse(self, where, value):
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
+            if isinstance(value, str) and not value.isascii():   # Python takes the digits of every script
+                raise ValueError
             return self.kind.parse(value)
         except Beyond64Bits as error:
             raise self._refusal(where, value, "an integer from -2**63 to 2**63 - 1") from error

@@ -281,14 +281,20 @@ def _builtin(op, space, attrs, inputs, named):
             result = _widened(op, space, attrs, inputs)
         else:
             result = registry.get(op.name).reference.forward(space, attrs, *inputs)
-    result = _returned(op, attrs, result if isinstance(result, tuple) else (result,))
+    result = result if isinstance(result, tuple) else (result,)
     if not named:
-        return result
+        return _returned(op, attrs, [_unless_input(value, inputs) for value in result])
+    result = _returned(op, attrs, result)
     with _inserted("name"):
         if not isinstance(result, tuple):
             return space.identity(result, **named)
         return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
                      for i, (out, value) in enumerate(zip(op.outputs, result)))
+
+
+def _unless_input(value, inputs):
+    """The value itself, or a copy where a reference hands an input on; in a graph the node's name is on one."""
+    return mx.nd.identity(value) if any(value is given for given in inputs) else value
 
 
 def known_dtype(value):

@@ -58,7 +58,7 @@ def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
 
 def _explained(package, error):
     """(reason, remedy) of an import that failed."""
-    install = "Run pip install 'gluonops[detection]'"
+    install = "Run in the clone: pip install '.[detection]'"
     missing = _missing_requirements(package)
     if missing:
         # gluoncv swallows the error that names them, and says that MXNet and torch are missing.

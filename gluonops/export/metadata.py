@@ -75,7 +75,7 @@ def remedy(graph: Graph) -> str:
     version = read_metadata(graph).get("version")
     if version in (None, __version__):
         return "Import the package that defines it, or export the net again with this gluonops"
-    return f"Run: pip install gluonops=={version}; or export the net again with this gluonops"
+    return f"Install gluonops {version}; or export the net again with this gluonops"
 
 
 def metadata_of(net) -> dict[str, Any]:

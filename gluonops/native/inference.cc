@@ -1,4 +1,5 @@
-// Puts the operators' shape inference into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h.
+// Puts the operators' shape inference into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h;
+// and in front of what MXNet asks a CustomOp in Python.
 //
 // MXNet is found through its own code and never linked with: in Python its symbols are local to it. Compiled for the
 // ABI of its wheels (see build.py).
@@ -23,7 +24,10 @@ namespace {
 // MXLoadLib registers with 10, or with 11 the second time.
 const int PRIORITY = 100;
 
+const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
+
 const nnvm::Op *(*get_op)(const std::string &);
+const dmlc::any *(*get_attributes)(const std::string &);
 void (*update_attributes)(const std::string &, std::function<void(dmlc::any *)>);
 
 template <typename Function>
@@ -86,7 +90,8 @@ bool infer(Inference::Function function, const nnvm::NodeAttrs &attrs, mxnet::Sh
 {
     Texts texts;
     for (const auto &item : attrs.dict)
-        texts.emplace_back(item.first.c_str(), item.second.c_str());
+        if (item.first != OP_TYPE)
+            texts.emplace_back(item.first.c_str(), item.second.c_str());
     PartialShapes known_inputs = read(*inputs), known_outputs = read(*outputs);
     function(texts, &known_inputs, &known_outputs);
     if (attrs.name.empty()) {
@@ -101,14 +106,15 @@ bool infer(Inference::Function function, const nnvm::NodeAttrs &attrs, mxnet::Sh
 // since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
 bool old_functions = false;
 
+struct Parts {   // of a std::function
+    void *data[2];
+    void *manager;
+    void *invoker;
+};
+
 template <typename Function, typename Invoker>
 void set_invoker(Function *function, Invoker *invoker)
 {
-    struct Parts {
-        void *data[2];
-        void *manager;
-        Invoker *invoker;
-    };
     static_assert(sizeof(Parts) == sizeof(Function), "another std::function");
     memcpy(reinterpret_cast<char *>(function) + offsetof(Parts, invoker), &invoker, sizeof invoker);
 }
@@ -145,9 +151,57 @@ mxnet::FInferShape wrapped(Inference::Function function)
     return result;
 }
 
+// What MXNet does about a Custom node.
+mxnet::FInferShape infer_in_python;
+
+bool call_infer_in_python(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+{
+    if (!old_functions)
+        return infer_in_python(attrs, inputs, outputs);
+    Parts parts;
+    memcpy(&parts, &infer_in_python, sizeof parts);
+    const auto invoker = reinterpret_cast<decltype(&infer_by_value)>(parts.invoker);
+    return invoker(parts.data, attrs, inputs, outputs);
+}
+
+// The inference of one of our CustomOps; nullptr for other people's.
+Inference::Function find_function(const nnvm::NodeAttrs &attrs)
+{
+    const auto found = attrs.dict.find(OP_TYPE);
+    for (const Inference *each = Inference::first; found != attrs.dict.end() && each; each = each->next)
+        if (found->second == each->graph_name)
+            return each->function;
+    return nullptr;
+}
+
+// Python cannot answer that it does not know a number of dimensions: MXNet takes what it says for a scalar's shape.
+bool infer_custom(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+{
+    bool has_ndims = true;
+    for (const mxnet::TShape &shape : *inputs)
+        has_ndims &= shape.ndim() >= 0;
+    const Inference::Function function = has_ndims ? nullptr : find_function(attrs);
+    return function ? infer(function, attrs, inputs, outputs) : call_infer_in_python(attrs, inputs, outputs);
+}
+
+bool infer_custom_by_value(void *const *, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
+                           mxnet::ShapeVector *outputs)
+{
+    return infer_custom(attrs, inputs, outputs);
+}
+
+void install_custom()
+{
+    const nnvm::Op *const custom = get_op("Custom");
+    infer_in_python = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape")[custom];
+    mxnet::FInferShape ours = infer_custom;
+    if (old_functions)
+        set_invoker(&ours, infer_custom_by_value);
+    const_cast<nnvm::Op *>(custom)->set_attr("FInferShape", ours, PRIORITY);
+}
+
 void install()
 {
-    probe();
     for (const Inference *each = Inference::first; each; each = each->next) {
         nnvm::Op *const op = const_cast<nnvm::Op *>(get_op(each->graph_name));
         op->set_attr("FInferShape", wrapped(each->function), PRIORITY);
@@ -167,8 +221,16 @@ bool find_mxnet(const void *inside)
     void *const library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (library && has_large_tensors(library))
         largest_size = INT64_MAX;
-    return library && resolve(library, "_ZN4nnvm2Op3GetERKSs", &get_op) &&
-           resolve(library, "_ZN4nnvm2Op13UpdateAttrMapERKSsSt8functionIFvPN4dmlc3anyEEE", &update_attributes);
+    if (!library || !resolve(library, "_ZN4nnvm2Op3GetERKSs", &get_op) ||
+        !resolve(library, "_ZN4nnvm2Op10GetAttrMapERKSs", &get_attributes) ||
+        !resolve(library, "_ZN4nnvm2Op13UpdateAttrMapERKSsSt8functionIFvPN4dmlc3anyEEE", &update_attributes))
+        return false;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        probe();
+        install_custom();
+    });
+    return true;
 }
 
 void install_inference()
@@ -179,6 +241,9 @@ void install_inference()
 }
 
 }  // namespace gluonops
+
+// What op.h's GetAttr calls.
+const dmlc::any *nnvm::Op::GetAttrMap(const std::string &key) { return gluonops::get_attributes(key); }
 
 // What op.h's set_attr calls.
 void nnvm::Op::UpdateAttrMap(const std::string &key, std::function<void(any *)> updater)

@@ -41,7 +41,8 @@ struct Inference {
     Inference &operator=(const Inference &) = delete;
 };
 
-// Whether the MXNet that holds the code at this address can be given functions of shape inference.
+// Whether the MXNet that holds the code at this address can be given functions of shape inference. If so, our CustomOps
+// have theirs from now on.
 bool find_mxnet(const void *inside);
 
 // Gives MXNet every operator's inference, once; it has to know the operators by then. Without find_mxnet it does nothing.

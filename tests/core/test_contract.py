@@ -28,7 +28,7 @@ def test_values(kind, value, typed):
 @pytest.mark.parametrize("kind, value", [
     (Int(), "1.5"), (Int(), True), (Int(), 2.0), (Int(1), 0), (Int(), ""), (Float(), "inf"), (Float(), float("nan")),
     (Float(above=0), 0), (Float(low=0, below=1), 1), (Bool(), "maybe"), (Bool(), 2), (Bool(), 0.0), (Choice("a"), "A"),
-    (Choice("a"), 1), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "__import__('os')"),
+    (Choice("a"), 1), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "0x10"), (IntOrTuple(1), "__import__('os')"),
     (IntOrTuple(1), "(" * 500), (Optional(Int()), "none"), (Pairs(), (1, 2, 3)), (Pairs(), ()), (Pairs(), (1, 0)),
     (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
 ])

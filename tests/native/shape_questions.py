@@ -101,6 +101,28 @@ def from_an_output():
     assert "gluonops.tile: output has shape (2, 7); expected (dim0 * tiles, dim1 * tiles)" in wrong, wrong
 
 
+def of_a_custom_op():
+    """Python has no answer for an unknown number of dimensions; the library answers in its place."""
+    x, z = mx.sym.var("x"), mx.sym.var("z")
+
+    def shape_of(node, **known):
+        return (node + z).infer_shape(**known)[0][0]
+
+    with gops.backend("custom"):
+        a_hundred_times()
+        for function in (gops.ops.abs, gops.ops.softmax):
+            assert function(x).infer_shape(x=()) == (None, None, None)
+            assert shape_of(function(x), z=(2, 3)) == (2, 3)
+        assert mx.sym.FullyConnected(gops.ops.abs(x), num_hidden=3).infer_shape_partial(x=(0, 7))[0][1] == (3, 7)
+    assert shape_of(mx.sym.Custom(x, op_type="gluonops_tile", tiles=3), z=(2, 6)) == (2, 2)
+    wrong = error_of(lambda: shape_of(mx.sym.Custom(x, op_type="gluonops_tile", tiles=3), z=(2, 7)))
+    assert "gluonops.tile: output has shape (2, 7); expected (dim0 * tiles, dim1 * tiles)" in wrong, wrong
+    mx.operator.register("theirs")(mx.operator.CustomOpProp)   # other people's are asked in Python, as ever
+    assert mx.sym.Custom(x, op_type="theirs").infer_shape_partial(x=(2,)) == ([(2,)], [(2,)], [])
+    with mx.util.np_shape(True):
+        assert mx.sym.Custom(x, op_type="theirs").infer_shape_partial() == ([()], [()], [])
+
+
 def without_dimensions():
     """Under np_shape () is a shape, and unknown is None."""
     with mx.util.np_shape(True):

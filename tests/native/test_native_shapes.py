@@ -26,7 +26,8 @@ def python(*arguments):
 
 
 @pytest.mark.parametrize("questions", [("any_subset", "a_hundred_times", "from_an_output", "without_dimensions"),
-                                       ("mistyped_names", "absurd_sizes", "strange_graphs")], ids=" ".join)
+                                       ("of_a_custom_op", "mistyped_names", "absurd_sizes", "strange_graphs")],
+                         ids=" ".join)
 def test_shapes(questions):
     script = pathlib.Path(__file__).with_name("shape_questions.py")
     printed = python(str(script), repr(FIRST_CASES), *questions)

@@ -36,6 +36,9 @@ class TestSoftmax(OpSuite):
     )
     determined = (({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
 
+    def amplification(self, attrs):
+        return max(1.0, 1 / attrs.temperature)
+
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

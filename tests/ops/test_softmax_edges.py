@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from mxnet.gluon import HybridBlock
-from oracles._softmax import nll, softmax
+from oracles._softmax import nll, onehot, softmax
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
 
@@ -35,6 +35,20 @@ def run(function, inputs, backend):
 def smoothed(logits, label, e):
     s = nll(logits.astype("float64"), -1)
     return (1 - e) * s[np.arange(len(label)), label] + e * s.mean(-1)
+
+
+@BACKENDS
+@pytest.mark.parametrize("axis", [0, 3, -1])
+@pytest.mark.parametrize("function", [gops.ops.softmax_output, gops.ops.softmax_cross_entropy])
+def test_eight_dimensions(function, axis, backend, rng):
+    """MXNet transposes six at most."""
+    shape = (2, 3, 1, 2, 1, 2, 1, 3)
+    data = rng.randn(*shape)
+    probabilities = softmax(data, axis)
+    label = rng.randint(0, shape[axis], np.delete(shape, axis))
+    inputs = [mx.nd.array(data, dtype="float64"), mx.nd.array(label)]
+    _, (gradient, _) = run(lambda *inputs: function(*inputs, axis=axis), inputs, backend)
+    np.testing.assert_allclose(gradient, probabilities - onehot(label, shape[axis], axis), rtol=0, atol=1e-12)
 
 
 @BACKENDS

@@ -55,3 +55,23 @@ def test_many_copies_are_few_nodes(count, rng):
     np.testing.assert_array_equal(output.asnumpy(), np.tile(data.asnumpy(), (1, count, 1)))
     np.testing.assert_array_equal(gradient.asnumpy(), np.full(data.shape, count))
     assert max(len(node["inputs"]) for node in json.loads(graph.tojson())["nodes"]) < 128
+
+
+@pytest.mark.parametrize("attrs", [{"tiles": 1, "axis": 0}, {"tiles": ()}, {"tiles": (1,)}])
+class TestOneCopy:
+    """In the builtin backend."""
+
+    def test_bound_for_inference(self, attrs):
+        """MXNet cannot bind a graph of two identities and nothing else."""
+        with gops.backend("builtin"):
+            graph = gops.ops.tile(mx.sym.var("data"), **attrs)
+        executor = graph.simple_bind(mx.cpu(), grad_req="null", data=(3,))
+        executor.arg_dict["data"][:] = 7
+        np.testing.assert_array_equal(executor.forward()[0].asnumpy(), [7, 7, 7])
+
+    def test_it_is_not_the_input(self, attrs):
+        data = mx.nd.ones((3,))
+        with gops.backend("builtin"):
+            output = gops.ops.tile(data, **attrs)
+        data[:] = 5
+        np.testing.assert_array_equal(output.asnumpy(), [1, 1, 1])

@@ -33,8 +33,8 @@ def get(name):
 
 
 def draw_labels(rng, shape, classes, ignore_label=None):
-    """Class indices from 0 to ``classes`` - 1; about a third is ``ignore_label`` where there is one."""
-    labels = rng.randint(0, classes, shape)
+    """Class indices from 0 to ``classes`` - 1, of no classes 0; about a third is ``ignore_label``, if there is one."""
+    labels = rng.randint(0, max(classes, 1), shape)
     if ignore_label is not None:
         labels = np.where(rng.rand(*shape) < 0.3, ignore_label, labels)
     return labels

@@ -70,7 +70,7 @@ class Assignment:
         other = 0 if attrs.softmax else -np.log1p(-out[:, 5:])
         nll = np.where(self.class_target == 1, -np.log(out[:, 5:]), other)
         return [errors[:, :4].sum(), objectness[self.assigned].sum(), objectness[~self.assigned].sum(),
-                attrs.class_scale * (nll * self.assigned[:, None]).sum()]
+                attrs.class_scale * np.where(self.assigned[:, None], nll, 0).sum()]
 
 
 def assign(attrs, data, ground_truth, seen):

@@ -116,7 +116,8 @@ def _embedded(seed, held_out):
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise OpError("data.digits", "scikit-learn, which brings the digits, is not installed",
-                      "Run pip install 'gluonops[examples]', or pass data_dir, a folder with MNIST's files") from error
+                      "Run in the clone: pip install '.[examples]'; or pass data_dir, a folder with MNIST's "
+                      "files") from error
     source, rng = load_digits(), np.random.RandomState(seed)
     is_held_out = np.zeros(len(source.target), bool)
     for label in range(10):

@@ -29,8 +29,8 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
          metadata: dict[str, Any] | None = None, opset: int = 17) -> str:
     """Write an ONNX file that onnxruntime and others run.
 
-    It needs the package onnx: ``pip install 'gluonops[onnx]'``. The file is checked by ``onnx.checker`` before it is
-    put in place.
+    It needs the package onnx: ``pip install '.[onnx]'`` in the clone. The file is checked by ``onnx.checker`` before
+    it is put in place.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     try:
         from onnx import checker
     except ImportError as error:
-        raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
+        raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
     _check_opset(opset)
     metadata, path = _plain(metadata or {}), os.fspath(path)
     check_target(WHERE, path)

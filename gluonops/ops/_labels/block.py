@@ -2,9 +2,11 @@
 from mxnet.gluon.loss import Loss
 from mxnet.ndarray import NDArray
 
+from ...core import labels
+
 
 class LabelledLoss(Loss):
-    """Looks at the shapes of arrays before MXNet does, hybridized or not.
+    """Checks the shapes of arrays before MXNet does, hybridized or not; and the labels, if label checks are on.
 
     A loss that derives from it sets ``_op``, ``_attrs``, ``_sparse`` and ``_from_logits``.
     """
@@ -20,3 +22,4 @@ class LabelledLoss(Loss):
                                  f"the shape of pred, {pred.shape}", "Pass class indices with sparse_label=True")
         if self._sparse and not self._from_logits:
             self._op.validate(self._attrs, (pred.shape, label.shape), (pred.dtype, label.dtype))
+            labels.check_call(self._op, self._attrs, {"data": pred, "label": label})

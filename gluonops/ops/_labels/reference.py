@@ -3,6 +3,7 @@
 Label arithmetic is done in float64, which holds every label exactly. Its results enter the data's dtype through
 ``where``.
 """
+import math
 
 
 def exact(F, label):
@@ -45,7 +46,8 @@ def row_weights(F, rows, valid, ignored):
 
 def onehot(nd, label, classes, axis, dtype):
     """1 at the label's class along a new axis, else 0; a row of zeros for a label that is no class."""
-    last = nd.one_hot(label.astype("float64"), classes, dtype=dtype)
-    order = list(range(last.ndim - 1))
-    order.insert(axis % last.ndim, last.ndim - 1)
-    return nd.transpose(last, order)
+    axis %= label.ndim + 1
+    shape = label.shape[:axis] + (classes,) + label.shape[axis:]
+    outer = math.prod(shape[:axis])
+    rows = label.astype("float64").reshape((outer, -1))   # MXNet transposes at most 6 dimensions
+    return nd.one_hot(rows, classes, dtype=dtype).swapaxes(1, 2).reshape(shape)

@@ -16,8 +16,9 @@ In a Module, one optimizer updates every argument, so the centres follow the gra
 on their variable, or freeze them with ``fixed_param_names``.
 
 A label is valid if it is a whole number from 0 to K-1. An invalid label makes the loss and the gradient of its sample
-NaN, and updates no centre. It causes no read or write outside the tensors. With ``GLUONOPS_CHECK_LABELS=1`` the custom
-and native backends raise an OpError with its position instead.
+NaN, and updates no centre. It causes no read or write outside the tensors. With ``GLUONOPS_CHECK_LABELS=1`` an
+OpError names its position instead: if you call the function or the loss with arrays, and in graphs of the custom and
+native backends.
 
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
 a GPU, backward reads all labels for every centre.

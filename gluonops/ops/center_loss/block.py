@@ -3,9 +3,11 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.loss import Loss, _apply_weighting
 
+from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
 from ...core.contract import Attr, Float, Int
 from .. import center_loss as _center_loss
+from .contract import OP
 
 CHECKED = (Attr("classes", Int(1), None, ""), Attr("features", Int(1), None, ""), Attr("alpha", Float(low=0), None, ""))
 
@@ -44,6 +46,10 @@ class CenterLoss(Loss):
     def cast(self, dtype):
         self._dtype = "float32" if np.dtype(dtype) == np.float16 else dtype
         super().cast(self._dtype)
+
+    def forward(self, data, label, *args):
+        labels.check_call(OP, OP.parse({}), {"label": label, "centers": self.centers})
+        return super().forward(data, label, *args)
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):
         data = F.cast(F.transpose(data) if self._batch_axis else data, dtype=self._dtype)

@@ -29,7 +29,7 @@ centred at x = 0 is a box (in Darknet it ends the list).
 A row is invalid if it is neither zeros nor a box: NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2 or
 more, or a class that is not a whole number from 0 to K-1. An invalid row makes the loss, parts and gradient of its
 image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box. float16 is computed in
-float32, except in builtin graphs.
+float32, except in builtin graphs of variables with unknown types.
 
 Work: forward reads the map, with the classes only at ground truths, and writes the gradient, which has the size of the
 map. Backward reads and writes the gradient once.

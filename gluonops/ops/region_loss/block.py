@@ -40,8 +40,7 @@ class RegionLoss(Loss):
     def forward(self, pred, truth):
         if self._devices != counter.devices(self.seen):   # the number is part of the graph
             self._clear_cached_op()
-        if labels.checking() and isinstance(pred, nd.NDArray):
-            labels.check(OP, self._attrs, {"truth": truth})
+        labels.check_call(OP, self._attrs, {"truth": truth})
         loss, parts, seen = super().forward(pred, truth)
         if isinstance(parts, nd.NDArray):
             self.parts[parts.context] = parts

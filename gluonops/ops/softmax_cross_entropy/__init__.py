@@ -8,8 +8,8 @@ gradient of the data is ``g * (p * sum(q') - q')`` with the softmax p. Dense lab
 
 Rows with ``ignore_label`` have loss 0 and gradient 0. If every row of a batch is ignored, the result is 0 and not
 NaN. A label is valid if it is a whole number from 0 to C-1. An invalid label makes the loss and the gradient of its
-row NaN. With ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position instead.
-Builtin calls outside of graphs do the same.
+row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: if you call the function or the loss
+with arrays, and in graphs of the custom and native backends.
 
 The output is finite for logits up to 1e4 and beyond. float16 is computed in float32. There is one exception: a
 builtin graph of variables with unknown types, and no parameter among them, is computed in float16, up to 65,504

@@ -7,8 +7,8 @@ Rows with ``ignore_label`` have gradient 0. ``ignore_label=None`` ignores nothin
 gradient accumulates.
 
 A label is valid if it is a whole number from 0 to C-1. An invalid label makes the gradient of its row NaN. With the
-environment variable ``GLUONOPS_CHECK_LABELS=1`` the custom and native backends raise an OpError with its position
-instead. Builtin calls outside of graphs do the same.
+environment variable ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: if you call the function or
+the layer with arrays, and in graphs of the custom and native backends.
 
 ``mx.sym.SoftmaxOutput`` differs in three ways. It overwrites under ``grad_req="add"``. With ``multi_output=True`` it
 divides by the number of spatial positions even if normalization is ``null``. In ``valid`` it counts

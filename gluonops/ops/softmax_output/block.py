@@ -1,6 +1,7 @@
 """The layer ``gluonops.nn.SoftmaxOutput``."""
 from mxnet.gluon import HybridBlock
 
+from ...core import labels
 from .. import softmax_output as _softmax_output
 from .contract import OP
 
@@ -33,7 +34,11 @@ class SoftmaxOutput(HybridBlock):
         super().__init__(**kwargs)
         self._options = {"axis": axis, "ignore_label": ignore_label, "normalization": normalization,
                          "grad_scale": grad_scale}
-        OP.parse(self._options)
+        self._attrs = OP.parse(self._options)
+
+    def forward(self, data, label):
+        labels.check_call(OP, self._attrs, {"data": data, "label": label})
+        return super().forward(data, label)
 
     def hybrid_forward(self, F, data, label):
         return _softmax_output(data, label, **self._options)

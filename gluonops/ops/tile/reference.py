@@ -10,8 +10,6 @@ def forward(F, attrs, data):
         along = [(i - len(attrs.tiles), count) for i, count in enumerate(attrs.tiles)]
         if along:
             data = F.tile(data, reps=(1,) * len(along))   # as many dimensions as counts, or more
-    if all(count == 1 for _, count in along):
-        return F.identity(data)
     for axis, count in along:   # the gradient of MXNet's tile fails from 3 counts for data of 4 dimensions
         data = _repeated(F, data, axis, count)
     return data
