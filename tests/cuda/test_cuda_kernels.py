@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import custom, registry, rtc
-from gluonops.ops.softmax import contract as softmax_contract
+from gluonops.ops._softmax import contract as softmax_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
