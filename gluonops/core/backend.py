@@ -252,25 +252,30 @@ def needs_plain_layout(space, inputs):
 def plain_layout(space, value, like=None, **named):
     """A copy in plain layout, and the same for the gradient.
 
-    Of the operators that copy and do not use oneDNN, squeeze is the cheapest. (Identity and scalar arithmetic work in
-    place, which keeps the layout.) But a shape that is known in part does not pass through squeeze in either direction.
-    An identity of MXNet's gives the copy the shape of ``like``, the same value or another one; it works in place.
+    A shape that is known in part does not pass through the copy in either direction. An identity of MXNet's gives it
+    the shape of ``like``, the same value or another one; it works in place.
     """
     if space is mx.nd:
-        return _squeeze(space, space.expand_dims(value, axis=0))
+        return value if value.ndim == 0 else _copy(space, value)
     with _inserted("copy"):
-        expanded = space.expand_dims(value, axis=0, **{key: f"{name}_expanded" for key, name in named.items()})
         if like is None:
-            return _squeeze(space, expanded, **named)
-        copy = _squeeze(space, expanded, **{key: f"{name}_squeezed" for key, name in named.items()})
+            return _copy(space, value, **named)
+        copy = _copy(space, value, **{key: f"{name}_plain" for key, name in named.items()})
         return space._internal._identity_with_attr_like_rhs(copy, like, **named)
 
 
-def _squeeze(space, value, **named):
-    """``squeeze``; in a graph under ``np_shape`` NumPy's, which leaves a scalar no dimension."""
+def _copy(space, value, **named):
+    """``squeeze`` of no axis: of MXNet's operators that copy without oneDNN, the cheapest there and back.
+
+    Identity and scalar arithmetic work in place, which keeps the layout. oneDNN's (``expand_dims``, ``reshape``) keep
+    some 10 kB for every new shape. A graph under ``np_shape`` may hold a scalar, from which nothing can be squeezed:
+    there it gets a dimension first, in place.
+    """
     if space is mx.nd or not mx.util.is_np_shape():
-        return space.squeeze(value, axis=0, **named)
-    return mx.sym.np.squeeze(value.as_np_ndarray(), axis=0, **named).as_nd_ndarray()
+        return space.squeeze(value, axis=(), **named)
+    longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1),
+                                **{key: f"{name}_longer" for key, name in named.items()})
+    return mx.sym.np.squeeze(longer, axis=-1, **named).as_nd_ndarray()
 
 
 def _builtin(op, space, attrs, inputs, named):

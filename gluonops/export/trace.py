@@ -19,6 +19,7 @@ from .metadata import metadata_of
 from .shapes import input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
+AFTER_A_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
@@ -191,6 +192,6 @@ def _with_head(where, net, outputs, head):
 def _ends_in_softmax(graph):
     """Whether the output is a softmax, perhaps divided by its sum, copied or renamed on its way out."""
     node = graph.heads[0][0]
-    while node.op in ("_copy", "_identity_with_attr_like_rhs", "squeeze", "expand_dims", "broadcast_div"):
+    while node.op in AFTER_A_SOFTMAX:
         node = node.source()
     return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")

@@ -32,13 +32,13 @@ def sequence(path):
     return [node["op"] for node in nodes(path) if node["op"] != "null"]
 
 
-PLAIN = ("expand_dims", "squeeze", "_identity_with_attr_like_rhs")   # a copy in plain layout
+PLAIN = ("squeeze", "_identity_with_attr_like_rhs")   # a copy in plain layout
 GOLDEN = {
     "builtin": ["Convolution", "BatchNorm", *["Reshape"] * 3, "transpose", *["Reshape"] * 2, "slice", "tile",
                 "BlockGrad", "reshape_like", "_copy", "abs", "_copy", "Flatten", "FullyConnected"],
     "native": ["Convolution", "BatchNorm", "_copy", "gluonops_reorg", "_copy", "gluonops_abs", "Flatten",
                "FullyConnected"],
-    "custom": ["Convolution", "BatchNorm", *PLAIN, "Custom", "expand_dims", "squeeze",
+    "custom": ["Convolution", "BatchNorm", *PLAIN, "Custom", "squeeze",
                *PLAIN, "Custom", *PLAIN, "Flatten", "FullyConnected"],
 }
 HEADS = {

@@ -47,3 +47,11 @@ def test_a_users_own_copies_stay():
 
     for backend in ("custom", "native"):
         assert [node.name for node in emitted(backend, build)[1]] == ["data", "wide", "narrow", "copy", "ours"]
+
+
+def test_copies_under_np_shape_go():
+    """A scalar has no dimension to squeeze, so the copy is another pair of nodes there."""
+    with mx.util.np_shape(True):
+        _, after = emitted("custom", lambda: gops.ops.softmax(gops.ops.abs(mx.sym.var("data"), name="first"),
+                                                              name="second"))
+    assert [(node.op, node.name) for node in after] == [("null", "data"), ("Custom", "first"), ("Custom", "second")]
