@@ -1,4 +1,6 @@
 """The support table, from the contracts: for the README (Markdown), for a terminal, and as plain data."""
+from __future__ import annotations
+
 import re
 import textwrap
 
@@ -13,7 +15,7 @@ HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does
             "dtypes": "Types", "attributes": "Attributes", "gradient": "Gradient", "export": "Export"}
 
 
-def rows(names=None):
+def rows(names: list[str] | None = None) -> list[dict]:
     """One dict per operator (of ``names``, or all); its keys are those of ``HEADINGS``, its values plain data."""
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
@@ -65,7 +67,7 @@ def _dtypes(op):
     return "; ".join(texts)
 
 
-def short(dtypes):
+def short(dtypes: tuple) -> str:
     """``("float16", "float32", "uint8")`` -> ``float16/32, uint8``."""
     groups = {}
     for dtype in dtypes:
@@ -94,7 +96,7 @@ def _condition(op, arg):
     return " with some attributes"
 
 
-def markdown():
+def markdown() -> str:
     """The table as it stands in the README, between its two markers."""
     lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
     for row in rows():
@@ -120,7 +122,7 @@ def _quoted(row):
     return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
 
 
-def terminal(width=100, names=None):
+def terminal(width: int = 100, names: list[str] | None = None) -> str:
     """A paragraph per operator (of ``names``, or all)."""
     paragraphs = []
     for row in rows(names):
@@ -137,7 +139,7 @@ def _attributes(row, quote=""):
     return ", ".join(f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()) or "none"
 
 
-def replace(text):
+def replace(text: str) -> str:
     """``text`` with the table between its markers renewed; an OpError where it lacks them."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")

@@ -24,6 +24,7 @@ import gluonops.nn
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Int
+from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
 from gluonops.ops._region.contract import VOC_ANCHORS
@@ -70,7 +71,7 @@ class YOLOv2Base(DarknetModel):
     def _where(self):
         return f"models.{type(self).__name__}"
 
-    def reset_class(self, classes, reuse_weights=None):
+    def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
         """Change the classes: a new output layer, as gluoncv's detectors have it. The other layers stay.
 
         Parameters
@@ -98,7 +99,7 @@ class YOLOv2Base(DarknetModel):
                 _copy_rows(source, target, rows)
         self._clear_cached_op()
 
-    def detector(self, threshold=0.25, nms=0.45, topk=400):
+    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
         """The net with its boxes and non-maximum suppression, as a block to hybridize and to export.
 
         Parameters
@@ -124,7 +125,7 @@ class YOLOv2Base(DarknetModel):
         head.cast(self.output.conv.weight.dtype)
         return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)
 
-    def detect(self, x, threshold=0.25, nms=0.45, topk=400):
+    def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
         """Detections of a batch. For many batches keep ``detector()`` and hybridize it.
 
         Parameters

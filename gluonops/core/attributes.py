@@ -1,7 +1,10 @@
 """Typed attributes of an operator. A CustomOp receives them as strings; this is the only place that parses them."""
+from __future__ import annotations
+
 import ast
 import math
 import numbers
+import typing
 
 from .errors import OpError
 
@@ -17,11 +20,11 @@ class Kind:
 
     expected = ""
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         """Return the typed value; raise ValueError or TypeError where it is not one of this kind."""
         raise TypeError(f"{type(self).__name__} cannot parse {value!r}")
 
-    def text(self, value):
+    def text(self, value: typing.Any) -> str:
         """The string form that MXNet stores in the graph and ``parse`` reads back."""
         return str(value)
 
@@ -33,7 +36,7 @@ class Int(Kind):
         self.low = low
         self.expected = "an integer" if low is None else f"an integer of at least {low}"
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
@@ -54,7 +57,7 @@ class Float(Kind):
                   if bound is not None]
         self.expected = " ".join(["a finite number"] + [" and ".join(bounds)] * bool(bounds))
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -66,7 +69,7 @@ class Float(Kind):
             raise ValueError
         return value
 
-    def text(self, value):
+    def text(self, value: typing.Any) -> str:
         return repr(value)
 
 
@@ -76,7 +79,7 @@ class Bool(Kind):
     expected = "True or False"
     _words = {"true": True, "1": True, "false": False, "0": False}
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str) and value.lower() in self._words:
             return self._words[value.lower()]
         if isinstance(value, bool) or (isinstance(value, numbers.Integral) and value in (0, 1)):
@@ -91,7 +94,7 @@ class Choice(Kind):
         self.words = words
         self.expected = " or ".join(", ".join(repr(w) for w in words).rsplit(", ", 1))
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if value not in self.words:
             raise ValueError
         return str(value)
@@ -104,7 +107,7 @@ class IntOrTuple(Kind):
         self.item = Int(low)
         self.expected = f"{self.item.expected}, or a tuple of them"
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             if any(character.isalpha() for character in value):   # 0x10
                 raise ValueError
@@ -120,7 +123,7 @@ class Pairs(Kind):
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             text = value.strip()
             if text[:1] + text[-1:] in ("()", "[]"):
@@ -141,10 +144,10 @@ class Optional(Kind):
         self.kind = kind
         self.expected = f"None or {kind.expected}"
 
-    def parse(self, value):
+    def parse(self, value: typing.Any) -> typing.Any:
         return None if value is None or value == "None" else self.kind.parse(value)
 
-    def text(self, value):
+    def text(self, value: typing.Any) -> str:
         return "None" if value is None else self.kind.text(value)
 
 
@@ -154,7 +157,7 @@ class Attr:
     def __init__(self, name, kind, default, doc):
         self.name, self.kind, self.default, self.doc = name, kind, default, doc
 
-    def parse(self, where, value):
+    def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
             if isinstance(value, str) and not value.isascii():   # Python takes the digits of every script

@@ -1,14 +1,20 @@
 """Which node an operator emits: ``custom``, ``native``, ``builtin``, or ``auto``; and the emitter."""
+from __future__ import annotations
+
 import contextlib
 import os
 import threading
+import typing
+from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
 
 from . import labels, native, registry
+from .contract import Op
 from .errors import OpError
 
+Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]   # what a function of an operator takes and returns
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
 _scopes = threading.local()
@@ -50,12 +56,12 @@ class backend:   # pylint: disable=invalid-name
         _stack().pop()
 
 
-def current_backend():
+def current_backend() -> str:
     """The backend in force here: the innermost ``with`` block's, else the process's default."""
     return _available(requested())
 
 
-def requested():
+def requested() -> str:
     """The name of the backend in force here, whether it is available or not."""
     stack = _stack()
     return stack[-1] if stack else _default
@@ -87,14 +93,14 @@ def _available(name):
     return name
 
 
-def resolve(name):
+def resolve(name: str) -> str:
     """What ``auto`` means here: ``native`` where the library is loaded and there is no GPU, else ``custom``."""
     if name != "auto":
         return name
     return "native" if native.loaded() and not has_gpu() else "custom"
 
 
-def has_gpu():
+def has_gpu() -> bool:
     """Whether MXNet can use a GPU; False if the CUDA query fails."""
     try:
         return mx.context.num_gpus() > 0
@@ -102,7 +108,7 @@ def has_gpu():
         return False
 
 
-def emit(op, inputs, values, name=None):
+def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
     """Run an operator on NDArrays, or add its node to a graph of Symbols.
 
     Parameters
@@ -138,7 +144,7 @@ def emit(op, inputs, values, name=None):
     return build(op, mx.nd, attrs, inputs.values(), {})
 
 
-def call(op, arguments):
+def call(op: Op, arguments: dict) -> Array | tuple:
     """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
 
     Parameters
@@ -183,7 +189,7 @@ def _builder(op, name):
     return {"builtin": _builtin, "native": _native, "custom": _custom}[chosen]
 
 
-def full_name(name, hint):
+def full_name(name: str | None, hint: str) -> str:
     """The name that MXNet would give a node here: made from ``hint`` where there is none, with the block's prefix."""
     current = mx.name.NameManager._current
     if not hasattr(current, "value"):
@@ -302,7 +308,7 @@ def _unless_input(value, inputs):
     return mx.nd.identity(value) if any(value is given for given in inputs) else value
 
 
-def known_dtype(value):
+def known_dtype(value: Array) -> str | None:
     """The dtype of an NDArray; of a Symbol where it follows from its variables' types, as of parameters, else None."""
     if isinstance(value, mx.nd.NDArray):
         return np.dtype(value.dtype).name
@@ -336,7 +342,7 @@ def _returned(op, attrs, outputs):
     return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 
-def is_symbolic(error, inputs):
+def is_symbolic(error: Callable, inputs: dict) -> bool:
     """True for Symbols, of which some may be None; False for NDArrays; raises ``error(what, remedy)`` for others."""
     kinds = {_kind(value) for value in inputs.values()}
     if "Symbol" in kinds:

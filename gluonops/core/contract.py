@@ -7,6 +7,8 @@ and the test suite. Nothing here needs MXNet or NumPy: a build reads contracts w
 Tensors have a type variable each (``"T"``: the data, ``"A"``: what T accumulates in, ``"L"``: the label), so that
 dtypes are inferred like shapes. Conditions are :class:`gluonops.core.expressions.Expression` s, written as strings.
 """
+from __future__ import annotations
+
 import collections
 import dataclasses
 import functools
@@ -33,12 +35,12 @@ MAX_NDIM = 8
 BLOCK = 0   # a length; see Cuda
 
 
-def accumulator(dtype):
+def accumulator(dtype: str) -> str:
     """What a dtype accumulates in: float16 in float32, every other in itself."""
     return "float32" if dtype == "float16" else dtype
 
 
-def dtype_name(dtype):
+def dtype_name(dtype: typing.Any) -> str:
     """``"float32"`` of a string, a NumPy dtype or a NumPy type."""
     if isinstance(dtype, str):
         return dtype
@@ -59,8 +61,8 @@ class Indices:
         The condition under which the input holds indices; always without it.
     """
     dimension: str
-    ignore: typing.Optional[str] = None
-    when: typing.Optional[str] = None
+    ignore: str | None = None
+    when: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Refused:
     remedy: str
 
     @property
-    def reads_ndim(self):
+    def reads_ndim(self) -> bool:
         return ".ndim" in self.when
 
 
@@ -130,10 +132,10 @@ class Arg:
     name: str
     dtype: str
     doc: str
-    gradient: typing.Union[bool, str] = True
-    values: typing.Union[Indices, Rows, None] = None
+    gradient: bool | str = True
+    values: Indices | Rows | None = None
 
-    def has_gradient(self, attrs):
+    def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):
             return self.gradient
         return bool(expression(self.gradient)(attrs._asdict()))
@@ -167,11 +169,11 @@ class Cuda:
     scalars: typing.Callable
     forward: typing.Callable
     backward: typing.Callable
-    steps: typing.Optional[typing.Callable] = None
+    steps: typing.Callable | None = None
 
 
 @functools.cache
-def expression(text):
+def expression(text: str) -> Expression:
     """The expression of a text, parsed once."""
     return Expression(text)
 
@@ -179,7 +181,7 @@ def expression(text):
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
-def fill_in(text, values):
+def fill_in(text: str, values: dict) -> str:
     """``"axis is {axis}"`` with its expressions' values."""
     return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
@@ -228,15 +230,15 @@ class Op:
     outputs: tuple
     attrs: tuple
     types: dict
-    shapes: typing.Union[Shapes, tuple]
+    shapes: Shapes | tuple
     backward: tuple
-    cuda: typing.Optional[Cuda]
+    cuda: Cuda | None
     refused: tuple = ()
     remedies: dict = dataclasses.field(default_factory=dict)
     accumulate_fp32: bool = False
     returned: str = "1"
     role: str = "layer"
-    inference: typing.Optional[Becomes] = None
+    inference: Becomes | None = None
     unsupported: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
@@ -250,26 +252,26 @@ class Op:
         object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
 
     @property
-    def graph_name(self):
+    def graph_name(self) -> str:
         return f"gluonops_{self.name}"
 
     @property
-    def tensors(self):
+    def tensors(self) -> tuple:
         return self.inputs + self.outputs
 
     @property
-    def reads_head_gradient(self):
+    def reads_head_gradient(self) -> bool:
         return any(name.endswith("_grad") for name in self.backward)
 
-    def error(self, what, remedy):
+    def error(self, what: str, remedy: str) -> OpError:
         return OpError(self.name, what, remedy)
 
-    def number_returned(self, attrs):
+    def number_returned(self, attrs: tuple) -> int:
         """How many of the outputs, from the first on, functions and blocks return."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
-    def parse(self, values):
+    def parse(self, values: dict) -> tuple:
         """Typed attributes from Python values or from the strings in a graph."""
         known = {a.name for a in self.attrs}
         for name in values:
@@ -285,12 +287,12 @@ class Op:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
-    def strings(self, attrs):
+    def strings(self, attrs: tuple) -> dict[str, str]:
         """The attributes as a graph stores them."""
         return {a.name: a.kind.text(value) for a, value in zip(self.attrs, attrs)}
 
     # -- shapes ----------------------------------------------------------------------------------------------
-    def keeps_shape(self, attrs):
+    def keeps_shape(self, attrs: tuple) -> bool:
         """Whether the first output has the shape of the first input, however many dimensions that has."""
         first, output = self.inputs[0], self.outputs[0].name
         for ndim in range(1, MAX_NDIM + 1):
@@ -303,7 +305,7 @@ class Op:
                 return [str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]]
         return False
 
-    def infer_shape(self, attrs, shapes):
+    def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
         """Every tensor's shape, as far as it follows from those known.
 
         ``shapes`` maps names to tuples (a size may be UNKNOWN); what is missing is unknown. The result has a
@@ -316,13 +318,13 @@ class Op:
         patterns, whole, remedies = found
         return solve(self.name, patterns, known, whole, remedies)
 
-    def sizes(self, attrs, shapes):
+    def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of every named dimension that follows from the known shapes."""
         known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
         patterns, _, _ = self._patterns(attrs, known)
         return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
 
-    def index_sizes(self, attrs, shapes):
+    def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """Input -> the size below which its whole numbers are, for the inputs that hold indices with these attributes.
 
         ``shapes`` maps names to tuples.
@@ -362,13 +364,13 @@ class Op:
         return possible[0] if len(possible) == 1 else None
 
     # -- dtypes ----------------------------------------------------------------------------------------------
-    def type_vars(self, attrs):
+    def type_vars(self, attrs: tuple) -> dict[str, str]:
         """The type variable of every tensor by name, gradients (``<name>_grad``) included."""
         variables = {name: name for name in (*self.types, "A")}
         found = {t.name: expression(t.dtype)({**attrs._asdict(), **variables}) for t in self.tensors}
         return {**found, **{f"{name}_grad": variable for name, variable in found.items()}}
 
-    def infer_type(self, attrs, dtypes):
+    def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
         """Every tensor's dtype by name, from those known; a label without one takes the data's.
 
         Returns a dict of name to dtype string, None where it does not follow.
@@ -405,19 +407,19 @@ class Op:
         return inferred
 
     # -- names of before ---------------------------------------------------------------------------------------
-    def kinds(self, attrs):
+    def kinds(self, attrs: tuple) -> dict[str, str]:
         """The old name of :meth:`type_vars`."""
         _renamed("kinds", "type_vars")
         return self.type_vars(attrs)
 
     @property
-    def waived(self):
+    def waived(self) -> dict:
         """The old name of ``unsupported``."""
         _renamed("waived", "unsupported")
         return self.unsupported
 
     @property
-    def wide(self):
+    def wide(self) -> bool:
         """The old name of ``accumulate_fp32``."""
         _renamed("wide", "accumulate_fp32")
         return self.accumulate_fp32

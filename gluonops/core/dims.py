@@ -5,10 +5,11 @@ A tensor's shape is a pattern of dimensions: named ones, which attributes may mu
 user's words what does not fit. ``gluonops/native/dims.h`` is the same in C++. The notation in which contracts write
 patterns is that of :mod:`gluonops.core.shapes`.
 """
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
-import typing
 
 from .errors import OpError
 
@@ -17,7 +18,7 @@ MOST_ELEMENTS = 2 ** 60   # a tensor of float64 of so many fills the address spa
 
 
 @functools.cache
-def largest_size():
+def largest_size() -> int:
     """What MXNet takes as a size: 32 bits, with a sign, where it is not built for large tensors."""
     import mxnet as mx  # here: contracts are read without MXNet at build time
 
@@ -34,7 +35,7 @@ class Size:
         return f"{self.label} = {self.value}" if " " in self.label else f"{self.label} {self.value}"
 
     @property
-    def attribute(self):
+    def attribute(self) -> str:
         """The first attribute in the label: what the user can choose."""
         return self.label.split(" ")[0]
 
@@ -43,7 +44,7 @@ class Size:
 class Fixed:
     """A size that the attributes fix, and how: ``Fixed(125, "anchors * (5 + classes)")``; without a label, a number."""
     value: int
-    label: typing.Optional[str] = None
+    label: str | None = None
 
     def __str__(self):
         return str(self.value)
@@ -54,17 +55,17 @@ class Dim:
     """A named dimension, multiplied or divided by attributes: ``height / stride``; ``text`` is how it was written."""
     name: str
     text: str = ""
-    mul: typing.Optional[Size] = None
-    div: typing.Optional[Size] = None
+    mul: Size | None = None
+    div: Size | None = None
 
     def __str__(self):
         return self.text or self.name
 
-    def value(self, base):
+    def value(self, base: int) -> int | None:
         """The size here for a size ``base`` of the bare dimension, or None where it does not divide."""
         return _scaled(base, self.mul, self.div)
 
-    def base(self, size):
+    def base(self, size: int) -> int | None:
         """The inverse of :meth:`value`."""
         return _scaled(size, self.div, self.mul)
 
@@ -74,16 +75,16 @@ def _scaled(size, up, down):
     return None if rest else whole
 
 
-def pattern_text(pattern):
+def pattern_text(pattern: tuple) -> str:
     """A pattern as Python writes a tuple: ``(batch, classes)``."""
     return "(" + ", ".join(str(dim) for dim in pattern) + ("," if len(pattern) == 1 else "") + ")"
 
 
-def plural(count, what):
+def plural(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def solve(where, patterns, shapes, whole=(), remedies=None):
+def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies: dict | None = None) -> dict:
     """Fill in what follows from the known sizes.
 
     Parameters
@@ -123,7 +124,7 @@ def solve(where, patterns, shapes, whole=(), remedies=None):
     return result
 
 
-def bare_sizes(where, patterns, shapes, remedies=None):
+def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
     """Dimension's name -> (its size, the tensor it was read from), from the known shapes.
 
     Raises

@@ -1,4 +1,6 @@
 """Finds the operators: every folder of ``gluonops/ops`` holds one, complete."""
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import pathlib
@@ -19,7 +21,7 @@ class Entry:
     folder: pathlib.Path
 
 
-def folders(root):
+def folders(root: pathlib.Path) -> list[pathlib.Path]:
     """The operator folders below ``root``, sorted."""
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
@@ -49,7 +51,7 @@ def register(folder):
     return entry
 
 
-def get(name):
+def get(name: str) -> Entry:
     """The entry of an operator by name."""
     if name not in _ops:
         raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
@@ -57,6 +59,6 @@ def get(name):
     return _ops[name]
 
 
-def entries():
+def entries() -> dict[str, Entry]:
     """All entries, by name."""
     return dict(sorted(_ops.items()))

@@ -21,10 +21,11 @@ A pattern is a list of dimensions, separated by commas:
 What follows from it in either direction :mod:`gluonops.core.dims` works out. The pattern of the first input names every
 group. Where attributes decide among several declarations each has a condition; the first that holds is taken.
 """
+from __future__ import annotations
+
 import ast
 import dataclasses
 import types
-import typing
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
@@ -38,8 +39,8 @@ class Group:
     """``batch...``: any number of dimensions; ``counts`` is the attribute whose tuple multiplies them, or whose integer
     multiplies the one at the place that the attribute ``axis`` names."""
     name: str
-    counts: typing.Optional[str] = None
-    axis: typing.Optional[str] = None
+    counts: str | None = None
+    axis: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Named:
     """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1)."""
     name: str
     text: str
-    mul: typing.Optional[Expression] = None
-    div: typing.Optional[Expression] = None
+    mul: Expression | None = None
+    div: Expression | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Sized:
     size: Expression
 
 
-def parse_pattern(text, attributes):
+def parse_pattern(text: str, attributes: list) -> tuple:
     """``"batch, 5"`` -> a tuple of Group, At, Named and Sized; ``attributes`` are the names that are no dimension."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
@@ -126,7 +127,7 @@ class Shapes:
         self.remedies = remedies or {}
         self.patterns, self.whole = {}, ()
 
-    def bind(self, attributes):
+    def bind(self, attributes: list) -> Shapes:
         """The same, parsed: now that the attributes are known, a name is either one of them or a dimension."""
         bound = Shapes(whole=self.whole_text, remedies=self.remedies, **self.texts)
         bound.when = self.when
@@ -147,11 +148,11 @@ class Shapes:
                     raise ValueError(f"{tensor}: {term.name}... is not a group of the first pattern")
 
     @property
-    def first(self):
+    def first(self) -> tuple:
         """The pattern of the first input."""
         return next(iter(self.patterns.values()))
 
-    def holds(self, values, ndims):
+    def holds(self, values: dict, ndims: dict) -> bool:
         """Whether the condition holds.
 
         Parameters
@@ -166,7 +167,7 @@ class Shapes:
         tensors = {name: types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
         return self.when({**values, **tensors})
 
-    def expand(self, where, values, ndim):
+    def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """(patterns, whole) of :func:`gluonops.core.dims.solve` for a first input of ``ndim`` dimensions.
 
         ``values`` are the attributes.
@@ -242,7 +243,7 @@ def _repeated(dims, label, counts):
         Dim(dim.name, f"{dim.name} * {label}", Size(label, count)) for dim, count in zip(dims, counts[added:]))
 
 
-def normalized_axis(where, axis, ndim, what="data"):
+def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int:
     """The axis counted from the front; an OpError where ``what`` has no such axis."""
     if not -ndim <= axis < ndim:
         raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",

@@ -3,6 +3,8 @@
 The C++ that follows from the contracts is written first, into ``gluonops/native/generated``: see ``generate.py``. This
 file imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
 """
+from __future__ import annotations
+
 import argparse
 import concurrent.futures
 import importlib.util
@@ -123,7 +125,7 @@ def compilations(compiler, mxnet, folder, sources):
                        [*hidden, *flags, f"-DGLUONOPS_TARGET={target}", *includes(source)])
 
 
-def versions(mxnet):
+def versions(mxnet: pathlib.Path) -> list[str]:
     """What the library remembers: the versions it is built from."""
     ours = runpy.run_path(str(PACKAGE / "version.py"))["__version__"]
     theirs = mxnet_version(mxnet)
@@ -132,7 +134,7 @@ def versions(mxnet):
             f"-DGLUONOPS_MXNET_NUMBER={major * 10000 + minor * 100 + patch}"]
 
 
-def find_compiler():
+def find_compiler() -> list[str]:
     """The command of a C++ compiler: that of the environment variable CXX, or the first one found."""
     if os.environ.get("CXX"):
         return shlex.split(os.environ["CXX"])
@@ -143,7 +145,7 @@ def find_compiler():
                      "Ubuntu: apt install g++) or name it in CXX.")
 
 
-def find_mxnet(folder=None):
+def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
     """The folder of MXNet, with lib_api.h and lib_api.cc inside."""
     if folder is None:
         spec = importlib.util.find_spec("mxnet")
@@ -158,17 +160,17 @@ def find_mxnet(folder=None):
     return folder
 
 
-def mxnet_version(folder):
+def mxnet_version(folder: pathlib.Path) -> str:
     """The version of the MXNet in a folder, without importing it."""
     return re.search(r'^__version__ = "(.+)"$', (folder / "libinfo.py").read_text(encoding="utf-8"), re.M).group(1)
 
 
-def openmp(compiler):
+def openmp(compiler: list[str]) -> list[str]:
     """The flag for OpenMP, where the compiler has it."""
     return ["-fopenmp"] if supports(compiler, ["-fopenmp"]) else []
 
 
-def supports(compiler, flags):
+def supports(compiler: list[str], flags: list[str]) -> bool:
     """Whether the compiler takes the flags and links what comes out."""
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         command = [*compiler, *flags, "-x", "c++", "-", "-o", str(pathlib.Path(folder) / "probe")]
@@ -176,7 +178,7 @@ def supports(compiler, flags):
                               check=False).returncode == 0
 
 
-def processors():
+def processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -189,7 +191,7 @@ def _run(command):
         print(done.stderr.strip(), file=sys.stderr)
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Command line: build, say where, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gluonops.native.build",
                                      description="Build gluonops's C++ library.")

@@ -11,6 +11,8 @@ holds what the kernels take, the kernels and one adapter::
 Contracts are read without gluonops being imported, which needs MXNet: they depend on Python alone. ``setup.py`` runs
 this file, and so does ``python -m gluonops.native.build``.
 """
+from __future__ import annotations
+
 import argparse
 import ast
 import contextlib
@@ -31,7 +33,7 @@ INDENT = "    "
 WIDTH = 116
 
 
-def generate(folder, package=PACKAGE):
+def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[pathlib.Path]:
     """Write the C++ of every operator that has a ``kernel.cc``.
 
     Parameters
@@ -69,7 +71,7 @@ class Contracts(typing.NamedTuple):
     shapes: types.ModuleType
 
 
-def contracts(package=PACKAGE):
+def contracts(package: pathlib.Path = PACKAGE) -> Contracts:
     """The contract of every operator below ``package``, sorted by name."""
     root = "_gluonops_contracts"
     with _bare_packages(root, package):
@@ -104,12 +106,12 @@ def _write(path, text):
     partial.replace(path)
 
 
-def camel(name):
+def camel(name: str) -> str:
     """``softmax_output`` -> ``SoftmaxOutput``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def quoted(text):
+def quoted(text: str) -> str:
     """A C++ string literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -316,7 +318,7 @@ class Operator:
         self.size = SizeTranslator(self.attributes)
 
     # The header: what the adapter in kernel.cc takes.
-    def header(self):
+    def header(self) -> str:
         guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
         lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
                  '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
@@ -345,7 +347,7 @@ class Operator:
         return [arg for arg in self.op.inputs if arg.gradient]
 
     # The source: kernel.cc, the dispatch, and what MXNet asks.
-    def source(self):
+    def source(self) -> str:
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
             *self._dispatch(), "}  // namespace gluonops", "",

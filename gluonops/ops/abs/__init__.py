@@ -9,13 +9,15 @@ Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``gr
 
 Source: definition; the C++ tutorial's ``abs`` operator in Apache MXNet 1.9.1.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["abs"]
 
 
-def abs(data, name=None):   # pylint: disable=redefined-builtin
+def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=redefined-builtin
     """Absolute value of every element.
 
     Parameters

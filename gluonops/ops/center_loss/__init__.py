@@ -28,13 +28,15 @@ float16 is computed in float32. Samples are summed in their order, so the same b
 Source: Wen, Zhang, Li, Qiao, "A Discriminative Feature Learning Approach for Deep Face Recognition" (2016), equations
 2 to 4.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["center_loss"]
 
 
-def center_loss(data, label, centers, name=None):
+def center_loss(data: Array, label: Array, centers: Array, name: str | None = None) -> Array:
     """Half the squared distance of every sample to the centre of its class.
 
     Parameters

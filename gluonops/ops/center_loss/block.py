@@ -1,4 +1,6 @@
 """The loss ``gluonops.loss.CenterLoss``."""
+from __future__ import annotations
+
 import mxnet as mx
 import numpy as np
 from mxnet.gluon.loss import Loss, _apply_weighting
@@ -61,7 +63,7 @@ class CenterLoss(Loss):
         loss = _apply_weighting(F, loss, self._weight, weights)
         return with_auxiliary_losses(F, loss, centers_loss, counts_loss)
 
-    def update(self, trainer=None):
+    def update(self, trainer: mx.gluon.Trainer | None = None) -> None:
         """Move each centre by ``-alpha * sum(centre - x) / (1 + n)`` over its n samples x since the last update, those
         of all contexts; and of all workers of `trainer`, where that is a distributed one."""
         displacement, samples = self.centers.collect(trainer), self.counts.collect(trainer)

@@ -25,13 +25,18 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "direct location predi
 ``src/region_layer.c``, commit f6afaabc, recorded in ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes
 with a number of coordinates other than 4 are not supported.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["region_decode"]
 
 
-def region_decode(data, anchors, classes, softmax=True, layout="boxes", name=None):
+def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = True, layout: str = "boxes",
+                  name: str | None = None) -> Array:
     """Decode a YOLOv2 map.
 
     Parameters

@@ -38,15 +38,19 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_la
 ``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes with a number of coordinates other than 4 are not
 supported.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import mxnet as mx
 
-from ...core.backend import call
+from ...core.backend import Array, call
 from .contract import OP, PARTS
 
 __all__ = ["averages", "region_loss"]
 
 
-def averages(parts):
+def averages(parts: mx.nd.NDArray) -> dict[str, mx.nd.NDArray]:
     """Averages of the parts of one batch, as a dict from name to NDArray of shape (1,).
 
     ``parts`` holds one array (B, 9) per device. The averages are over images. ``iou``, ``recall`` and ``probability``
@@ -61,9 +65,11 @@ def averages(parts):
     return {**found, "truths": truths}
 
 
-def region_loss(data, truth, seen=None, *, anchors, classes, object_scale=5.0, noobject_scale=1.0, coord_scale=1.0,
-                class_scale=1.0, thresh=0.6, rescore=True, bias_match=True, softmax=True, warmup_images=12800,
-                parts=False, name=None):
+def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
+                object_scale: float = 5.0, noobject_scale: float = 1.0, coord_scale: float = 1.0,
+                class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
+                softmax: bool = True, warmup_images: int = 12800, parts: bool = False,
+                name: str | None = None) -> Array | tuple:
     """YOLOv2's loss of every image.
 
     Parameters

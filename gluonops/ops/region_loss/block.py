@@ -1,4 +1,6 @@
 """The loss ``gluonops.loss.RegionLoss``."""
+from __future__ import annotations
+
 from mxnet import nd
 from mxnet.gluon.loss import Loss
 
@@ -30,7 +32,7 @@ class RegionLoss(Loss):
         self._attrs, self.parts, self._devices = OP.parse({**given, "parts": True}), {}, None
         self.seen = counter.parameter(self, "seen")
 
-    def set_seen(self, images):
+    def set_seen(self, images: int) -> None:
         """Set the number of images seen in training."""
         self.seen.set_data(nd.array([images], dtype="float64"))
 
@@ -53,6 +55,6 @@ class RegionLoss(Loss):
         seen = counter.advance(F, seen, images * self._devices)
         return (*_region_loss(pred, truth, seen, **self._attrs._asdict()), seen)
 
-    def report(self):
+    def report(self) -> dict:
         """The averages of `parts`, as the op's page names them: a dict of NDArrays, (1,); nothing waits."""
         return averages(list(self.parts.values()))

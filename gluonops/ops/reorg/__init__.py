@@ -23,13 +23,16 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), section 2 "fine-grained features
 ``src/reorg_layer.c``, commit f6afaabc, recorded in ``tests/golden/reorg.npz``. Darknet's ``flatten`` and ``extra``
 options are other operators.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["reorg"]
 
 
-def reorg(data, stride=2, mode="darknet", reverse=False, name=None):
+def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = False,
+          name: str | None = None) -> Array:
     """Move blocks of ``stride`` x ``stride`` pixels into channels, or back.
 
     Parameters

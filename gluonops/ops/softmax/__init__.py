@@ -17,13 +17,15 @@ fits into the GPU's cache is read from there.
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["softmax"]
 
 
-def softmax(data, axis=-1, temperature=1.0, name=None):
+def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
     """Probabilities along an axis.
 
     Parameters

@@ -22,13 +22,16 @@ GPU, several blocks share a row if there are few rows and the rows are longer th
 
 Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["softmax_cross_entropy"]
 
 
-def softmax_cross_entropy(data, label, axis=-1, ignore_label=None, smoothing=0.0, sparse_label=True, name=None):
+def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_label: int | None = None,
+                          smoothing: float = 0.0, sparse_label: bool = True, name: str | None = None) -> Array:
     """Cross-entropy of every row with its label.
 
     Parameters

@@ -28,13 +28,16 @@ first, in a separate launch.
 
 Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["softmax_output"]
 
 
-def softmax_output(data, label=None, axis=-1, ignore_label=None, normalization="null", grad_scale=1.0, name=None):
+def softmax_output(data: Array, label: Array | None = None, axis: int = -1, ignore_label: int | None = None,
+                   normalization: str = "null", grad_scale: float = 1.0, name: str | None = None) -> Array:
     """Softmax with the gradient of the cross-entropy with ``label``, for Module.
 
     Parameters

@@ -10,13 +10,15 @@ Backward reads the gradient of the output and writes that of the data, once each
 
 Sources: ``numpy.tile``; the NumpyOp tutorial.
 """
-from ...core.backend import call
+from __future__ import annotations
+
+from ...core.backend import Array, call
 from .contract import OP
 
 __all__ = ["tile"]
 
 
-def tile(data, tiles, axis=-1, name=None):
+def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | None = None) -> Array:
     """Repeat a tensor.
 
     Parameters
