@@ -255,30 +255,32 @@ def needs_plain_layout(space, inputs):
     return not has_gpu()
 
 
-def plain_layout(space, value, like=None, **named):
+def plain_layout(space, value, like=None, may_be_scalar=False, **named):
     """A copy in plain layout, and the same for the gradient.
 
     A shape that is known in part does not pass through the copy in either direction. An identity of MXNet's gives it
-    the shape of ``like``, the same value or another one; it works in place.
+    the shape of ``like``, the same value or another one; it works in place. ``may_be_scalar`` is for a graph's value
+    whose inference may answer with no dimension.
     """
     if space is mx.nd:
-        return value if value.ndim == 0 else _copy(space, value)
+        return value if value.ndim == 0 else space.squeeze(value, axis=())
     with _inserted("copy"):
         if like is None:
-            return _copy(space, value, **named)
-        copy = _copy(space, value, **{key: f"{name}_plain" for key, name in named.items()})
+            return _copy(value, may_be_scalar, **named)
+        copy = _copy(value, may_be_scalar, **{key: f"{name}_plain" for key, name in named.items()})
         return space._internal._identity_with_attr_like_rhs(copy, like, **named)
 
 
-def _copy(space, value, **named):
+def _copy(value, may_be_scalar, **named):
     """``squeeze`` of no axis: of MXNet's operators that copy without oneDNN, the cheapest there and back.
 
     Identity and scalar arithmetic work in place, which keeps the layout. oneDNN's (``expand_dims``, ``reshape``) keep
-    some 10 kB for every new shape. A graph under ``np_shape`` may hold a scalar, from which nothing can be squeezed:
-    there it gets a dimension first, in place.
+    some 10 kB for every new shape. A scalar has no dimension that squeeze could leave: it gets one first.
     """
-    if space is mx.nd or not mx.util.is_np_shape():
-        return space.squeeze(value, axis=(), **named)
+    if not mx.util.is_np_shape():
+        if may_be_scalar:
+            value = mx.sym.expand_dims(value, axis=0, **{key: f"{name}_longer" for key, name in named.items()})
+        return mx.sym.squeeze(value, axis=0 if may_be_scalar else (), **named)
     longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1),
                                 **{key: f"{name}_longer" for key, name in named.items()})
     return mx.sym.np.squeeze(longer, axis=-1, **named).as_nd_ndarray()

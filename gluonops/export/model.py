@@ -43,7 +43,7 @@ class ExportedModel:
     notes: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: Shapes, dtype: str = "float32", head: str | None = None,
+    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: Shapes, dtype: str | None = None, head: str | None = None,
                  where: str = "export") -> ExportedModel:
         """Trace a net.
 
@@ -54,8 +54,8 @@ class ExportedModel:
         data_shape : tuple of int, or dict of str to tuple of int
             Shape of the input ``data``, batch included; or of every input by name, in the order in which the net takes
             them.
-        dtype : str, default 'float32'
-            Type of the inputs.
+        dtype : str, optional
+            Type of the inputs. The default is the type of the parameters.
         head : {None, 'softmax_output'}
             A loss head to put on the net.
         where : str, default 'export'

@@ -102,7 +102,7 @@ def _check_libraries():
 def _read(net, data_shape, epoch, dtype):
     if isinstance(net, mx.gluon.HybridBlock):
         shape = data_shape if data_shape is not None else ()
-        return ExportedModel.from_net(net, shape, dtype or "float32", where=WHERE)
+        return ExportedModel.from_net(net, shape, dtype, where=WHERE)
     model = ExportedModel.from_files(net, epoch, WHERE)
     model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
     model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))

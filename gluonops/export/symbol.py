@@ -18,7 +18,7 @@ __all__ = ["rewrite", "symbol"]
 
 
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Shapes, backend: str = "builtin",
-           head: str | None = None, epoch: int = 0, dtype: str = "float32", fold_batch_norm: bool = False,
+           head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
            training: bool = False, pad_channels: bool = False) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
@@ -44,8 +44,8 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Sha
         ``Module.fit`` fine-tunes the file. The net must return logits. It implies ``training``.
     epoch : int, default 0
         The number in the name of the parameter file.
-    dtype : str, default 'float32'
-        Type of the inputs.
+    dtype : str, optional
+        Type of the inputs. The default is the type of the parameters.
     fold_batch_norm : bool, default False
         Fold each batch norm into the convolution or dense layer before it, where that layer has no other reader. For
         inference only.

@@ -23,7 +23,8 @@ AFTER_A_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_sque
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
-def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str = "float32", head: str | None = None) -> tuple[
+def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str | None = None,
+          head: str | None = None) -> tuple[
         Graph, dict[str, mx.nd.NDArray], dict[str, tuple[int, ...]], dict]:
     """The graph of a net, in canonical form, its parameters, the shapes of its inputs, and its metadata.
 
@@ -34,7 +35,8 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str = "float
     net : HybridBlock
     data_shape : tuple of int or dict of str to tuple of int
         Shape of the input ``data``; or of every input, in the order in which the net takes them.
-    dtype : str
+    dtype : str, optional
+        Type of the inputs. The default is the type of the parameters.
     head : {None, 'softmax_output'}
 
     Returns
@@ -44,7 +46,7 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str = "float
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
                       "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
-    shapes, dtype = input_shapes(where, data_shape), type_name(where, dtype)
+    shapes, dtype = input_shapes(where, data_shape), type_name(where, dtype or _parameter_type(net))
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
     outputs = _outputs(where, net, shapes)
@@ -76,6 +78,12 @@ def _check_inputs(where, net, shapes):
         raise OpError(where, f"{given.__name__} takes the inputs {', '.join(wanted)}, and data_shape has "
                       f"{len(shapes)} shape", "Pass a dict with the shape of each, such as "
                       f"{{{', '.join(f'{name!r}: (...)' for name in wanted)}}}")
+
+
+def _parameter_type(net):
+    """The type of the first parameter that is trained; float32 for a net without one."""
+    trained = (p.dtype for p in net.collect_params().values() if p.grad_req != "null")
+    return next(trained, "float32")
 
 
 def _finish_initialization(where, net, shapes, dtype):

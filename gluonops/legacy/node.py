@@ -37,9 +37,12 @@ def emit(instance, space, inputs: list, name: str | None):
         return result
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        return backend.plain_layout(space, result, **({} if name is None else {"name": name}))
-    values = [backend.plain_layout(space, result[i], **({} if name is None else {"name": f"{name}_{output}"}))
-              for i, output in enumerate(outputs)]
+        named = {} if name is None else {"name": name}
+        return backend.plain_layout(space, result, may_be_scalar=True, **named)
+    values = []
+    for i, output in enumerate(outputs):
+        named = {} if name is None else {"name": f"{name}_{output}"}
+        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **named))
     return mx.sym.Group(values) if space is mx.sym else values
 
 

@@ -44,7 +44,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     dynamic_batch : bool, default True
         Whether the file takes any batch size, or the one in ``data_shape`` alone. All other sizes are fixed.
     dtype : str, optional
-        Type of the inputs; float32, or what the files note.
+        Type of the inputs. The default is the type of the parameters, or what the files note.
     fold_batch_norm : bool, default False
         As in :func:`gluonops.export.symbol`. onnxruntime does so itself when it loads a file.
     epoch : int, optional
@@ -138,4 +138,4 @@ def _read(net, data_shape, dtype, epoch) -> ExportedModel:
         return model
     if data_shape is None:
         raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-    return ExportedModel.from_net(net, data_shape, dtype or "float32", where=WHERE)
+    return ExportedModel.from_net(net, data_shape, dtype, where=WHERE)
