@@ -148,4 +148,5 @@ def test_soak(backend):
 def test_new_shapes_leave_nothing_behind(hybridized, np_shape):
     """The copy around a CustomOp uses no operator of oneDNN's: MXNet keeps 20 kB for every new shape of one."""
     code = SHAPES.format(hybridized=hybridized, np_shape=np_shape)
-    assert int(python(code, GLUONOPS_BACKEND="custom", MALLOC_ARENA_MAX="1")) < 4096
+    # With such an operator the 600 shapes take 12 MiB; without one 1 to 5, by what the allocator has at hand.
+    assert int(python(code, GLUONOPS_BACKEND="custom", MALLOC_ARENA_MAX="1")) < 8192
