@@ -3,6 +3,7 @@
 malloc's settings hold for a whole process, so each test starts its own.
 """
 import os
+import statistics
 import subprocess
 import sys
 
@@ -60,7 +61,7 @@ for step in range(400):
         print(resident())
 """
 
-# Growth of resident memory, in KiB, over 600 shapes that are new.
+# Resident memory, in KiB, after every hundred of steps whose shapes are all new.
 SHAPES = """
 import os
 import gluonops as gops
@@ -74,15 +75,15 @@ net = gops.nn.Reorg()
 net.hybridize({hybridized})
 with mx.util.np_shape({np_shape}):
     for step in range(800):
-        if step == 200:
-            start = resident()
+        if step % 100 == 0:
+            print(resident())
         data = mx.nd.ones((1 + step % 40, 4, 2 + 2 * (step // 40), 2))
         data.attach_grad()
         with mx.autograd.record():
             output = net(data)
         output.backward()
         data.grad.wait_to_read()
-print(resident() - start)
+print(resident())
 """
 
 needs_glibc = pytest.mark.skipif(not memory._is_glibc(), reason="tune_malloc does nothing where there is no glibc")
@@ -146,7 +147,11 @@ def test_soak(backend):
 @needs_proc
 @pytest.mark.parametrize("hybridized, np_shape", [(False, False), (True, True)])
 def test_new_shapes_leave_nothing_behind(hybridized, np_shape):
-    """The copy around a CustomOp uses no operator of oneDNN's: MXNet keeps 20 kB for every new shape of one."""
+    """The copy around a CustomOp uses no operator of oneDNN's: MXNet keeps some 10 kB for every new shape of one.
+
+    That is 1 to 2 MiB in every hundred. A further thread of MXNet's for CustomOps shows in one.
+    """
     code = SHAPES.format(hybridized=hybridized, np_shape=np_shape)
-    # With such an operator the 600 shapes take 12 MiB; without one 1 to 5, by what the allocator has at hand.
-    assert int(python(code, GLUONOPS_BACKEND="custom", MALLOC_ARENA_MAX="1")) < 8192
+    sizes = [int(size) for size in python(code, GLUONOPS_BACKEND="custom", MALLOC_ARENA_MAX="1").split()]
+    growths = [after - before for before, after in zip(sizes, sizes[1:])]
+    assert len(growths) == 8 and statistics.median(growths) < 512, growths
