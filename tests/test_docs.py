@@ -1,4 +1,6 @@
-"""The pages' examples run, as they stand there, page by page."""
+"""The pages' examples run, as they stand there, page by page, and print what the page says."""
+import doctest
+import os
 import pathlib
 import re
 import runpy
@@ -6,34 +8,65 @@ import shlex
 import shutil
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 from gluonops import cli
 from PIL import Image
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
-EXAMPLES = {page.stem: "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S))
-            for page in sorted(DOCS.glob("*.md"))}
+PAGES = {page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text(encoding="utf-8")
+         for page in [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tutorials/*.md"))]}
+FENCE = re.compile(r"^```(?:\{code-block\} )?(?P<language>\w+)\n(?::caption: (?P<file>\S+)\n\n?)?"
+                   r"(?P<text>.*?)^```$(?:\n+```text\n(?P<printed>.*?)^```$)?", re.M | re.S)
+END_OF_BLOCK = "----- end of block -----"
 
 
-@pytest.mark.parametrize("page", [page for page, code in EXAMPLES.items() if code])
+class Block(NamedTuple):
+    """A block of code; a ``text`` block right after it is what it prints, a caption is the name of its file."""
+    language: str
+    file: str
+    text: str
+    printed: str
+
+
+def blocks(page, language=None):
+    """The blocks of a page, in their order."""
+    found = [Block(**{key: value or "" for key, value in match.groupdict().items()})
+             for match in FENCE.finditer(PAGES[page])]
+    return [block for block in found if language in (None, block.language)]
+
+
+def code(page):
+    """A page's Python, which tells where a block ends."""
+    return "".join(f"{block.text}print({END_OF_BLOCK!r})\n" for block in blocks(page, "python"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_examples(page, tmp_path):
-    done = subprocess.run([sys.executable, "-c", EXAMPLES[page]], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    for block in blocks(page):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", code(page)], cwd=tmp_path, capture_output=True, text=True, check=False,
+                          env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
+    printed = done.stdout.split(f"{END_OF_BLOCK}\n")
+    for block, output in zip(blocks(page, "python"), printed):
+        if block.printed:
+            assert doctest.OutputChecker().check_output(block.printed, output, doctest.ELLIPSIS), (
+                f"{block.text}\nprints\n\n{output}\nand the page says\n\n{block.printed}")
 
 
 def test_the_command_line(tmp_path, monkeypatch):
     """Every command of the page, in its order, with a small network in YOLOv2's place."""
-    page = (DOCS / "command_line.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     darknet = DOCS.parent / "tests" / "golden" / "darknet"
     shutil.copy(darknet / "mini-yolov2.cfg", "yolov2.cfg")
     runpy.run_path(str(darknet / "random_weights.py"))["write"]("yolov2.cfg", 21, "yolov2.weights")
     Image.new("RGB", (90, 60), "red").save("dog.jpg")
     pathlib.Path("coco.names").write_text("cat\ndog\n")
-    exec(EXAMPLES["command_line"], {})
-    lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.S)).splitlines()
+    exec(code("command_line"), {})
+    lines = "".join(block.text for block in blocks("command_line", "sh")).splitlines()
     assert {line.split()[1] for line in lines} == set(cli.EXAMPLES), "every command is shown"
     for line in lines:
         assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
@@ -42,5 +75,5 @@ def test_the_command_line(tmp_path, monkeypatch):
 
 
 def test_every_page_is_in_the_table_of_contents():
-    listed = re.findall(r"^([a-z_]+)$", (DOCS / "index.md").read_text(encoding="utf-8"), re.M)
-    assert sorted([*listed, "index"]) == sorted(page.stem for page in DOCS.glob("*.md"))
+    listed = re.findall(r"^([a-z_/]+)$", PAGES["index"], re.M)
+    assert sorted([*listed, "index"]) == sorted(PAGES)
