@@ -42,18 +42,25 @@ def code(page):
     return "".join(f"{block.text}print({END_OF_BLOCK!r})\n" for block in blocks(page, "python"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_examples(page, tmp_path):
+def run(page, folder):
+    """Run a page's code in this folder, where its files are."""
     for block in blocks(page):
         if block.file:
-            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-c", code(page)], cwd=tmp_path, capture_output=True, text=True, check=False,
-                          env={**os.environ, "COLUMNS": "80"})
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+    emulator = pathlib.Path(__file__).parent / "cuda"
+    return subprocess.run([sys.executable, "-c", code(page)], cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(emulator)})
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_examples(page, tmp_path):
+    done = run(page, tmp_path)
     assert done.returncode == 0, done.stderr
     printed = done.stdout.split(f"{END_OF_BLOCK}\n")
     for block, output in zip(blocks(page, "python"), printed):
         if block.printed:
-            assert doctest.OutputChecker().check_output(block.printed, output, doctest.ELLIPSIS), (
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            assert doctest.OutputChecker().check_output(block.printed, output, flags), (
                 f"{block.text}\nprints\n\n{output}\nand the page says\n\n{block.printed}")
 
 
