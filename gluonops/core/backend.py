@@ -298,7 +298,8 @@ def _builtin(op, space, attrs, inputs, named):
     if not named:
         return _returned(op, attrs, [_unless_input(value, inputs) for value in result])
     result = _returned(op, attrs, result)
-    with _inserted("name"):
+    values = ", ".join(f"{key}={value}" for key, value in op.strings(attrs).items())
+    with _inserted("name", __gluonops_layer__=named["name"], __gluonops_operator__=f"{op.name} {values}"):
         if not isinstance(result, tuple):
             return space.identity(result, **named)
         return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))

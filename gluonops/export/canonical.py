@@ -25,16 +25,15 @@ def canonicalize_graph(graph: Graph) -> None:
         This gluonops does not have the operator or one of its attributes; the message says which gluonops wrote the
         file.
     """
-    nodes = graph.nodes()
-    wrappers = {node.name: node for node in nodes if node.inserted_as in OUTPUT_MARKS}
+    nodes, wrappers = graph.nodes(), wrappers_of(graph)
     for node in nodes:
         if not is_ours(node):
             continue
         op = _contract(graph, node)
         node.attrs = {"op_type": op.graph_name, **op.strings(_parsed(graph, node, op)), **node.marks()}
         node.op = "Custom"
-        node.inputs = [_without_inserted(entry) for entry in node.inputs]
-        wrapper = _wrapper_of(node, wrappers)
+        node.inputs = [without_inserted(entry) for entry in node.inputs]
+        wrapper = wrapper_of(node, wrappers)
         if wrapper is not None:
             node.name = wrapper.name
             graph.replace({(wrapper, 0): (node, 0)})
@@ -70,7 +69,7 @@ def _parsed(graph, node, op):
                       remedy(graph)) from error
 
 
-def _without_inserted(entry):
+def without_inserted(entry: tuple[Node, int]) -> tuple[Node, int]:
     """What an operator reads in front of the guard, or the copy, that the emitter put on its input.
 
     A copy is several nodes. The names of the inner ones begin with the outer one's.
@@ -84,7 +83,12 @@ def _without_inserted(entry):
     return entry
 
 
-def _wrapper_of(node, wrappers):
+def wrappers_of(graph: Graph) -> dict[str, Node]:
+    """Name -> the inserted node that may bear the name of an operator."""
+    return {node.name: node for node in graph.nodes() if node.inserted_as in OUTPUT_MARKS}
+
+
+def wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     """The inserted node that bears the name of an operator, behind it; None where the operator bears it itself."""
     for suffix in INNER_NAMES:
         if not node.name.endswith(suffix):

@@ -1,6 +1,7 @@
 """A picture of an exported net: a box for each layer, shapes on the edges, operators of gluonops marked."""
 from __future__ import annotations
 
+import itertools
 import os
 import re
 
@@ -11,7 +12,7 @@ from ..core.files import check_target, replace
 from .constants import parameter_only
 from .drawing import draw, size_of
 from .files import shapes_of_inputs
-from .graph import is_ours, our_name
+from .layers import Layer, layers
 from .layout import Item, arrange
 from .model import ExportedModel, Shapes
 from .onnx.sizes import Sizes
@@ -38,7 +39,8 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     """Draw a net.
 
     Layers without weights of their own that follow another (batch norm, activations) share its box. Parameters are
-    not drawn, nor what is computed from them alone. Operators of gluonops are orange, other Custom operators red.
+    not drawn, nor what is computed from them alone. A layer of gluonops is one orange box on every backend. Other
+    Custom operators are red.
 
     Parameters
     ----------
@@ -112,9 +114,16 @@ def _read(net, data_shape, epoch, dtype):
 class _Box(Item):
     """A box: nodes from top to bottom, the first of which names it."""
 
-    def __init__(self, number, node, kind):
+    def __init__(self, number, kind, *nodes):
         super().__init__()
-        self.number, self.nodes, self.kind = number, [node], kind
+        self.number, self.nodes, self.kind = number, list(nodes), kind
+
+    def add(self, node):
+        """A node that follows."""
+        self.nodes.append(node)
+
+    def name(self):
+        return self.nodes[0].name
 
     def lines(self):
         return [_label(node) for node in self.nodes if node.op not in ("_copy", "BlockGrad")] or [_label(self.nodes[0])]
@@ -124,7 +133,7 @@ class _Box(Item):
         node = self.nodes[-1]
         shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
         self.shape = "  ".join("\u00d7".join(map(str, shape)) for shape in shapes[:3]) + " \u2026" * (len(shapes) > 3)
-        self.text, self.caption = self.lines(), self.nodes[0].name
+        self.text, self.caption = self.lines(), self.name()
         if self.kind == "end":
             self.text = ["input"]
         self._fit()
@@ -133,11 +142,30 @@ class _Box(Item):
         self.width, self.height = size_of(self.text, self.caption)
 
 
+class _LayerBox(_Box):
+    """The nodes of a layer of gluonops, and those that follow it."""
+
+    def __init__(self, number, layer: Layer):
+        super().__init__(number, "ours")
+        self.layer, self.followers = layer, []
+
+    def add(self, node):
+        super().add(node)
+        self.followers.append(node)
+
+    def name(self):
+        return self.layer.name
+
+    def lines(self):
+        label = f"gluonops {self.layer.operator}  {_short(self.layer.attributes)}".rstrip()
+        return [label, *(_label(node) for node in self.followers)]
+
+
 class _End(_Box):
     """An output."""
 
     def __init__(self, number, name):
-        super().__init__(number, None, "end")
+        super().__init__(number, "end")
         self.name = name
 
     def measure(self, sizes):
@@ -148,25 +176,31 @@ class _End(_Box):
 def _boxes(graph, values):
     """Node -> its box; parameters have none, nor what is computed from them alone."""
     readers, boxes, constant = graph.readers(), {}, parameter_only(graph, values)
+    layer_of, box_of, numbers = layers(graph), {}, itertools.count()
     for node in graph.nodes():
         if node in constant:
             continue
+        layer = layer_of.get(node)
+        if layer is not None:
+            if layer not in box_of:
+                box_of[layer] = _LayerBox(next(numbers), layer)
+            boxes[node] = box_of[layer]
+            boxes[node].nodes.append(node)
+            continue
         if node.is_variable:
-            boxes[node] = _Box(len(boxes), node, "end")
+            boxes[node] = _Box(next(numbers), "end", node)
             continue
         sources = [source for source, _ in node.inputs if source in boxes]
         alone = len(sources) == 1 and len(readers[sources[0]]) == 1 and not sources[0].is_variable
         if node.op in FOLLOWERS and alone:
             boxes[node] = boxes[sources[0]]
-            boxes[node].nodes.append(node)
+            boxes[node].add(node)
         else:
-            boxes[node] = _Box(len(boxes), node, _kind(node))
+            boxes[node] = _Box(next(numbers), _kind(node), node)
     return boxes
 
 
 def _kind(node):
-    if is_ours(node):
-        return "ours"
     if node.op == "Custom":
         return "custom"
     return "weights" if node.op in WITH_WEIGHTS else "other"
@@ -177,9 +211,6 @@ def _label(node):
     attrs = node.attrs
     if node.is_variable:
         return node.name
-    if is_ours(node):
-        values = ", ".join(f"{key}={value}" for key, value in attrs.items() if key != "op_type" and key[:2] != "__")
-        return f"gluonops {our_name(node)}  {_short(values)}".rstrip()
     if node.op == "Custom":
         return f"Custom {attrs.get('op_type', '')}"
     if node.op in SYMBOLS:

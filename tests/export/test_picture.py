@@ -1,10 +1,13 @@
 """gops.export.picture: what it draws, where, and what it refuses."""
+import json
 import re
 import sys
 
 import gluonops as gops
 import mxnet as mx
 import pytest
+from gluonops.export.graph import Graph
+from gluonops.export.layers import layers
 from gluonops.export.layout import Item, arrange
 from mxnet.gluon import nn
 
@@ -24,7 +27,7 @@ def texts(path):
     return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("backend", ["custom", "native"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_what_it_says(backend, tmp_path):
     """Layers with their parameters and names, shapes between them, operators of gluonops by name."""
     gops.export.symbol(net(), tmp_path / "net", SHAPE, backend=backend)
@@ -37,6 +40,48 @@ def test_what_it_says(backend, tmp_path):
         assert text in found, text
     assert not any("gamma" in text or "weight" in text for text in found), "parameters are not drawn"
     assert "#ffe3c2" in path.read_text(), "the mark of gluonops"
+
+
+def gluon_graph(data, label):
+    """Operators side by side and in a row: with several outputs, with two inputs, as a loss head, of the same kind."""
+    boxes = gops.ops.region_decode(data, (1, 2), 3, name="boxes")
+    losses = gops.ops.region_loss(data, mx.sym.var("truth"), mx.sym.var("seen"), anchors=(1, 2), classes=3,
+                                   parts=True, name="r")
+    first = gops.ops.reorg(gops.ops.reorg(data, name="first"), reverse=True, name="first_again")
+    head = gops.ops.softmax_output(mx.sym.flatten(mx.sym.relu(first)), label, name="head")
+    return mx.sym.Group([boxes, *losses, head])
+
+
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+def test_a_layer_is_one_box(backend):
+    """On every backend the boxes are the same, and so is what each has in it."""
+    with gops.backend(backend):
+        graph = Graph.of(gluon_graph(mx.sym.var("data"), mx.sym.var("label")))
+    found = layers(graph)
+    assert {(layer.name, layer.operator) for layer in found.values()} == {
+        ("boxes", "region_decode"), ("r", "region_loss"), ("first", "reorg"), ("first_again", "reorg"),
+        ("head", "softmax_output")}
+    again = next(layer for layer in found.values() if layer.name == "first_again")
+    assert sorted(again.attributes.split(", ")) == ["mode=darknet", "reverse=True", "stride=2"]
+    outside = [node.op for node in graph.nodes() if node not in found and not node.is_variable]
+    assert outside == ["relu", "Flatten"]
+    for node in graph.nodes():
+        for source, _ in node.inputs:
+            inside = found.get(source)
+            assert inside is None or found.get(node) is inside or source.name.startswith(inside.name)
+
+
+def test_a_layer_of_a_file_without_marks(tmp_path):
+    """Older files do not say which operator the nodes are."""
+    gops.export.symbol(net(), tmp_path / "net", SHAPE)
+    path = tmp_path / "net-symbol.json"
+    content = json.loads(path.read_text())
+    for node in content["nodes"]:
+        for mark in ("__gluonops_layer__", "__gluonops_operator__"):
+            node.get("attrs", {}).pop(mark, None)
+    path.write_text(json.dumps(content))
+    gops.export.picture(tmp_path / "net", tmp_path / "net.svg")
+    assert "gluonops layer" in texts(tmp_path / "net.svg")
 
 
 def test_names_that_look_like_formulas(tmp_path):

@@ -1,0 +1,87 @@
+"""Which nodes of a graph are one layer of gluonops, on every backend."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from .canonical import without_inserted, wrapper_of, wrappers_of
+from .graph import Graph, Node, is_ours, our_name
+
+__all__ = ["Layer", "layers"]
+
+LAYER = "__gluonops_layer__"         # the layer's name, on the nodes that end its builtin form
+OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same nodes
+
+
+@dataclasses.dataclass(eq=False)
+class Layer:
+    """A layer: its name, its operator without ``gluonops_``, and the attributes as text."""
+
+    name: str
+    operator: str
+    attributes: str
+
+
+def layers(graph: Graph) -> dict[Node, Layer]:
+    """Find the layers.
+
+    Parameters
+    ----------
+    graph : Graph
+
+    Returns
+    -------
+    dict of Node to Layer
+        A layer's nodes are its operator with the guards and copies around it, or the nodes of its builtin form. Other
+        nodes are missing. What is outside a layer reads only the layer's last nodes.
+    """
+    found, wrappers = {}, wrappers_of(graph)
+    for node in graph.nodes():
+        if is_ours(node):
+            wrapper = wrapper_of(node, wrappers)
+            layer = Layer((wrapper or node).name, our_name(node), _attributes(node))
+            found.update(dict.fromkeys(_around(node, wrapper), layer))
+    for name, ends in _ends(graph).items():
+        operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
+        found.update(dict.fromkeys(_inside(graph, name, ends), Layer(name, operator, attributes)))
+    return found
+
+
+def _attributes(node):
+    values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
+    return ", ".join(f"{key}={value}" for key, value in values.items())
+
+
+def _around(node, wrapper) -> Iterator[Node]:
+    """An operator's node, and the nodes that the emitter inserted in front of it and behind it."""
+    yield node
+    for entry in node.inputs:
+        yield from _between(entry[0], without_inserted(entry)[0])
+    if wrapper is not None:
+        yield from _between(wrapper, node)
+
+
+def _between(last, first):
+    """The nodes of a chain, without its first one."""
+    while last is not first:
+        yield last
+        last = last.source()
+
+
+def _ends(graph):
+    """Name of a layer in builtin form -> the nodes that bear the names of its outputs."""
+    ends = {}
+    for node in graph.nodes():
+        if node.inserted_as == "name":
+            ends.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
+    return ends
+
+
+def _inside(graph, name, ends):
+    """The nodes of a builtin form: those with the layer's prefix that only the layer reads."""
+    members, readers = set(ends), graph.readers()
+    for node in reversed(graph.nodes()):
+        prefixed = node.name.startswith(f"{name}_") and not node.is_variable
+        if prefixed and readers[node] and members.issuperset(readers[node]):
+            members.add(node)
+    return members
