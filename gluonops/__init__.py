@@ -35,3 +35,8 @@ from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
            "loss", "models", "native_library_path", "nn", "ops", "tune_malloc"]
+
+
+def __dir__():
+    """The public names, for tab completion."""
+    return sorted(__all__)

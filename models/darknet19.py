@@ -25,6 +25,7 @@ from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
 from .classes import class_names
+from .weights import without_pretrained
 
 __all__ = ["Darknet19", "Darknet19Features", "DarknetModel", "darknet19", "stack"]
 
@@ -143,7 +144,7 @@ def darknet19(classes: int | Sequence[str] = 1000, **kwargs) -> Darknet19:
     classes : int or sequence of str, default 1000
         Number of logits, or the names of the classes, which an ONNX file then carries. The net's ``classes`` are names.
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
@@ -156,4 +157,7 @@ def darknet19(classes: int | Sequence[str] = 1000, **kwargs) -> Darknet19:
     OpError
         ``classes`` is below 1, or names a class twice.
     """
-    return Darknet19(classes, **kwargs)
+    options = without_pretrained("models.darknet19", kwargs,
+                                 "Load Darknet's file with net.load_darknet('darknet19.weights'), or train the "
+                                 "network with examples/finetune_classifier.py")
+    return Darknet19(classes, **options)

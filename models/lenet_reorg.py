@@ -25,6 +25,8 @@ from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
+from .weights import without_pretrained
+
 __all__ = ["LeNetReorg", "lenet_reorg"]
 
 SMALLEST = 22
@@ -99,7 +101,7 @@ def lenet_reorg(classes: int = 10, size: int = 28, mode: str = "darknet", **kwar
         Order of the channels that reorg makes. A net trained from scratch learns as well with any of them; the
         tutorial's was 'CRD'.
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
@@ -111,4 +113,6 @@ def lenet_reorg(classes: int = 10, size: int = 28, mode: str = "darknet", **kwar
     OpError
         ``size`` is odd or below 22, ``classes`` is below 1, or ``mode`` is unknown.
     """
-    return LeNetReorg(classes, size, mode, **kwargs)
+    options = without_pretrained("models.lenet_reorg", kwargs,
+                                 "Train the network with examples/train_digits.py")
+    return LeNetReorg(classes, size, mode, **options)

@@ -9,6 +9,8 @@ import gluonops.nn
 from gluonops.core.attributes import Attr, Int, IntOrTuple
 from mxnet.gluon import HybridBlock, nn
 
+from .weights import without_pretrained
+
 __all__ = ["MLP", "mlp"]
 
 
@@ -64,7 +66,7 @@ def mlp(classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs) 
     hidden : int or tuple of int, default (128, 64)
         Units of the hidden layers.
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
@@ -76,4 +78,6 @@ def mlp(classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs) 
     OpError
         ``classes`` or a number in ``hidden`` is below 1.
     """
-    return MLP(classes, hidden, **kwargs)
+    options = without_pretrained("models.mlp", kwargs,
+                                 "Train the network with examples/module_mlp.py")
+    return MLP(classes, hidden, **options)

@@ -33,6 +33,7 @@ from mxnet.gluon import nn
 from .backbone import gluoncv_features
 from .classes import class_names, copied_rows
 from .darknet19 import POOL, STRIDE, Darknet19Features, DarknetModel, stack
+from .weights import without_pretrained
 
 __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
 
@@ -259,7 +260,7 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     pretrained_backbone : bool, default False
         Download ImageNet's weights of gluoncv's network.
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
@@ -272,7 +273,10 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     OpError
         An argument is out of range, the backbone is unknown, or gluoncv is missing.
     """
-    return YOLOv2(classes, anchors, backbone, pretrained_backbone, **kwargs)
+    options = without_pretrained("models.yolov2", kwargs,
+                                 "Load Darknet's file with net.load_darknet('yolov2-voc.weights'), or train the "
+                                 "network with examples/finetune_yolov2.py")
+    return YOLOv2(classes, anchors, backbone, pretrained_backbone, **options)
 
 
 def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", head_channels: int = HEAD,
@@ -288,7 +292,7 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     head_channels : int, default 1024
         Channels before the output: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO).
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
@@ -300,4 +304,7 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     OpError
         An argument is out of range.
     """
-    return TinyYOLOv2(classes, anchors, head_channels, **kwargs)
+    options = without_pretrained("models.tiny_yolov2", kwargs,
+                                 "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), or train the "
+                                 "network with examples/finetune_yolov2.py")
+    return TinyYOLOv2(classes, anchors, head_channels, **options)

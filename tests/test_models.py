@@ -40,6 +40,21 @@ def test_get_model_makes_each_by_name():
     assert net.output._units == 3 and net.prefix == "lenet_"
 
 
+@pytest.mark.parametrize("name, source", [
+    ("yolov2", "Load Darknet's file with net.load_darknet('yolov2-voc.weights')"),
+    ("tiny_yolov2", "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights')"),
+    ("darknet19", "Load Darknet's file with net.load_darknet('darknet19.weights')"),
+    ("lenet_reorg", "Train the network with examples/train_digits.py"),
+    ("mlp", "Train the network with examples/module_mlp.py"),
+])
+def test_pretrained_says_where_weights_come_from(name, source):
+    with pytest.raises(gops.OpError) as caught:
+        gops.models.get_model(name, pretrained=True)
+    reason = "pretrained is True; expected False, because gluonops downloads no weights"
+    assert str(caught.value).startswith(f"gluonops.models.{name}: {reason}. {source}")
+    gops.models.get_model(name, pretrained=False)
+
+
 @pytest.mark.parametrize("name", ["alexnet", "MLP", "", None])
 def test_get_model_lists_the_names(name):
     with pytest.raises(gops.OpError) as caught:

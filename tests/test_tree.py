@@ -20,6 +20,11 @@ def test_the_operators_of_the_foundation_are_there():
     assert set(OPS) >= {"abs", "reorg", "softmax", "softmax_cross_entropy", "softmax_output", "tile"}
 
 
+def test_tab_completion_shows_public_names():
+    assert dir(gops) == sorted(gops.__all__)
+    assert all(hasattr(gops, name) for name in dir(gops))
+
+
 @pytest.mark.parametrize("name", OPS)
 class TestOperator:
     def test_files(self, name):

@@ -7,6 +7,7 @@ from mxnet.ndarray import NDArray
 from .. import ops
 from ..core.contract import Attr, Bool, Choice, Float, Int, Optional, normalized_axis
 from ..core.errors import OpError
+from ..core.text import call_text
 
 __all__ = ["FocalLoss"]
 
@@ -130,6 +131,10 @@ class FocalLoss(Loss):
 
     def _one_class(self, F, pred):
         return F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1))
+
+    def __repr__(self):
+        options = {option.name: getattr(self, f"_{option.name}") for option in OPTIONS}
+        return call_text(self, {**options, "weight": self._weight, "batch_axis": self._batch_axis})
 
     def _power(self, F, wrong):
         """``wrong ** gamma`` for probabilities, with a finite derivative at 0."""

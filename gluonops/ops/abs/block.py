@@ -1,6 +1,7 @@
 """The layer ``gluonops.nn.Abs``."""
 from mxnet.gluon import HybridBlock
 
+from ...core.text import call_text
 from .. import abs as _abs
 
 
@@ -16,3 +17,6 @@ class Abs(HybridBlock):
 
     def hybrid_forward(self, F, data):
         return _abs(data)
+
+    def __repr__(self):
+        return call_text(self, {})

@@ -8,6 +8,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
 from ...core.contract import Attr, Float, Int
+from ...core.text import call_text
 from .. import center_loss as _center_loss
 from .contract import OP
 
@@ -52,6 +53,11 @@ class CenterLoss(Loss):
     def forward(self, data, label, *args):
         labels.check_call(OP, OP.parse({}), {"label": label, "centers": self.centers})
         return super().forward(data, label, *args)
+
+    def __repr__(self):
+        classes, features = self.centers.shape
+        return call_text(self, {"classes": classes, "features": features, "alpha": self._alpha, "weight": self._weight,
+                                "batch_axis": self._batch_axis, "center_initializer": self.centers.init})
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):
         data = F.cast(F.transpose(data) if self._batch_axis else data, dtype=self._dtype)

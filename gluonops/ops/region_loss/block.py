@@ -5,6 +5,7 @@ from mxnet import nd
 from mxnet.gluon.loss import Loss
 
 from ...core import counter, labels
+from ...core.text import call_text
 from . import averages
 from . import region_loss as _region_loss
 from .contract import OP
@@ -31,6 +32,9 @@ class RegionLoss(Loss):
         super().__init__(None, 0, **kwargs)
         self._attrs, self.parts, self._devices = OP.parse({**given, "parts": True}), {}, None
         self.seen = counter.parameter(self, "seen")
+
+    def __repr__(self):
+        return call_text(self, {name: value for name, value in self._attrs._asdict().items() if name != "parts"})
 
     def set_seen(self, images: int) -> None:
         """Set the number of images seen in training."""

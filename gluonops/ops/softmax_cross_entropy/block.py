@@ -1,6 +1,7 @@
 """The loss ``gluonops.loss.SoftmaxCELoss``."""
 from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
+from ...core.text import call_text
 from .. import softmax_cross_entropy as _softmax_cross_entropy
 from .._labels.block import LabelledLoss
 from .contract import OP
@@ -45,6 +46,10 @@ class SoftmaxCELoss(LabelledLoss):
         if from_logits and (smoothing or ignore_label is not None):
             raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
+
+    def __repr__(self):
+        return call_text(self, {**self._options, "from_logits": self._from_logits, "weight": self._weight,
+                                "batch_axis": self._batch_axis})
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         if not self._sparse:
