@@ -1,7 +1,6 @@
 """Sphinx: `make docs` builds the pages into docs/_build/html. The operators' pages are their docstrings."""
 import pathlib
 import sys
-import textwrap
 
 import gluonops
 from gluonops import loss, nn, ops, table
@@ -36,6 +35,17 @@ OP_PAGE = """\
 
 {blocks}
 """
+PICTURE = """
+.. image:: {name}-light.svg
+   :class: only-light
+   :alt: {name}, as the next paragraph describes it
+
+.. image:: {name}-dark.svg
+   :class: only-dark
+   :alt: {name}, as the next paragraph describes it
+
+*{words}*
+"""
 
 
 def write_pages(_):
@@ -47,10 +57,7 @@ def write_pages(_):
     for name in ops.list():
         blocks = [f".. autoclass:: {space.__name__}.{block}\n   :no-members:\n" for space in (nn, loss)
                   for block in space.__all__ if getattr(space, block).__module__ == f"gluonops.ops.{name}.block"]
-        picture = textwrap.dedent(f"""
-            .. image:: {name}.svg
-               :alt: {drawn[name]}
-            """) if name in drawn else ""
+        picture = PICTURE.format(name=name, words=drawn[name]) if name in drawn else ""
         (folder / f"{name}.rst").write_text(OP_PAGE.format(
             name=name, line="=" * len(name), picture=picture, blocks="\n".join(blocks)))
     (folder / "table.txt").write_text(table.sections("ops"))

@@ -1,46 +1,266 @@
-"""The pictures of the operators' pages, drawn from what the operators put out."""
+"""The pictures of the operators' pages, drawn from what the operators put out.
+
+``make docs`` draws them into ``docs/ops``: one for the light theme of the site and one for the dark one.
+"""
+import pathlib
+
 import gluonops as gops
 import matplotlib
 import mxnet as mx
 import numpy as np
+from gluonops.ops._region.contract import VOC_ANCHORS
+from mxnet import autograd
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend first)
 
-
-def draw(folder):
-    """Write ``<op>.svg`` for the operators that have a picture; returns what each one shows, by operator."""
-    reorg(folder / "reorg.svg")
-    return {"reorg": "A tensor of 4 channels of 2 x 4 elements, and where its elements lie after each mode of reorg"}
+INK = {"light": "#24292f", "dark": "#e2e5e9"}   # theme -> colour of text and lines
+BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # on white and on black
+TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # of cells; their numbers are black
 
 
-def reorg(path):
-    """4 channels of 2 x 4 numbered elements and the 16 channels of 1 x 2 that each mode makes of them.
+def draw(folder: pathlib.Path) -> dict:
+    """Write ``<operator>-<theme>.svg`` for every operator.
 
-    With a height that is no multiple of four, Darknet's layout mixes channels, as it does in YOLOv2 (26 x 26).
+    Parameters
+    ----------
+    folder : pathlib.Path
+
+    Returns
+    -------
+    dict of str to str
+        Operator -> what its picture shows, in words.
     """
+    for theme in INK:
+        with plt.rc_context(style(theme)):
+            for name, picture in PICTURES.items():
+                figure = picture()
+                figure.savefig(folder / f"{name}-{theme}.svg", transparent=True)
+                plt.close(figure)
+    return {name: " ".join(picture.__doc__.split()) for name, picture in PICTURES.items()}
+
+
+def style(theme: str) -> dict:
+    """Settings of matplotlib: no background, and ink that is legible in the theme."""
+    ink = INK[theme]
+    return {"text.color": ink, "axes.edgecolor": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink,
+            "lines.color": ink, "patch.edgecolor": ink, "axes.facecolor": "none", "figure.facecolor": "none",
+            "legend.frameon": False, "axes.spines.top": False, "axes.spines.right": False, "font.size": 9,
+            "axes.titlesize": 9, "lines.linewidth": 2, "svg.hashsalt": "gluonops"}
+
+
+def panels(*widths, height=2.6):
+    """A figure of axes side by side."""
+    figure, axes = plt.subplots(1, len(widths), figsize=(8, height), layout="constrained", width_ratios=widths)
+    return figure, np.atleast_1d(axes)
+
+
+def value_and_gradient(function, x, head=None):
+    """The output of a function of one array, and the gradient of the array, in NumPy."""
+    x = mx.nd.array(x)
+    x.attach_grad()
+    with autograd.record():
+        output = function(x)
+    output.backward(head)
+    return output.asnumpy(), x.grad.asnumpy()
+
+
+def abs_():
+    """The absolute value of x from -3 to 3, and its gradient: -1 below 0, 0 at 0, and 1 above."""
+    x = np.linspace(-3, 3, 121)
+    output, gradient = value_and_gradient(gops.ops.abs, x)
+    figure, (left, right) = panels(1, 1)
+    left.plot(x, output, color=BLUE)
+    left.set(title="abs(x)", xlabel="x")
+    for side in (x < 0, x > 0):
+        right.plot(x[side], gradient[side], color=ORANGE)
+    right.plot(0, gradient[x == 0], "o", color=ORANGE)
+    right.set(title="gradient", xlabel="x", yticks=[-1, 0, 1])
+    return figure
+
+
+def tile():
+    """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
+    element sums."""
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    figure, axes = panels(3, 6, 6, 3, height=2.2)
+    cells(axes[0], data, data, "data (2, 3)")
+    for axis, tiles in zip(axes[1:], (2, (2, 2))):
+        tiled = gops.ops.tile(mx.nd.array(data), tiles).asnumpy()
+        cells(axis, tiled, tiled, f"tiles={tiles}\n{tiled.shape}")
+    _, gradient = value_and_gradient(lambda x: gops.ops.tile(x, (2, 2)), data)
+    cells(axes[3], gradient, data, "gradient, for\na head of ones")
+    return figure
+
+
+def cells(axes, values, sources, title):
+    """A matrix as numbered cells; a cell has the colour of the element that it comes from."""
+    rows, columns = values.shape
+    for (row, column), value in np.ndenumerate(values):
+        colour = TILES[int(sources[row, column]) % len(TILES)]
+        axes.add_patch(plt.Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white"))
+        axes.text(column + 0.5, row + 0.5, int(value), ha="center", va="center", color="black")
+    axes.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal", title=title)
+    axes.set_axis_off()
+
+
+def reorg():
+    """A tensor of 4 channels of 2 x 4 elements, and where its elements are after each mode of reorg. With this height,
+    which is no multiple of 4, Darknet's layout mixes channels, as it does in YOLOv2."""
     data = np.arange(32, dtype="float32").reshape(1, 4, 2, 4)
-    figure, axes = plt.subplots(1, 4, figsize=(9, 5.2), layout="constrained", width_ratios=[2, 1, 1, 1])
-    _channels(axes[0], data, "data (1, 4, 2, 4)")
+    figure, axes = panels(2, 1, 1, 1, height=5.2)
+    channels(axes[0], data, "data (1, 4, 2, 4)")
     for axis, mode in zip(axes[1:], ("darknet", "DCR", "CRD")):
-        _channels(axis, gops.ops.reorg(mx.nd.array(data), 2, mode).asnumpy(), f"mode={mode!r}\n(1, 16, 1, 2)")
-    figure.savefig(path)
-    plt.close(figure)
+        channels(axis, gops.ops.reorg(mx.nd.array(data), 2, mode).asnumpy(), f"mode={mode!r}\n(1, 16, 1, 2)")
+    return figure
 
 
-def _channels(axis, data, title):
+def channels(axes, data, title):
     """Channels one below the other; an element's colour is the channel that it came from."""
-    _, channels, height, width = data.shape
-    gap = 0.35
-    for c in range(channels):
-        for y in range(height):
-            for x in range(width):
-                value = int(data[0, c, y, x])
-                top = c * (height + gap) + y
-                axis.add_patch(plt.Rectangle((x, top), 1, 1, facecolor=plt.cm.Set2(value // 8), edgecolor="white"))
-                axis.text(x + 0.5, top + 0.5, value, ha="center", va="center", fontsize=7)
-    axis.set_xlim(-0.2, width + 0.2)
-    axis.set_ylim(channels * (height + gap), -0.2)
-    axis.set_aspect("equal")
-    axis.set_axis_off()
-    axis.set_title(title, fontsize=9)
+    _, count, height, width = data.shape
+    step = height + 0.35
+    for (_, channel, y, x), value in np.ndenumerate(data):
+        top = channel * step + y
+        axes.add_patch(plt.Rectangle((x, top), 1, 1, facecolor=TILES[int(value) // 8], edgecolor="white"))
+        axes.text(x + 0.5, top + 0.5, int(value), ha="center", va="center", fontsize=7, color="black")
+    axes.set(xlim=(-0.2, width + 0.2), ylim=(count * step, -0.2), aspect="equal", title=title)
+    axes.set_axis_off()
+
+
+def softmax():
+    """Four logits, and their probabilities at the temperatures 0.5, 1 and 3: the lower the temperature, the more the
+    largest logit gets."""
+    logits = np.array([[1.0, 2.0, 3.0, 0.5]])
+    figure, axes = panels(1, 1, 1, 1)
+    axes[0].bar(range(4), logits[0], color=BLUE)
+    axes[0].set(title="logits", xlabel="class", xticks=range(4))
+    for axis, temperature in zip(axes[1:], (0.5, 1.0, 3.0)):
+        p = gops.ops.softmax(mx.nd.array(logits), temperature=temperature).asnumpy()
+        axis.bar(range(4), p[0], color=ORANGE)
+        axis.set(title=f"temperature={temperature}", xlabel="class", xticks=range(4), ylim=(0, 1))
+    return figure
+
+
+def softmax_output():
+    """The probabilities of four classes, and the gradient of the logits for the label 2: the probabilities, minus 1 at
+    the label."""
+    label = mx.nd.array([2])
+    p, gradient = value_and_gradient(lambda x: gops.ops.softmax_output(x, label), [[1, 2, 1.5, 0.5]])
+    figure, (left, right) = panels(1, 1)
+    left.bar(range(4), p[0], color=BLUE)
+    left.set(title="output", xlabel="class", xticks=range(4), ylim=(0, 1))
+    right.bar(range(4), gradient[0], color=[RED if g < 0 else ORANGE for g in gradient[0]])
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient for the label 2", xlabel="class", xticks=range(4))
+    return figure
+
+
+def softmax_cross_entropy():
+    """The loss of one row of three classes and its gradient, while the logit of the label's class goes from -6 to 6 and
+    the other logits are 0, without smoothing and with smoothing of 0.2."""
+    logit = np.linspace(-6, 6, 121)
+    rows = np.stack([logit, 0 * logit, 0 * logit], axis=1)
+    label = mx.nd.zeros(len(logit))
+    figure, (left, right) = panels(1, 1)
+    for smoothing, colour in ((0.0, BLUE), (0.2, ORANGE)):
+        loss, gradient = value_and_gradient(
+            lambda x, s=smoothing: gops.ops.softmax_cross_entropy(x, label, smoothing=s), rows)
+        left.plot(logit, loss, color=colour, label=f"smoothing={smoothing}")
+        right.plot(logit, gradient[:, 0], color=colour)
+    left.set(title="loss", xlabel="logit of the label's class")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient of this logit", xlabel="logit of the label's class")
+    return figure
+
+
+def center_loss():
+    """Features of three classes in the plane, the centre of each class as a cross, and arrows along the negative
+    gradient: every feature moves to the centre of its class."""
+    random = np.random.RandomState(0)
+    labels = np.repeat(np.arange(3), 12)
+    centers = np.array([[-2.5, 0], [2.0, 1.2], [0.5, -1.8]])
+    features = centers[labels] + random.randn(36, 2) * 0.8
+    label, fixed = mx.nd.array(labels), mx.nd.array(centers)
+    loss, gradient = value_and_gradient(lambda x: gops.ops.center_loss(x, label, fixed), features)
+    figure, (left, right) = panels(1, 1, height=3.2)
+    for number, colour in enumerate((BLUE, ORANGE, GREEN)):
+        of_class = labels == number
+        distance = np.linalg.norm(features[of_class] - centers[number], axis=1)
+        left.quiver(*features[of_class].T, *-gradient[of_class].T * 0.5, color=colour, angles="xy",
+                    scale_units="xy", scale=1, width=0.006)
+        left.plot(*features[of_class].T, "o", color=colour, markersize=4)
+        left.plot(*centers[number], "X", color=colour, markersize=11, markeredgecolor=plt.rcParams["text.color"])
+        right.plot(distance, loss[of_class], "o", color=colour, label=f"class {number}")
+    left.set(title="features, centres, half of each step", aspect="equal")
+    right.set(title="loss", xlabel="distance to the centre of the class")
+    right.legend()
+    return figure
+
+
+def grid(axes, size, title):
+    """A map's cells."""
+    for line in range(size + 1):
+        axes.plot([line, line], [0, size], [0, size], [line, line], color=plt.rcParams["text.color"], linewidth=0.4)
+    axes.set(xlim=(-0.3, size + 0.3), ylim=(size + 0.3, -0.3), aspect="equal", title=title)
+    axes.set_axis_off()
+
+
+def box(axes, centre, size, colour, **how):
+    """A box in cells, by its centre and size."""
+    corner = np.array(centre) - np.array(size) / 2
+    axes.add_patch(plt.Rectangle(corner, *size, fill=False, edgecolor=colour, linewidth=2, **how))
+
+
+def region_decode():
+    """The five anchors of YOLOv2 for VOC around the middle of a map of 13 x 13 cells; and one prediction: its cell, its
+    anchor dashed, and the box that the operator makes of it, moved within the cell and scaled."""
+    anchors = np.array(VOC_ANCHORS).reshape(-1, 2)
+    figure, (left, right) = panels(1, 1, height=3.8)
+    grid(left, 13, "the anchors")
+    for size, colour in zip(anchors, (BLUE, ORANGE, GREEN, RED, "#8e6fc1")):
+        box(left, (6.5, 6.5), size, colour)
+
+    data = np.zeros((1, 5 * 6, 13, 13))
+    row, column, anchor = 7, 5, 2
+    data[0, anchor * 6:anchor * 6 + 4, row, column] = [1.2, -0.8, 0.25, -0.3]   # x, y, w, h before activation
+    boxes = gops.ops.region_decode(mx.nd.array(data), anchors.ravel(), 1).asnumpy()
+    found = boxes[0, anchor, row, column, :4] * 13
+    grid(right, 13, "an anchor (dashed) and its box")
+    right.add_patch(plt.Rectangle((column, row), 1, 1, facecolor=BLUE, alpha=0.5))
+    box(right, (column + 0.5, row + 0.5), anchors[anchor], GREEN, linestyle="--")
+    box(right, found[:2], found[2:], RED)
+    right.plot(*found[:2], "o", color=RED, markersize=5)
+    return figure
+
+
+def region_loss():
+    """A ground truth in a map of 5 x 5 cells: the cell of its centre is marked, and of two anchors, dashed, the one
+    with the more similar size is matched. And the loss of the objectness, while its logit goes from -6 to 6: of the
+    match, and of a prediction elsewhere."""
+    figure, (left, right) = panels(1, 1.3, height=3)
+    grid(left, 5, "ground truth, anchors (dashed)")
+    truth, anchors = np.array([2.7, 2.3, 2.6, 1.9]), ((2.2, 2.2), (0.8, 1.6))
+    left.add_patch(plt.Rectangle((2, 2), 1, 1, facecolor=BLUE, alpha=0.5))
+    for size, colour in zip(anchors, (GREEN, "#9aa0a6")):
+        box(left, (2.5, 2.5), size, colour, linestyle="--")
+    box(left, truth[:2], truth[2:], RED)
+
+    logit = np.linspace(-6, 6, 121)
+    images = mx.nd.array(np.tile([*truth / 5, 0], (len(logit), 1, 1)))
+    seen = mx.nd.array([12800], dtype="float64")   # after the warmup
+    for place, part, name in (((2, 2), 1, "the match"), ((0, 0), 2, "elsewhere")):
+        data = np.zeros((len(logit), 12, 5, 5))
+        data[:, 4::6] = -12   # no objects
+        data[:, 4, place[0], place[1]] = logit
+        _, parts = gops.ops.region_loss(mx.nd.array(data), images, seen, anchors=anchors, classes=1, rescore=False,
+                                        parts=True)[:2]
+        right.plot(logit, parts.asnumpy()[:, part], color=GREEN if part == 1 else ORANGE, label=name)
+    right.set(title="loss of the objectness", xlabel="its logit")
+    right.legend()
+    return figure
+
+
+PICTURES = {"abs": abs_, "center_loss": center_loss, "region_decode": region_decode, "region_loss": region_loss,
+            "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+            "softmax_output": softmax_output, "tile": tile}

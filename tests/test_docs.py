@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import gluonops as gops
 import pytest
 from gluonops import cli
 from PIL import Image
@@ -79,6 +80,20 @@ def test_the_command_line(tmp_path, monkeypatch):
         assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
     assert {path.name for path in tmp_path.glob("deploy/*")} == {
         "net-symbol.json", "net-0000.params", "net.onnx", "large.onnx", "one.onnx"}
+
+
+def test_pictures(tmp_path, monkeypatch):
+    """Operators' pictures have no background, and ink that fits the theme."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    import pictures
+    monkeypatch.setattr(pictures, "INK", {"dark": "#abcdef"})
+    words = pictures.draw(tmp_path)
+    assert set(words) <= set(gops.ops.list())
+    assert all(len(text) > 60 for text in words.values())
+    for name in words:
+        picture = (tmp_path / f"{name}-dark.svg").read_text(encoding="utf-8")
+        background = picture.split('id="patch_1"')[1].split("</g>")[0]
+        assert "#abcdef" in picture and "fill: none" in background
 
 
 def test_every_page_is_in_the_table_of_contents():
