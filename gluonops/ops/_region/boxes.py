@@ -1,18 +1,34 @@
-"""Rows of ground truth, (x, y, w, h, class), and the overlap of boxes.
+"""Rows of ground truth, (x, y, w, h, class), and the IoU of boxes.
 
-A row is a box, padding (zeros), or invalid. :func:`is_box` and :func:`is_padding` say which. They take NumPy arrays,
-NDArrays and Symbols alike: a product of comparisons is their logical and.
+A row is a box, padding (zeros), or invalid. :func:`is_box` and :func:`is_padding` tell them apart. Both take NumPy
+arrays, NDArrays and Symbols. The product of comparisons is their logical and.
 """
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...core.backend import Array
 
 
 def is_padding(x, y, w, h, class_id):
+    """Whether rows consist of zeros: 1 or 0, in the shape of the arguments."""
     return (x == 0) * (y == 0) * (w == 0) * (h == 0) * (class_id == 0)
 
 
-def is_box(x, y, w, h, class_id, classes, floor):
-    """Whether rows are boxes: centre in the image, some area, a class from 0 to ``classes - 1``. NaN is never a box.
+def is_box(x, y, w, h, class_id, classes: int, floor: Callable):
+    """Whether rows are boxes: 1 or 0, in the shape of the arguments.
 
-    ``floor`` is ``numpy.floor``, ``mx.nd.floor`` or ``mx.sym.floor``.
+    A box has its centre in the image, w and h above 0, ``w * h`` below 2, and a class from 0 to ``classes - 1``. A row
+    with a NaN is not a box.
+
+    Parameters
+    ----------
+    x, y, w, h, class_id : numpy.ndarray, NDArray or Symbol
+        Columns of the rows, in one shape.
+    classes : int
+        Number of classes.
+    floor : callable
+        ``numpy.floor``, ``mx.nd.floor`` or ``mx.sym.floor``.
     """
     centre_inside = (x >= 0) * (x <= 1) * (y >= 0) * (y <= 1)
     has_area = (w > 0) * (h > 0) * (w * h < 2)
@@ -20,13 +36,13 @@ def is_box(x, y, w, h, class_id, classes, floor):
     return centre_inside * has_area * is_class
 
 
-def valid_mask(F, attrs, fields):
-    """Which rows are boxes.
+def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
+    """Which rows are boxes, and which images have an invalid row.
 
     Parameters
     ----------
     fields : sequence of NDArray or Symbol
-        x, y, w, h and the class, each (B, T, 1, 1, 1).
+        x, y, w, h and the class id, each (B, T, 1, 1, 1).
 
     Returns
     -------
@@ -41,16 +57,21 @@ def valid_mask(F, attrs, fields):
     return valid, F.where(invalid, zero * float("nan"), zero + 1)
 
 
-def iou(F, first, second):
-    """Intersection over union of boxes (x, y, w, h) that broadcast; 0 where they do not overlap."""
-    intersection = _overlap(F, first, second, 0, 2) * _overlap(F, first, second, 1, 3)
-    areas = F.broadcast_add(first[2] * first[3], second[2] * second[3])
+def iou(F, first: Sequence[Array], second: Sequence[Array]) -> Array:
+    """Intersection over union of boxes, 0 for boxes that do not overlap.
+
+    Each box is (x, y, w, h): its centre and size. The shapes of the two broadcast.
+    """
+    x, y, w, h = first
+    other_x, other_y, other_w, other_h = second
+    intersection = _overlap(F, x, w, other_x, other_w) * _overlap(F, y, h, other_y, other_h)
+    areas = F.broadcast_add(w * h, other_w * other_h)
     union = F.broadcast_sub(areas, intersection)
     return F.where(intersection > 0, intersection / union, F.zeros_like(intersection))
 
 
-def _overlap(F, first, second, center, size):
-    """How far boxes overlap in one direction; 0 where they do not."""
-    low = F.broadcast_maximum(first[center] - first[size] / 2, second[center] - second[size] / 2)
-    high = F.broadcast_minimum(first[center] + first[size] / 2, second[center] + second[size] / 2)
+def _overlap(F, center, size, other_center, other_size):
+    """Length of the overlap of two intervals, 0 if they do not overlap."""
+    low = F.broadcast_maximum(center - size / 2, other_center - other_size / 2)
+    high = F.broadcast_minimum(center + size / 2, other_center + other_size / 2)
     return F.relu(high - low)

@@ -50,19 +50,28 @@ from .contract import OP, PARTS
 __all__ = ["averages", "region_loss"]
 
 
-def averages(parts: mx.nd.NDArray) -> dict[str, mx.nd.NDArray]:
-    """Averages of the parts of one batch, as a dict from name to NDArray of shape (1,).
+def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
+    """Averages of the parts of one batch. The function does not wait for the values.
 
-    ``parts`` holds one array (B, 9) per device. The averages are over images. ``iou``, ``recall`` and ``probability``
-    are averages over ground truths, and 0 if there are none. ``truths`` is the number of ground truths. The function
-    does not wait for the values.
+    Parameters
+    ----------
+    parts : sequence of NDArray
+        One array (B, 9) per device.
+
+    Returns
+    -------
+    dict of str to NDArray
+        (1,) each. The averages are over images. ``iou``, ``recall`` and ``probability`` are averages over ground
+        truths, and 0 if there are none. ``truths`` is the number of ground truths.
     """
     sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
-    images, truths = sum(part.shape[0] for part in parts), sums[-1:]
-    found = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
+    images = sum(part.shape[0] for part in parts)
+    truths = sums[-1:]
+    result = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
     for name in ("iou", "recall", "probability"):
-        found[name] = found[name] * images / mx.nd.maximum(truths, 1)
-    return {**found, "truths": truths}
+        result[name] = result[name] * images / mx.nd.maximum(truths, 1)
+    result["truths"] = truths
+    return result
 
 
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
@@ -70,7 +79,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
                 softmax: bool = True, warmup_images: int = 12800, parts: bool = False,
                 name: str | None = None) -> Array | tuple:
-    """YOLOv2's loss of every image.
+    """The loss of YOLOv2's region layer, per image.
 
     Parameters
     ----------
@@ -80,7 +89,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
         of ``data``.
     seen : NDArray or Symbol, optional
-        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warm-up is
+        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warmup is
         over.
     anchors : sequence of float
         Sizes of the A anchors in cells, above 0: (w0, h0, w1, h1, ...), or pairs.
@@ -112,8 +121,8 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
     Returns
     -------
     NDArray or Symbol
-        (B,), the loss of every image, in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The
-        parts are (B, 9), in float32 (float64 for float64 data), and have no gradient.
+        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
+        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
     Raises
     ------
@@ -125,5 +134,8 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     if seen is None:
         warmup_images = 0
-        seen = mx.sym.zeros(1) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros(1, getattr(truth, "context", None))
+        if isinstance(data, mx.sym.Symbol):
+            seen = mx.sym.zeros(1)
+        else:
+            seen = mx.nd.zeros(1, getattr(truth, "context", None))
     return call(OP, locals())

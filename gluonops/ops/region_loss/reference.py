@@ -1,8 +1,11 @@
-"""``region_loss`` out of MXNet's own operators, and its gradient.
+"""``region_loss`` and its gradient, computed with MXNet's own operators.
 
-Every anchor and cell looks up the last ground-truth box that is assigned to it. Letters are sizes: B images, A anchors,
-H rows, W columns, K classes. The targets are constant; the loss alone has a gradient.
+Sizes in shapes: B images, A anchors, H rows, W columns, K classes. The targets are constants: only the loss has a
+gradient.
 """
+from __future__ import annotations
+
+from ...core.backend import Array
 from .._region.assignment import assign
 from .._region.reference import (
     CLASSES,
@@ -18,17 +21,19 @@ from .._region.reference import (
     split,
 )
 
-WARM_UP_SCALE = 0.01   # Darknet's
+WARMUP_SCALE = 0.01   # of the regression toward the priors; Darknet's value
 BOX = (X, Y, WIDTH, HEIGHT)
+LOGISTIC = (X, Y, OBJECT)   # channels with a sigmoid
 
 
-def forward(F, attrs, data, truth, seen):
+def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ...]:
     maps = split(F, attrs, data)                                            # B, A, 5+K, H, W
     predicted = [channel(F, maps, i) for i in range(CLASSES)]               # B, A, 1, H, W each
-    predicted = [F.sigmoid(value) if i in (X, Y, OBJECT) else value for i, value in enumerate(predicted)]
+    predicted = [F.sigmoid(value) if i in LOGISTIC else value for i, value in enumerate(predicted)]
     p = class_probabilities(F, attrs, maps)                                 # B, A, K, H, W
-    assignment = assign(F, attrs, grid(F, attrs, maps), [F.BlockGrad(predicted[i]) for i in BOX], F.BlockGrad(p),
-                        F.BlockGrad(truth))
+    grid_constants = grid(F, attrs, maps)
+    boxes = [F.BlockGrad(predicted[i]) for i in BOX]
+    assignment = assign(F, attrs, grid_constants, boxes, F.BlockGrad(p), F.BlockGrad(truth))
     assigned = assignment.assigned
 
     targets, weights = _targets(F, attrs, assignment, seen)
@@ -49,7 +54,7 @@ def forward(F, attrs, data, truth, seen):
                     assignment.total_recall, assignment.total_probability, assignment.count, axis=1)
     parts = F.broadcast_mul(parts, F.expand_dims(assignment.nan_if_invalid, axis=1))
 
-    for i in (X, Y, OBJECT):
+    for i in LOGISTIC:
         weighted_error[i] = weighted_error[i] * predicted[i] * (1 - predicted[i])
     gradient = F.concat(*[weighted_error[i] for i in range(CLASSES)], class_error, dim=2)
     gradient = F.broadcast_mul(gradient, F.reshape(assignment.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
@@ -57,14 +62,17 @@ def forward(F, attrs, data, truth, seen):
 
 
 def _targets(F, attrs, assignment, seen):
-    """Targets of the five channels, and the weights of their errors: two dicts by channel."""
-    assigned, zero = assignment.assigned, F.zeros_like(assignment.assigned)   # B, A, 1, H, W
-    warm_up = F.cast(seen, dtype="float64") < attrs.warmup_images           # 1
-    warm_up = F.broadcast_like(F.reshape(warm_up, shape=(1, 1, 1, 1, 1)), zero)
-    box_weight = F.where(assigned, assignment.scale, F.where(warm_up, zero + WARM_UP_SCALE, zero))
+    """Targets of the five channels, and weights of their errors: two dicts by channel of (B, A, 1, H, W)."""
+    assigned = assignment.assigned
+    zero = F.zeros_like(assigned)
+    warmup = F.cast(seen, dtype="float64") < attrs.warmup_images            # 1
+    warmup = F.broadcast_like(F.reshape(warmup, shape=(1, 1, 1, 1, 1)), zero)
+
+    box_weight = F.where(assigned, assignment.scale, F.where(warmup, zero + WARMUP_SCALE, zero))
     unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
     weights = dict.fromkeys(BOX, box_weight)
     weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
+
     targets = {X: F.where(assigned, assignment.x, zero + 0.5),
                Y: F.where(assigned, assignment.y, zero + 0.5),
                WIDTH: F.where(assigned, assignment.w, zero),
@@ -74,9 +82,9 @@ def _targets(F, attrs, assignment, seen):
 
 
 def _image_sum(F, values):
-    """The sum over every image, (B,)."""
+    """The sum over each image, (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
-def backward(nd, attrs, shapes, output_grad, gradient):
+def backward(nd, attrs, shapes, output_grad, gradient) -> dict:
     return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}
