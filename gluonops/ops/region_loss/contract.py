@@ -14,7 +14,7 @@ BOXES = Rows(
     valid="0 <= x <= 1 and 0 <= y <= 1 and w > 0 and h > 0 and w * h < 2"
           " and 0 <= class_id < classes and class_id == floor(class_id)",
     expected="a centre from 0 to 1, w and h above 0 with w * h below 2, and a whole class from 0 to {classes - 1}",
-    remedy="Correct the box, or replace it by a row of zeros to leave it out",
+    remedy="Correct the box, or make it a row of zeros to leave it out",
 )
 
 
