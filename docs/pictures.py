@@ -1,4 +1,8 @@
-"""The pictures of the operators' pages, drawn from what the operators put out."""
+"""The pictures of the operators' pages, drawn from the outputs of the operators."""
+from __future__ import annotations
+
+import pathlib
+
 import gluonops as gops
 import matplotlib
 import mxnet as mx
@@ -8,16 +12,17 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend first)
 
 
-def draw(folder):
-    """Write ``<op>.svg`` for the operators that have a picture; returns what each one shows, by operator."""
+def draw(folder: pathlib.Path) -> dict[str, str]:
+    """Write ``<op>.svg`` for each operator with a picture. Return descriptions of the pictures by operator."""
     reorg(folder / "reorg.svg")
-    return {"reorg": "A tensor of 4 channels of 2 x 4 elements, and where its elements lie after each mode of reorg"}
+    return {"reorg": "A tensor of 4 channels of 2 x 4 elements, and the positions of its elements after each mode of "
+                     "reorg"}
 
 
-def reorg(path):
-    """4 channels of 2 x 4 numbered elements and the 16 channels of 1 x 2 that each mode makes of them.
+def reorg(path: pathlib.Path) -> None:
+    """Draw 4 channels of 2 x 4 numbered elements, and the 16 channels of 1 x 2 elements for each mode.
 
-    With a height that is no multiple of four, Darknet's layout mixes channels, as it does in YOLOv2 (26 x 26).
+    The height is not a multiple of four. So Darknet's layout mixes channels, as in YOLOv2 (26 x 26).
     """
     data = np.arange(32, dtype="float32").reshape(1, 4, 2, 4)
     figure, axes = plt.subplots(1, 4, figsize=(9, 5.2), layout="constrained", width_ratios=[2, 1, 1, 1])
@@ -29,16 +34,14 @@ def reorg(path):
 
 
 def _channels(axis, data, title):
-    """Channels one below the other; an element's colour is the channel that it came from."""
+    """Draw the channels one below the other. The colour of an element is its channel in the input."""
     _, channels, height, width = data.shape
     gap = 0.35
-    for c in range(channels):
-        for y in range(height):
-            for x in range(width):
-                value = int(data[0, c, y, x])
-                top = c * (height + gap) + y
-                axis.add_patch(plt.Rectangle((x, top), 1, 1, facecolor=plt.cm.Set2(value // 8), edgecolor="white"))
-                axis.text(x + 0.5, top + 0.5, value, ha="center", va="center", fontsize=7)
+    for channel, y, x in np.ndindex(channels, height, width):
+        value = int(data[0, channel, y, x])
+        top = channel * (height + gap) + y
+        axis.add_patch(plt.Rectangle((x, top), 1, 1, facecolor=plt.cm.Set2(value // 8), edgecolor="white"))
+        axis.text(x + 0.5, top + 0.5, value, ha="center", va="center", fontsize=7)
     axis.set_xlim(-0.2, width + 0.2)
     axis.set_ylim(channels * (height + gap), -0.2)
     axis.set_aspect("equal")
