@@ -9,7 +9,7 @@ import textwrap
 
 from . import loss, nn
 from .core import registry
-from .core.contract import Bool, Choice
+from .core.contract import Arg, Attr, Bool, Choice, Op
 from .core.errors import OpError
 from .export.formats import formats_of
 
@@ -38,7 +38,7 @@ def rows(names: list[str] | None = None) -> list[dict]:
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry):
+def _row(entry: registry.Entry) -> dict:
     op = entry.op
     return {
         "op": op.name,
@@ -52,7 +52,7 @@ def _row(entry):
     }
 
 
-def _layer(entry):
+def _layer(entry: registry.Entry) -> str:
     """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
     module = f"gluonops.ops.{entry.op.name}.block"
     for catalogue, place in ((nn, "nn"), (loss, "loss")):
@@ -62,7 +62,7 @@ def _layer(entry):
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _backends(op):
+def _backends(op: Op) -> str:
     """``custom with CUDA, native, builtin``, and the reason if a kernel is missing."""
     names = ["custom with CUDA", "native", "builtin"]
     reasons = []
@@ -75,7 +75,7 @@ def _backends(op):
     return "; ".join([", ".join(names), *reasons])
 
 
-def _dtypes(op):
+def _dtypes(op: Op) -> str:
     """``data: float16/32/64; label: ...``: the dtypes of the inputs. Inputs with one type variable are together."""
     type_vars = op.type_vars(op.parse({}))
     texts = []
@@ -95,7 +95,7 @@ def short(dtypes: tuple) -> str:
     return ", ".join(word + "/".join(bits) for word, bits in groups.items())
 
 
-def _gradient(op):
+def _gradient(op: Op) -> str:
     """The inputs that have a gradient, and whether the operator ignores the head gradient."""
     inputs = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
     text = ", ".join(inputs) or "none"
@@ -104,7 +104,7 @@ def _gradient(op):
     return text
 
 
-def _condition(op, arg):
+def _condition(op: Op, arg: Arg) -> str:
     """`` with sparse_label=False``: the attribute that gives the input a gradient. Empty if it always has one."""
     if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
         return ""
@@ -118,7 +118,7 @@ def _condition(op, arg):
     return " with some attributes"
 
 
-def _choices(attr):
+def _choices(attr: Attr) -> tuple:
     """All values of an attribute, if they can be listed."""
     if isinstance(attr.kind, Bool):
         return True, False
@@ -153,7 +153,7 @@ def sections(folder: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _quoted(row):
+def _quoted(row: dict) -> dict[str, str]:
     """The cells of a row in Markdown."""
     has_layer = " " not in row["layer"]
     layer = f"`{row['layer']}`" if has_layer else row["layer"]
@@ -182,7 +182,7 @@ def terminal(width: int = 100, names: list[str] | None = None) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _attributes(row, quote=""):
+def _attributes(row: dict, quote: str = "") -> str:
     """``stride=2, mode='darknet'``: names and defaults."""
     texts = [f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()]
     return ", ".join(texts) or "none"

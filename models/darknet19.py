@@ -76,7 +76,7 @@ class DarknetModel(HybridBlock):
         return load_weights(self, path, ctx)
 
     def forward(self, x, *args):
-        # The check is here because a hybridized hybrid_forward does not see shapes.
+        # Here, because hybrid_forward sees no shapes once the net is hybridized.
         if isinstance(x, NDArray) and (x.ndim != 4 or any(side % STRIDE for side in x.shape[2:])):
             raise OpError(f"models.{type(self).__name__}", f"data has shape {x.shape}; expected (batch, 3, height, "
                           f"width) with height and width that are multiples of {STRIDE}",

@@ -1,4 +1,4 @@
-"""The losses: replacements of losses of ``mxnet.gluon.loss``, and losses that it does not have."""
+"""The losses: drop-ins for ``mxnet.gluon.loss``, and what it lacks."""
 from ..ops.center_loss.block import CenterLoss
 from ..ops.region_loss.block import RegionLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss

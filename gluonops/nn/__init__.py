@@ -1,4 +1,4 @@
-"""The layers: one HybridBlock per operator."""
+"""The layers: one HybridBlock per operator, and compositions that own no kernel."""
 from ..ops.abs.block import Abs
 from ..ops.region_decode.block import RegionDecode
 from ..ops.reorg.block import Reorg

@@ -1,14 +1,9 @@
-"""Scenes with digits, for detection. They are composed from scikit-learn's digits when they are read.
+"""Scenes with digits to detect, composed from scikit-learn's digits when they are read: nothing is downloaded.
 
-A scene consists of
-
-- a background: one colour, a gradient, stripes or blotches,
-- clutter: lines, and fragments of digits, which are not objects,
-- one to four digits of different size, slant, width and colour. They are lighter than the background, and may overlap,
-- thin lines on top of them, and noise.
-
-Scenes for training use only the training digits of :func:`gluonops.data.digits`. Scenes for validation use only the
-held-out digits. The same holds for the fragments.
+A scene has a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are no
+objects), one to four digits of varied size, slant, width and colour, lighter than the background, some of which
+overlap, thin lines across, and noise. Scenes to train on are made of the digits that
+:func:`gluonops.data.digits` has for training alone, those of ``val`` of the held-out ones, fragments included.
 """
 from __future__ import annotations
 
@@ -21,33 +16,31 @@ from .digits import digits
 __all__ = ["DigitScenes"]
 
 COUNT = {"train": 2000, "val": 200}
-SHORT_SIDE = (0.75, 1.0)      # range of the shorter side, as a fraction of the longer side
-DIGIT_HEIGHT = (0.32, 0.56)   # range of the height of a digit, as a fraction of ``size``
-MAX_OVERLAP = 0.15            # largest fraction of the smaller of two boxes that the other may cover
-MAX_BACKGROUND = 0.6          # largest value of the background's colours
-MIN_CONTRAST = 0.35           # smallest difference of luma between a digit and its background
-TRIES = 30                    # positions or colours that are tried for a digit
+SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
+DIGIT = (0.32, 0.56)      # height of a digit, as a share of ``size``
+COVERED = 0.15           # largest share of the smaller of two boxes that the other may cover
+DARK = 0.6               # largest value of a background's colours
+CONTRAST = 0.35          # least difference of luma between a digit and its background
+TRIES = 30               # places tried for a digit before it is left out
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
 class DigitScenes(Detection):
-    """Scenes with digits. The module describes the scenes, and :class:`gluonops.data.Detection` the items.
+    """Digits to detect; see this module, and :class:`gluonops.data.Detection` for the items.
 
-    A scene depends only on ``seed``, ``split`` and ``index``. It does not depend on the thread or on the order of
-    reads.
+    A scene depends on ``seed``, ``split`` and ``index`` only, not on the thread or the order of reads.
 
     Parameters
     ----------
     split : {"train", "val"}
-        The split.
     size : int, default 160
-        Longer side of a scene in pixels, at least 48. The shorter side is 0.75 to 1 times as long.
+        Longer side of a scene in pixels; the other is 0.75 to 1 of it.
     count : int, optional
-        Number of scenes. The default is 2000 for training and 200 for validation.
+        Number of scenes; 2000 to train on, 200 held out.
     objects : int, default 4
-        Largest number of digits in a scene, at least 1. The smallest number is 1.
+        Largest number of digits in a scene; the smallest is 1.
     seed : int, default 0
-        Seed of the scenes, at least 0. The split of the digits does not depend on it.
+        Seed of the scenes; the split of the digits does not depend on it.
 
     Raises
     ------
@@ -74,42 +67,41 @@ class DigitScenes(Detection):
         return self._paint(index, shape, placed), _label(placed)
 
     def label(self, index: int) -> np.ndarray:
-        """The boxes of a scene, float32 (digits, 6). The scene is not painted."""
-        _, placed = self._layout(index)
-        return _label(placed)
+        """Only the boxes, float32 (digits, 6); nothing is painted."""
+        return _label(self._layout(index)[1])
 
     def image(self, index: int) -> np.ndarray:
-        """The image without its label, uint8 (height, width, 3)."""
-        shape, placed = self._layout(index)
-        return self._paint(index, shape, placed)
+        """Only the image, uint8 (height, width, 3)."""
+        return self._paint(index, *self._layout(index))
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
-        (height, width), _ = self._layout(index)
-        return width, height
+        return self._layout(index)[0][::-1]
 
     def name(self, index: int) -> str:
         """The name of the scene in errors."""
         return f"scene {index}"
 
     def _rng(self, index, stage):
-        """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""
         if not 0 <= index < len(self):
             raise IndexError(f"scene {index} of {len(self)}")
         return np.random.RandomState([*self._key, int(index), stage])
 
     def _layout(self, index):
-        """The scene's (height, width), and its digits as (class id, left, top, mask)."""
+        """The scene's (height, width), and its digits as (class, left, top, mask)."""
         rng = self._rng(index, 0)
-        sides = [self._size, int(self._size * rng.uniform(*SHORT_SIDE))]
+        sides = [self._size, int(self._size * rng.uniform(*SIDE))]
         height, width = sides if rng.rand() < 0.5 else sides[::-1]
         placed = []
         for _ in range(rng.randint(1, self._objects + 1)):
-            digit = rng.randint(len(self._digits))
-            mask = _render(rng, self._digits[digit, 0], self._size * rng.uniform(*DIGIT_HEIGHT))
-            position = _free_position(rng, height, width, mask, placed)
-            if position is not None:
-                placed.append((self._numbers[digit], *position, mask))
+            index_of_digit = rng.randint(len(self._digits))
+            mask = _render(rng, self._digits[index_of_digit, 0], self._size * rng.uniform(*DIGIT))
+            rows, columns = mask.shape
+            for _ in range(TRIES):
+                left, top = rng.randint(0, width - columns + 1), rng.randint(0, height - rows + 1)
+                if all(_covered(left, top, mask, other) <= COVERED for other in placed):
+                    placed.append((self._numbers[index_of_digit], left, top, mask))
+                    break
         return (height, width), placed
 
     def _paint(self, index, shape, placed):
@@ -130,32 +122,18 @@ class DigitScenes(Detection):
         """A quarter of a digit, smaller than any object."""
         row, column = rng.randint(0, 5, 2)
         part = self._digits[rng.randint(len(self._digits)), 0, row:row + 4, column:column + 4]
-        mask = _render(rng, part, self._size * rng.uniform(0.05, DIGIT_HEIGHT[0] / 2))
+        mask = _render(rng, part, self._size * rng.uniform(0.05, DIGIT[0] / 2))
         if mask is not None:
-            top = rng.randint(0, image.shape[0] - mask.shape[0])
-            left = rng.randint(0, image.shape[1] - mask.shape[1])
+            top, left = (rng.randint(0, all_ - part) for all_, part in zip(image.shape, mask.shape))
             _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))
 
 
-def _free_position(rng, height, width, mask, placed):
-    """A random (left, top) where a digit overlaps no other digit too much; None if none is found."""
-    rows, columns = mask.shape
-    for _ in range(TRIES):
-        left = rng.randint(0, width - columns + 1)
-        top = rng.randint(0, height - rows + 1)
-        if all(_overlap(left, top, mask, other) <= MAX_OVERLAP for other in placed):
-            return left, top
-    return None
-
-
 def _label(placed):
-    """The label of a scene, float32 (digits, 6)."""
-    boxes = [(left, top, left + mask.shape[1], top + mask.shape[0], class_id, 0)
-             for class_id, left, top, mask in placed]
+    boxes = [(left, top, left + mask.shape[1], top + mask.shape[0], number, 0) for number, left, top, mask in placed]
     return np.array(boxes, "float32").reshape(-1, COLUMNS)
 
 
-def _overlap(left, top, mask, other):
+def _covered(left, top, mask, other):
     """The intersection of two boxes as a fraction of the smaller one."""
     _, other_left, other_top, other_mask = other
     rows, columns = mask.shape
@@ -203,19 +181,18 @@ def _sample(image, x, y):
 
 
 def _background(rng, height, width):
-    """A background in two colours, float32 (height, width, 3)."""
     kind = rng.randint(4)
-    first = rng.uniform(0, MAX_BACKGROUND, 3)
-    second = np.clip(first + rng.uniform(-MAX_BACKGROUND / 3, MAX_BACKGROUND / 3, 3), 0, MAX_BACKGROUND)
+    first = rng.uniform(0, DARK, 3)
+    second = np.clip(first + rng.uniform(-DARK / 3, DARK / 3, 3), 0, DARK)
     y, x = np.mgrid[:height, :width].astype("float32") / max(height, width)
     angle = rng.uniform(0, 2 * np.pi)
-    distance = x * np.cos(angle) + y * np.sin(angle)
+    along = x * np.cos(angle) + y * np.sin(angle)
     if kind == 0:     # one colour
         weight = np.zeros_like(x)
     elif kind == 1:   # a gradient
-        weight = (distance - distance.min()) / np.ptp(distance)
+        weight = (along - along.min()) / np.ptp(along)
     elif kind == 2:   # stripes
-        weight = np.sin(distance * rng.uniform(15, 60)) / 2 + 0.5
+        weight = np.sin(along * rng.uniform(15, 60)) / 2 + 0.5
     else:             # blotches
         frequencies, phases = rng.uniform(-12, 12, (4, 2)), rng.uniform(0, 2 * np.pi, 4)
         waves = (np.sin(x * a + y * b + phase) for (a, b), phase in zip(frequencies, phases))
@@ -243,9 +220,9 @@ def _draw_line(rng, image, opacity):
 
 
 def _ink(rng, image, left, top, mask):
-    """A random colour that is lighter than the background of the digit."""
-    background = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-    min_luma = np.percentile(background, 90) + MIN_CONTRAST
+    """A colour lighter than the background of the digit."""
+    behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
+    min_luma = np.percentile(behind, 90) + CONTRAST
     for _ in range(TRIES):
         colour = rng.rand(3)
         if colour @ LUMA > min_luma:
