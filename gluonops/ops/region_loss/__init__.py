@@ -8,8 +8,9 @@ are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw)
   unless the IoU of its box with a ground truth is above ``thresh``. While ``seen < warmup_images``, boxes are also
   regressed toward their priors: ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2 + h^2) / 2``.
 - **Matching.** Every ground truth is matched to the cell of its centre. In this cell it is matched to the anchor with
-  the most similar size. (Without ``bias_match``, the predicted box with the most similar size; of equals, the first
-  one.) The terms below replace those above for this prediction. A later ground truth replaces an earlier one.
+  the most similar size. Without ``bias_match`` the sizes of the predicted boxes are compared instead. If several are
+  equal, the first one is matched. For a matched prediction, the terms below replace those above. A later ground truth
+  replaces an earlier one.
 - **Box.** ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W -
   column`` and ``tw = log(bw*W / anchor_w)``.
 - **Objectness of a match.** ``object_scale * (o - 1)^2 / 2``. With ``rescore`` the target is the IoU of the predicted
