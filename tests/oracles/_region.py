@@ -48,3 +48,25 @@ def iou(first, second):
              - max(first[i] - first[i + 2] / 2, second[i] - second[i + 2] / 2) for i in (0, 1)]
     common = max(sides[0], 0) * max(sides[1], 0)
     return common / (first[2] * first[3] + second[2] * second[3] - common) if common else 0.0
+
+
+def giou(first, second):
+    """The generalized intersection over union of two boxes, from their corners. Complex boxes go by their real part."""
+    (left, right), (top, bottom) = ((first[i] - first[i + 2] / 2, first[i] + first[i + 2] / 2) for i in (0, 1))
+    (its_left, its_right), (its_top, its_bottom) = ((second[i] - second[i + 2] / 2, second[i] + second[i + 2] / 2)
+                                                    for i in (0, 1))
+    across = _smaller(right, its_right) - _larger(left, its_left)
+    down = _smaller(bottom, its_bottom) - _larger(top, its_top)
+    common = across * down if across.real > 0 and down.real > 0 else 0
+    hull_across = _larger(right, its_right) - _smaller(left, its_left)
+    hull = hull_across * (_larger(bottom, its_bottom) - _smaller(top, its_top))
+    union = first[2] * first[3] + second[2] * second[3] - common
+    return common / union - (hull - union) / hull
+
+
+def _smaller(first, second):
+    return min(first, second, key=np.real)
+
+
+def _larger(first, second):
+    return max(first, second, key=np.real)

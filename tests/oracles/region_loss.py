@@ -1,7 +1,9 @@
 """region_loss: YOLOv2's loss, worked off ground truth by ground truth as Darknet does."""
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, iou, split
+from ._region import LOGISTIC, activate, boxes, giou, iou, split
+
+STEP = 1e-30   # of the imaginary part that a derivative is taken with
 
 
 class Assignment:
@@ -9,12 +11,13 @@ class Assignment:
 
     ``weight`` and ``target`` (anchors, 5, height, width) are those of x, y, w, h and objectness. ``class_target``
     (anchors, classes, height, width) holds where ``assigned`` (anchors, height, width). ``stats``: the sums of IoU,
-    recall and probability, and the number of ground truths.
+    recall and probability, and the number of ground truths. ``matched``: with GIoU the box at every assigned place.
     """
 
     def __init__(self, attrs, out, ground_truth, warming_up):
         count, _, height, width = out.shape
-        self.out, anchors = out, attrs.anchors
+        self.out, self.anchors, self.matched = out, attrs.anchors, {}
+        anchors = attrs.anchors
         rows = [row for row in ground_truth if row.any()]
         decoded = boxes(out[None], anchors)[0]
         self.weight, self.target = np.zeros((2, count, 5, height, width))
@@ -36,6 +39,8 @@ class Assignment:
             self.weight[a, :4, j, i] = attrs.coord_scale * (2 - w * h)
             self.target[a, :4, j, i] = (x * width - i, y * height - j, np.log(w * width / anchors[2 * a]),
                                         np.log(h * height / anchors[2 * a + 1]))
+            if attrs.box_loss == "giou":
+                self.weight[a, :4, j, i], self.matched[a, j, i] = 0, (x, y, w, h)
             self.weight[a, 4, j, i] = attrs.object_scale
             self.target[a, 4, j, i] = overlap if attrs.rescore else 1
             probability = self.assign_class(attrs, int(class_id), (a, j, i))
@@ -58,10 +63,23 @@ class Assignment:
         self.assigned[a, j, i] = True
         return probabilities[class_id]
 
+    def giou_loss(self, attrs, place, x, y, w, h):
+        """Of the box at a place, from its activations."""
+        a, j, i = place
+        height, width = self.assigned.shape[1:]
+        box = ((i + x) / width, (j + y) / height, np.exp(w) * self.anchors[2 * a] / width,
+               np.exp(h) * self.anchors[2 * a + 1] / height)
+        return attrs.coord_scale * (1 - giou(box, self.matched[place]))
+
     def weighted_error(self, attrs):
-        """Minus Darknet's delta, (anchors, 5 + classes, height, width)."""
+        """Minus Darknet's delta, (anchors, 5 + classes, height, width): the derivative by the activations."""
+        boxes_and_objectness = self.weight * (self.out[:, :5] - self.target)
+        for a, j, i in self.matched:
+            for c, step in enumerate(np.eye(4) * STEP * 1j):   # the complex step derivative has no rounding
+                loss = self.giou_loss(attrs, (a, j, i), *(self.out[a, :4, j, i] + step))
+                boxes_and_objectness[a, c, j, i] = loss.imag / STEP
         classes = attrs.class_scale * (self.out[:, 5:] - self.class_target) * self.assigned[:, None]
-        return np.concatenate([self.weight * (self.out[:, :5] - self.target), classes], axis=1)
+        return np.concatenate([boxes_and_objectness, classes], axis=1)
 
     def terms(self, attrs, out):
         """Coordinates, objectness at assigned places and elsewhere, classes: of any activations, same assignment."""
@@ -69,7 +87,9 @@ class Assignment:
         objectness = errors[:, 4]
         other = 0 if attrs.softmax else -np.log1p(-out[:, 5:])
         nll = np.where(self.class_target == 1, -np.log(out[:, 5:]), other)
-        return [errors[:, :4].sum(), objectness[self.assigned].sum(), objectness[~self.assigned].sum(),
+        coordinates = errors[:, :4].sum() + sum(self.giou_loss(attrs, (a, j, i), *out[a, :4, j, i])
+                                                for a, j, i in self.matched)
+        return [coordinates, objectness[self.assigned].sum(), objectness[~self.assigned].sum(),
                 attrs.class_scale * np.where(self.assigned[:, None], nll, 0).sum()]
 
 

@@ -11,14 +11,18 @@ are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw)
   the most similar size. (Without ``bias_match``, the predicted box with the most similar size; of equals, the first
   one.) The terms below replace those above for this prediction. A later ground truth replaces an earlier one.
 - **Box.** ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W -
-  column`` and ``tw = log(bw*W / anchor_w)``.
+  column`` and ``tw = log(bw*W / anchor_w)``. This is ``box_loss="mse"``. With ``box_loss="giou"``: ``coord_scale *
+  (1 - GIoU)`` of the predicted box and the ground truth. ``GIoU = I/U - (C - U)/C``, of their intersection I, their
+  union U and the smallest box C that contains both. Its boxes fit tighter: the slope of squared errors falls to 0 with
+  the error, and this one does not.
 - **Objectness of a match.** ``object_scale * (o - 1)^2 / 2``. With ``rescore`` the target is the IoU of the predicted
   box, as a constant, instead of 1.
 - **Class.** ``class_scale`` times the cross-entropy of p. Without ``softmax``, if two ground truths match the same
   prediction, the classes of both count. (Darknet starts again if the error of class 0 was exactly 0 in between. This
   operator does the same.)
 
-The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient.
+The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient. With
+GIoU, delta is the negative derivative by the activations.
 ``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness at ground truths, objectness
 elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the ground truths (the IoU, IoU > 0.5
 for recall, and the probability of the correct class), and the number of ground truths.
@@ -35,8 +39,8 @@ Work: forward reads the map, with the classes only at ground truths, and writes 
 map. Backward reads and writes the gradient once.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
-``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes with a number of coordinates other than 4 are not
-supported.
+``tests/golden/region.npz``; for GIoU: Rezatofighi et al., "Generalized Intersection over Union" (CVPR 2019). Softmax
+trees (yolo9000) and boxes with a number of coordinates other than 4 are not supported.
 """
 from __future__ import annotations
 
@@ -68,8 +72,8 @@ def averages(parts: mx.nd.NDArray) -> dict[str, mx.nd.NDArray]:
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
                 object_scale: float = 5.0, noobject_scale: float = 1.0, coord_scale: float = 1.0,
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
-                softmax: bool = True, warmup_images: int = 12800, parts: bool = False,
-                name: str | None = None) -> Array | tuple:
+                softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse",
+                parts: bool = False, name: str | None = None) -> Array | tuple:
     """YOLOv2's loss of every image.
 
     Parameters
@@ -104,6 +108,9 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         True: a softmax over the classes. False: one sigmoid per class.
     warmup_images : int, default 12800
         While fewer images than this are seen, boxes are regressed toward their priors.
+    box_loss : {"mse", "giou"}, default "mse"
+        What the boxes of matched predictions minimize. "mse": Darknet's squared errors of the coordinates. "giou": 1
+        minus the generalized IoU with the ground truth.
     parts : bool, default False
         Whether to return the parts of the loss as well.
     name : str, optional

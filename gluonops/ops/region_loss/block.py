@@ -26,7 +26,7 @@ class RegionLoss(Loss):
     """
 
     def __init__(self, anchors, classes, object_scale=5, noobject_scale=1, coord_scale=1, class_scale=1, thresh=0.6,
-                 rescore=True, bias_match=True, softmax=True, warmup_images=12800, **kwargs):
+                 rescore=True, bias_match=True, softmax=True, warmup_images=12800, box_loss="mse", **kwargs):
         given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
         super().__init__(None, 0, **kwargs)
         self._attrs, self.parts, self._devices = OP.parse({**given, "parts": True}), {}, None

@@ -1,10 +1,11 @@
 """What ``region_loss`` declares."""
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Int, Op, Out, Rows, Shapes
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Out, Rows, Shapes
 from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
+BOX_LOSSES = ("mse", "giou")
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -20,7 +21,8 @@ def scalars(attrs, known):
     return {**map_sizes(attrs, known), "truths": known["truth"][1], "object_scale": attrs.object_scale,
             "noobject_scale": attrs.noobject_scale, "coord_scale": attrs.coord_scale, "class_scale": attrs.class_scale,
             "thresh": attrs.thresh, "rescore": int(attrs.rescore), "bias_match": int(attrs.bias_match),
-            "softmax": int(attrs.softmax), "warmup_images": attrs.warmup_images, "anchor_sizes": attrs.anchors}
+            "softmax": int(attrs.softmax), "warmup_images": attrs.warmup_images,
+            "box_loss": BOX_LOSSES.index(attrs.box_loss), "anchor_sizes": attrs.anchors}
 
 
 def images(attrs, known):
@@ -53,6 +55,7 @@ OP = Op(
            Attr("bias_match", Bool(), True, "whether a truth's anchor is chosen by the anchors' sizes"),
            SOFTMAX,
            Attr("warmup_images", Int(0), 12800, "images for which boxes are regressed toward their priors"),
+           Attr("box_loss", Choice(*BOX_LOSSES), "mse", "what matched boxes minimize: Darknet's errors, or 1 - GIoU"),
            Attr("parts", Bool(), False, "whether to return the parts as well")),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", seen="1", output="batch",

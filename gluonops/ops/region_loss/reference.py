@@ -4,6 +4,7 @@ Every anchor and cell looks up the last ground-truth box that is assigned to it.
 H rows, W columns, K classes. The targets are constant; the loss alone has a gradient.
 """
 from .._region.assignment import assign
+from .._region.boxes import giou_loss
 from .._region.reference import (
     CLASSES,
     HEIGHT,
@@ -14,6 +15,7 @@ from .._region.reference import (
     channel,
     class_nll,
     class_probabilities,
+    decode_boxes,
     grid,
     split,
 )
@@ -27,7 +29,8 @@ def forward(F, attrs, data, truth, seen):
     predicted = [channel(F, maps, i) for i in range(CLASSES)]               # B, A, 1, H, W each
     predicted = [F.sigmoid(value) if i in (X, Y, OBJECT) else value for i, value in enumerate(predicted)]
     p = class_probabilities(F, attrs, maps)                                 # B, A, K, H, W
-    assignment = assign(F, attrs, grid(F, attrs, maps), [F.BlockGrad(predicted[i]) for i in BOX], F.BlockGrad(p),
+    grid_constants = grid(F, attrs, maps)
+    assignment = assign(F, attrs, grid_constants, [F.BlockGrad(predicted[i]) for i in BOX], F.BlockGrad(p),
                         F.BlockGrad(truth))
     assigned = assignment.assigned
 
@@ -38,6 +41,10 @@ def forward(F, attrs, data, truth, seen):
     class_error = (F.broadcast_mul(assigned, p) - class_targets) * attrs.class_scale
 
     coordinates = _image_sum(F, sum(weighted_error[i] * error[i] for i in BOX)) * 0.5
+    if attrs.box_loss == "giou":
+        boxes_loss, derivatives = _giou(F, attrs, grid_constants, [predicted[i] for i in BOX], assignment)
+        coordinates = coordinates + _image_sum(F, boxes_loss)
+        weighted_error.update((i, weighted_error[i] + derivatives[i]) for i in BOX)
     objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * assigned) * 0.5
     no_objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * (1 - assigned)) * 0.5
     classes = _image_sum(F, assigned * class_nll(F, attrs, maps, class_targets)) * attrs.class_scale
@@ -61,7 +68,8 @@ def _targets(F, attrs, assignment, seen):
     assigned, zero = assignment.assigned, F.zeros_like(assignment.assigned)   # B, A, 1, H, W
     warm_up = F.cast(seen, dtype="float64") < attrs.warmup_images           # 1
     warm_up = F.broadcast_like(F.reshape(warm_up, shape=(1, 1, 1, 1, 1)), zero)
-    box_weight = F.where(assigned, assignment.scale, F.where(warm_up, zero + WARM_UP_SCALE, zero))
+    assigned_weight = zero if attrs.box_loss == "giou" else assignment.scale
+    box_weight = F.where(assigned, assigned_weight, F.where(warm_up, zero + WARM_UP_SCALE, zero))
     unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
     weights = dict.fromkeys(BOX, box_weight)
     weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
@@ -71,6 +79,17 @@ def _targets(F, attrs, assignment, seen):
                HEIGHT: F.where(assigned, assignment.h, zero),
                OBJECT: assigned * assignment.iou if attrs.rescore else assigned}
     return targets, weights
+
+
+def _giou(F, attrs, grid_constants, activations, assignment):
+    """The loss of the assigned boxes, (B, A, 1, H, W), and its derivatives by the activations, as a list."""
+    _, _, width, height, _, _ = grid_constants
+    box = decode_boxes(F, grid_constants, *activations)
+    truth = decode_boxes(F, grid_constants, assignment.x, assignment.y, assignment.w, assignment.h)
+    loss, (by_x, by_y, by_w, by_h) = giou_loss(F, box, truth)
+    derivatives = F.broadcast_div(by_x, width), F.broadcast_div(by_y, height), by_w * box[2], by_h * box[3]
+    scale = assignment.assigned * attrs.coord_scale
+    return scale * loss, [scale * value for value in derivatives]
 
 
 def _image_sum(F, values):
