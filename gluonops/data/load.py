@@ -39,7 +39,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         Images for training, or held-out ones.
     **options
         Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
-        ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
+        ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
 
     Returns
     -------

@@ -2,14 +2,17 @@
 
 A scene has a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are no
 objects), one to four digits of varied size, slant, width and colour, lighter than the background, some of which
-overlap, thin lines across, and noise. Scenes to train on are made of the digits that
+overlap, thin lines across, and noise. In hard scenes digits are smaller, the background has any brightness, and digits
+are lighter or darker than it. Scenes to train on are made of the digits that
 :func:`gluonops.data.digits` has for training alone, those of ``val`` of the held-out ones, fragments included.
 """
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 
-from ...core.attributes import Attr, Choice, Int
+from ...core.attributes import Attr, Bool, Choice, Int
 from ..base import COLUMNS, SPLITS, Detection
 from .digits import digits
 
@@ -17,11 +20,13 @@ __all__ = ["DigitScenes"]
 
 COUNT = {"train": 2000, "val": 200}
 SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
-DIGIT = (0.32, 0.56)      # height of a digit, as a share of ``size``
 COVERED = 0.15           # largest share of the smaller of two boxes that the other may cover
-DARK = 0.6               # largest value of a background's colours
 CONTRAST = 0.35          # least difference of luma between a digit and its background
 TRIES = 30               # places tried for a digit before it is left out
+# heights: of digits, as shares of ``size``. brightest: largest value of a background's colours.
+# darker_digits: whether digits may be darker than their background.
+Style = collections.namedtuple("Style", "heights brightest darker_digits")
+STYLES = {False: Style((0.32, 0.56), 0.6, False), True: Style((0.24, 0.5), 1.0, True)}   # by ``hard``
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
@@ -41,6 +46,9 @@ class DigitScenes(Detection):
         Largest number of digits in a scene; the smallest is 1.
     seed : int, default 0
         Seed of the scenes; the split of the digits does not depend on it.
+    hard : bool, default False
+        Digits of 0.24 to 0.5 of ``size``, instead of 0.32 to 0.56; backgrounds of any brightness, and digits lighter or
+        darker than them, instead of light digits on dark backgrounds.
 
     Raises
     ------
@@ -49,12 +57,13 @@ class DigitScenes(Detection):
     """
 
     def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,
-                 seed: int = 0):
+                 seed: int = 0, hard: bool = False):
         where = "data.scenes"
         split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
         self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
         self._count = Attr("count", Int(1), 1, "scenes").parse(where, COUNT[split] if count is None else count)
         self._objects = Attr("objects", Int(1), 4, "most digits").parse(where, objects)
+        self._style = STYLES[Attr("hard", Bool(), False, "hard scenes").parse(where, hard)]
         self._key = [Attr("seed", Int(0), 0, "seed").parse(where, seed), SPLITS.index(split)]
         super().__init__(where, [str(digit) for digit in range(10)])
         self._digits, self._numbers = digits(size=8)[SPLITS.index(split)]
@@ -90,12 +99,13 @@ class DigitScenes(Detection):
     def _layout(self, index):
         """The scene's (height, width), and its digits as (class, left, top, mask)."""
         rng = self._rng(index, 0)
-        sides = [self._size, int(self._size * rng.uniform(*SIDE))]
+        margins = (self._size - int(self._size * rng.uniform(*SIDE))) // 2   # of the scene in a square: whole pixels
+        sides = [self._size, self._size - 2 * margins]
         height, width = sides if rng.rand() < 0.5 else sides[::-1]
         placed = []
         for _ in range(rng.randint(1, self._objects + 1)):
             index_of_digit = rng.randint(len(self._digits))
-            mask = _render(rng, self._digits[index_of_digit, 0], self._size * rng.uniform(*DIGIT))
+            mask = _render(rng, self._digits[index_of_digit, 0], self._size * rng.uniform(*self._style.heights))
             rows, columns = mask.shape
             for _ in range(TRIES):
                 left, top = rng.randint(0, width - columns + 1), rng.randint(0, height - rows + 1)
@@ -106,13 +116,13 @@ class DigitScenes(Detection):
 
     def _paint(self, index, shape, placed):
         rng = self._rng(index, 1)
-        image = _background(rng, *shape)
+        image = _background(rng, *shape, self._style.brightest)
         for _ in range(rng.randint(0, 5)):
             _draw_line(rng, image, rng.uniform(0.4, 1))
         for _ in range(rng.randint(2, 7)):
             self._draw_fragment(rng, image)
         for _, left, top, mask in placed:
-            _blend(image, left, top, mask, _ink(rng, image, left, top, mask))
+            _blend(image, left, top, mask, self._ink(rng, image, left, top, mask))
         for _ in range(rng.randint(0, 3)):
             _draw_line(rng, image, rng.uniform(0.2, 0.6))
         image += (rng.randint(-64, 64, image.shape, "int8") * rng.uniform(0, 0.0014)).astype("float32")
@@ -122,10 +132,22 @@ class DigitScenes(Detection):
         """A quarter of a digit, smaller than any object."""
         row, column = rng.randint(0, 5, 2)
         part = self._digits[rng.randint(len(self._digits)), 0, row:row + 4, column:column + 4]
-        mask = _render(rng, part, self._size * rng.uniform(0.05, DIGIT[0] / 2))
+        mask = _render(rng, part, self._size * rng.uniform(0.05, self._style.heights[0] / 2))
         if mask is not None:
             top, left = (rng.randint(0, all_ - part) for all_, part in zip(image.shape, mask.shape))
             _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))
+
+
+    def _ink(self, rng, image, left, top, mask):
+        """A colour that stands out from the background of the digit."""
+        behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
+        darkest, lightest = np.percentile(behind, (10, 90))
+        for _ in range(TRIES):
+            colour = rng.rand(3)
+            luma = colour @ LUMA
+            if luma > lightest + CONTRAST or self._style.darker_digits and luma < darkest - CONTRAST:
+                return colour
+        return np.zeros(3) if self._style.darker_digits and darkest + lightest > 1 else np.ones(3)
 
 
 def _label(placed):
@@ -166,10 +188,10 @@ def _render(rng, glyph, height):
     return mask[down[0]:down[-1] + 1, across[0]:across[-1] + 1]
 
 
-def _background(rng, height, width):
+def _background(rng, height, width, brightest):
     kind = rng.randint(4)
-    first = rng.uniform(0, DARK, 3)
-    second = np.clip(first + rng.uniform(-DARK / 3, DARK / 3, 3), 0, DARK)
+    first = rng.uniform(0, brightest, 3)
+    second = np.clip(first + rng.uniform(-brightest / 3, brightest / 3, 3), 0, brightest)
     y, x = np.mgrid[:height, :width].astype("float32") / max(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = x * np.cos(angle) + y * np.sin(angle)
@@ -196,17 +218,6 @@ def _draw_line(rng, image, opacity):
     place = np.clip((x * along[0] + y * along[1]) / max(along @ along, 1), 0, 1)
     distance = np.hypot(x - place * along[0], y - place * along[1])
     _blend(image, left, top, np.clip(thick - distance, 0, 1).astype("float32") * np.float32(opacity), rng.rand(3))
-
-
-def _ink(rng, image, left, top, mask):
-    """A colour lighter than the background of the digit."""
-    behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-    min_luma = np.percentile(behind, 90) + CONTRAST
-    for _ in range(TRIES):
-        colour = rng.rand(3)
-        if colour @ LUMA > min_luma:
-            return colour
-    return np.ones(3)
 
 
 def _blend(image, left, top, mask, colour):
