@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import gluonops.nn
 import numpy as np
 import numpy.typing as npt
-from gluonops.core.attributes import Attr, Int
+from gluonops.core.attributes import Attr, Float, Int
 from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
@@ -200,16 +200,18 @@ class TinyYOLOv2(YOLOv2Base):
     _published = {"coco": COCO, "voc": TINY_VOC}
 
     def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
-                 head_channels: int = HEAD, **kwargs):
+                 head_channels: int | tuple[int, int] = HEAD, width: float = 1.0, **kwargs):
         super().__init__(classes, anchors, **kwargs)
-        channels = Attr("head_channels", Int(1), HEAD, "channels before the output").parse(self._where, head_channels)
+        first, last = _head_channels(self._where, head_channels)
+        width = Attr("width", Float(above=0), 1.0, "factor of the backbone's channels").parse(self._where, width)
+        layers = [layer if layer == POOL else max(1, round(layer * width)) for layer in TINY]
         with self.name_scope():
-            self.backbone = stack(TINY, 3, "backbone_")
+            self.backbone = stack(layers, 3, "backbone_")
             self.pool = MaxPool(2, 1)
             self.head = nn.HybridSequential(prefix="head_")
             with self.head.name_scope():
-                self.head.add(Convolution(HEAD, 3, TINY[-1]), Convolution(channels, 3, HEAD))
-            self.output = self._make_output(channels)
+                self.head.add(Convolution(first, 3, layers[-1]), Convolution(last, 3, first))
+            self.output = self._make_output(last)
 
     def hybrid_forward(self, F, data):
         return self.output(self.head(self.pool(self.backbone(data))))
@@ -222,6 +224,16 @@ def _copy_rows(source, target, rows):
     for target_row, source_row in rows:
         target_values[target_row] = source_values[source_row]
     target.set_data(target_values)
+
+
+def _head_channels(where, channels):
+    """Channels of the two convolutions before the output layer. A single number is that of the second one."""
+    kind = Attr("head_channels", Int(1), HEAD, "channels before the output")
+    if not isinstance(channels, (tuple, list)):
+        return HEAD, kind.parse(where, channels)
+    if len(channels) != 2:
+        raise OpError(where, f"head_channels is {channels!r}; expected a number or two", "Pass for instance (256, 256)")
+    return tuple(kind.parse(where, count) for count in channels)
 
 
 def _anchors(where, published, anchors):
@@ -271,8 +283,8 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     return YOLOv2(classes, anchors, backbone, pretrained_backbone, **kwargs)
 
 
-def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", head_channels: int = HEAD,
-                **kwargs) -> TinyYOLOv2:
+def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
+                head_channels: int | Sequence[int] = HEAD, width: float = 1.0, **kwargs) -> TinyYOLOv2:
     """Tiny YOLOv2.
 
     Parameters
@@ -281,8 +293,12 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
         Names of the classes, or their number.
     anchors : {'voc', 'coco'} or array_like, default 'voc'
         The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
-    head_channels : int, default 1024
-        Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO).
+    head_channels : int or pair of int, default 1024
+        Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO). A pair gives the
+        channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
+    width : float, default 1.0
+        Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
+        processes larger images in the same time.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
@@ -296,4 +312,4 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     OpError
         An argument is out of range.
     """
-    return TinyYOLOv2(classes, anchors, head_channels, **kwargs)
+    return TinyYOLOv2(classes, anchors, head_channels, width, **kwargs)

@@ -45,7 +45,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         Images for training, or held-out images.
     **options
         Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
-        ``digits``; ``size``, ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
+        ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
 
     Returns
     -------

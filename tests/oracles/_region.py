@@ -53,6 +53,26 @@ def iou(first, second):
     return intersection / union
 
 
+def giou(first, second):
+    """The generalized intersection over union of two boxes. Complex boxes are compared by their real part."""
+    overlaps, hulls = zip(*(_overlap_and_hull(first, second, axis) for axis in (0, 1)))
+    intersection = 0
+    if all(overlap.real > 0 for overlap in overlaps):
+        intersection = overlaps[0] * overlaps[1]
+    hull = hulls[0] * hulls[1]
+    union = first[2] * first[3] + second[2] * second[3] - intersection
+    return intersection / union - (hull - union) / hull
+
+
+def _overlap_and_hull(first, second, axis):
+    """Along an axis (0 or 1): length of the overlap, and of the smallest interval that contains both boxes."""
+    lows = [box[axis] - box[axis + 2] / 2 for box in (first, second)]
+    highs = [box[axis] + box[axis + 2] / 2 for box in (first, second)]
+    overlap = min(highs, key=np.real) - max(lows, key=np.real)
+    hull = max(highs, key=np.real) - min(lows, key=np.real)
+    return overlap, hull
+
+
 def _overlap(first, second, axis):
     """Length of the overlap along an axis (0 or 1), 0 if there is none."""
     low = max(box[axis] - box[axis + 2] / 2 for box in (first, second))

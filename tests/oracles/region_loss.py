@@ -4,7 +4,9 @@ Source: pjreddie/darknet ``src/region_layer.c``, commit f6afaabc.
 """
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, iou, split
+from ._region import LOGISTIC, activate, boxes, giou, iou, split
+
+STEP = 1e-30   # imaginary step of a complex step derivative
 
 BOX = slice(0, 4)   # the channels x, y, w, h
 OBJECTNESS = 4
@@ -35,6 +37,8 @@ class Assignment:
         bool, (anchors, height, width): whether a ground truth is matched.
     class_target : numpy.ndarray
         (anchors, classes, height, width), valid where ``assigned``.
+    matched : dict
+        With GIoU: the box (x, y, w, h) of the ground truth, by (anchor, row, column).
     stats : numpy.ndarray
         Sums over the ground truths: IoU, recall, probability of the class, and their number.
     """
@@ -42,6 +46,8 @@ class Assignment:
     def __init__(self, attrs, out, ground_truth, warming_up):
         anchors, _, height, width = out.shape
         self.out = out
+        self.anchors = attrs.anchors
+        self.matched = {}
         self.decoded = boxes(out[None], attrs.anchors)[0]
         self.weight = np.zeros((anchors, 5, height, width))
         self.target = np.zeros((anchors, 5, height, width))
@@ -77,6 +83,9 @@ class Assignment:
         self.weight[a, BOX, j, i] = attrs.coord_scale * (2 - w * h)
         self.target[a, BOX, j, i] = (x * width - i, y * height - j,
                                      np.log(w * width / anchor_width), np.log(h * height / anchor_height))
+        if attrs.box_loss == "giou":
+            self.weight[a, BOX, j, i] = 0
+            self.matched[a, j, i] = x, y, w, h
         self.weight[a, OBJECTNESS, j, i] = attrs.object_scale
         self.target[a, OBJECTNESS, j, i] = own_iou if attrs.rescore else 1
         probability = self.set_class(attrs, int(class_id), (a, j, i))
@@ -108,9 +117,22 @@ class Assignment:
         self.assigned[a, j, i] = True
         return probabilities[class_id]
 
+    def giou_loss(self, attrs, place, x, y, w, h):
+        """The loss of the matched box at ``place``, (anchor, row, column), for its activations x, y, w and h."""
+        a, j, i = place
+        _, height, width = self.assigned.shape
+        anchor_width, anchor_height = self.anchors[2 * a:2 * a + 2]
+        box = ((i + x) / width, (j + y) / height, np.exp(w) * anchor_width / width, np.exp(h) * anchor_height / height)
+        return attrs.coord_scale * (1 - giou(box, self.matched[place]))
+
     def weighted_error(self, attrs):
-        """Minus Darknet's delta, (anchors, 5 + classes, height, width)."""
+        """Minus Darknet's delta: the derivative with respect to the activations, in their shape."""
         errors = self.weight * (self.out[:, :5] - self.target)
+        for a, j, i in self.matched:
+            activations = self.out[a, BOX, j, i]
+            for channel, step in enumerate(np.eye(4) * STEP * 1j):   # the complex step derivative has no rounding error
+                loss = self.giou_loss(attrs, (a, j, i), *(activations + step))
+                errors[a, channel, j, i] = loss.imag / STEP
         class_errors = attrs.class_scale * (self.out[:, CLASSES] - self.class_target) * self.assigned[:, None]
         return np.concatenate([errors, class_errors], axis=1)
 
@@ -125,7 +147,9 @@ class Assignment:
         nll_of_others = 0 if attrs.softmax else -np.log1p(-p)
         nll = np.where(self.class_target == 1, -np.log(p), nll_of_others)
         class_loss = attrs.class_scale * np.where(self.assigned[:, None], nll, 0).sum()
-        return [errors[:, BOX].sum(), objectness[self.assigned].sum(), objectness[~self.assigned].sum(), class_loss]
+        coordinates = errors[:, BOX].sum()
+        coordinates += sum(self.giou_loss(attrs, (a, j, i), *out[a, BOX, j, i]) for a, j, i in self.matched)
+        return [coordinates, objectness[self.assigned].sum(), objectness[~self.assigned].sum(), class_loss]
 
 
 def assign(attrs, data, ground_truth, seen):

@@ -12,14 +12,18 @@ are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw)
   equal, the first one is matched. For a matched prediction, the terms below replace those above. A later ground truth
   replaces an earlier one.
 - **Box.** ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W -
-  column`` and ``tw = log(bw*W / anchor_w)``.
+  column`` and ``tw = log(bw*W / anchor_w)``. This is ``box_loss="mse"``. With ``box_loss="giou"``: ``coord_scale *
+  (1 - GIoU)`` of the predicted box and the ground truth, with ``GIoU = I/U - (C - U)/C``, the areas I of their
+  intersection, U of their union and C of the smallest box that contains both. It gives more accurate boxes: its
+  gradient does not become 0 when the error does.
 - **Objectness of a match.** ``object_scale * (o - 1)^2 / 2``. With ``rescore`` the target is the IoU of the predicted
   box, as a constant, instead of 1.
 - **Class.** ``class_scale`` times the cross-entropy of p. Without ``softmax``, if two ground truths match the same
   prediction, the classes of both count. (Darknet starts again if the error of class 0 was exactly 0 in between. This
   operator does the same.)
 
-The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient.
+The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient. With
+GIoU, delta is the negative derivative by the activations.
 ``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness at ground truths, objectness
 elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the ground truths (the IoU, IoU > 0.5
 for recall, and the probability of the correct class), and the number of ground truths.
@@ -36,8 +40,8 @@ Work: forward reads the map, with the classes only at ground truths, and writes 
 map. Backward reads and writes the gradient once.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
-``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes with a number of coordinates other than 4 are not
-supported.
+``tests/golden/region.npz``; for GIoU: Rezatofighi et al., "Generalized Intersection over Union" (CVPR 2019). Softmax
+trees (yolo9000) and boxes with a number of coordinates other than 4 are not supported.
 """
 from __future__ import annotations
 
@@ -78,7 +82,7 @@ def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
                 object_scale: float = 5.0, noobject_scale: float = 1.0, coord_scale: float = 1.0,
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
-                softmax: bool = True, warmup_images: int = 12800, parts: bool = False,
+                softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse", parts: bool = False,
                 name: str | None = None) -> Array | tuple:
     """The loss of YOLOv2's region layer, per image.
 
@@ -114,6 +118,9 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         True: a softmax over the classes. False: one sigmoid per class.
     warmup_images : int, default 12800
         While fewer images than this are seen, boxes are regressed toward their priors.
+    box_loss : {"mse", "giou"}, default "mse"
+        Loss of the boxes of matched predictions. "mse": Darknet's squared errors of the coordinates. "giou": 1 minus
+        the generalized IoU with the ground truth.
     parts : bool, default False
         Whether to return the parts of the loss as well.
     name : str, optional

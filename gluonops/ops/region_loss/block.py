@@ -41,7 +41,8 @@ class RegionLoss(Loss):
 
     def __init__(self, anchors: Sequence, classes: int, object_scale: float = 5, noobject_scale: float = 1,
                  coord_scale: float = 1, class_scale: float = 1, thresh: float = 0.6, rescore: bool = True,
-                 bias_match: bool = True, softmax: bool = True, warmup_images: int = 12800, **kwargs):
+                 bias_match: bool = True, softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse",
+                 **kwargs):
         given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
         super().__init__(None, 0, **kwargs)
         self._attrs = OP.parse({**given, "parts": True})

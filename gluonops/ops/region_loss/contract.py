@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Int, Op, Out, Rows, Shapes
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Out, Rows, Shapes
 from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
+BOX_LOSSES = ("mse", "giou")
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -32,6 +33,7 @@ def scalars(attrs, known: dict) -> dict:
         "bias_match": int(attrs.bias_match),
         "softmax": int(attrs.softmax),
         "warmup_images": attrs.warmup_images,
+        "box_loss": BOX_LOSSES.index(attrs.box_loss),
         "anchor_sizes": attrs.anchors,
     }
 
@@ -70,6 +72,8 @@ OP = Op(
            SOFTMAX,
            Attr("warmup_images", Int(0), 12800,
                 "number of images seen below which boxes are regressed toward their priors"),
+           Attr("box_loss", Choice(*BOX_LOSSES), "mse",
+                "loss of matched boxes; mse: squared errors of the coordinates, giou: 1 - GIoU"),
            Attr("parts", Bool(), False, "whether to return the parts of the loss as well")),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", seen="1", output="batch",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...core.backend import Array
 from .._region.assignment import assign
+from .._region.boxes import giou_loss
 from .._region.reference import (
     CLASSES,
     HEIGHT,
@@ -17,6 +18,7 @@ from .._region.reference import (
     channel,
     class_nll,
     class_probabilities,
+    decode_boxes,
     grid,
     split,
 )
@@ -43,6 +45,11 @@ def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ..
     class_error = (F.broadcast_mul(assigned, p) - class_targets) * attrs.class_scale
 
     coordinates = _image_sum(F, sum(weighted_error[i] * error[i] for i in BOX)) * 0.5
+    if attrs.box_loss == "giou":
+        giou_terms, derivatives = _giou(F, attrs, grid_constants, [predicted[i] for i in BOX], assignment)
+        coordinates = coordinates + _image_sum(F, giou_terms)
+        for i in BOX:
+            weighted_error[i] = weighted_error[i] + derivatives[i]
     objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * assigned) * 0.5
     no_objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * (1 - assigned)) * 0.5
     classes = _image_sum(F, assigned * class_nll(F, attrs, maps, class_targets)) * attrs.class_scale
@@ -68,7 +75,8 @@ def _targets(F, attrs, assignment, seen):
     warmup = F.cast(seen, dtype="float64") < attrs.warmup_images            # 1
     warmup = F.broadcast_like(F.reshape(warmup, shape=(1, 1, 1, 1, 1)), zero)
 
-    box_weight = F.where(assigned, assignment.scale, F.where(warmup, zero + WARMUP_SCALE, zero))
+    assigned_weight = zero if attrs.box_loss == "giou" else assignment.scale
+    box_weight = F.where(assigned, assigned_weight, F.where(warmup, zero + WARMUP_SCALE, zero))
     unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
     weights = dict.fromkeys(BOX, box_weight)
     weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
@@ -79,6 +87,17 @@ def _targets(F, attrs, assignment, seen):
                HEIGHT: F.where(assigned, assignment.h, zero),
                OBJECT: assigned * assignment.iou if attrs.rescore else assigned}
     return targets, weights
+
+
+def _giou(F, attrs, grid_constants, activations, assignment):
+    """The loss of the assigned boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
+    _, _, width, height, _, _ = grid_constants
+    box = decode_boxes(F, grid_constants, *activations)
+    truth = decode_boxes(F, grid_constants, assignment.x, assignment.y, assignment.w, assignment.h)
+    loss, (by_x, by_y, by_w, by_h) = giou_loss(F, box, truth)
+    derivatives = F.broadcast_div(by_x, width), F.broadcast_div(by_y, height), by_w * box[2], by_h * box[3]
+    scale = assignment.assigned * attrs.coord_scale
+    return scale * loss, [scale * value for value in derivatives]
 
 
 def _image_sum(F, values):
