@@ -1,6 +1,4 @@
 """``abs`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.backend import Array, known_dtype
 
 
