@@ -6,7 +6,7 @@ import textwrap
 
 from . import loss, nn
 from .core import registry
-from .core.contract import Bool, Choice
+from .core.contract import Arg, Bool, Choice, Op
 from .core.errors import OpError
 from .export.formats import formats_of
 
@@ -20,7 +20,7 @@ def rows(names: list[str] | None = None) -> list[dict]:
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry):
+def _row(entry: registry.Entry) -> dict:
     op = entry.op
     return {
         "op": op.name,
@@ -34,7 +34,7 @@ def _row(entry):
     }
 
 
-def _layer(entry):
+def _layer(entry: registry.Entry) -> str:
     """``nn.Reorg``: the class of the catalogue that the operator's block.py defines."""
     module = f"gluonops.ops.{entry.op.name}.block"
     for catalogue, place in ((nn, "nn"), (loss, "loss")):
@@ -44,7 +44,7 @@ def _layer(entry):
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _backends(op):
+def _backends(op: Op) -> str:
     """``custom with CUDA, native, builtin``, and why a kernel is missing."""
     names = ["custom with CUDA", "native", "builtin"]
     reasons = []
@@ -57,7 +57,7 @@ def _backends(op):
     return "; ".join([", ".join(names), *reasons])
 
 
-def _dtypes(op):
+def _dtypes(op: Op) -> str:
     """``data: float16/32/64; label: ...``: what the inputs take, those of one type together."""
     type_vars, texts = op.type_vars(op.parse({})), []
     for variable, dtypes in op.types.items():
@@ -76,12 +76,12 @@ def short(dtypes: tuple) -> str:
     return ", ".join(word + "/".join(bits) for word, bits in groups.items())
 
 
-def _gradient(op):
+def _gradient(op: Op) -> str:
     texts = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
     return ", ".join(texts or ["none"]) + ("" if op.reads_head_gradient else "; ignores the head gradient")
 
 
-def _condition(op, arg):
+def _condition(op: Op, arg: Arg) -> str:
     """For an input that has a gradient only with some attributes: the value that gives it one."""
     if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
         return ""
@@ -104,7 +104,7 @@ def markdown() -> str:
     return "\n".join(lines)
 
 
-def sections(folder):
+def sections(folder: str) -> str:
     """The same as a section per operator, linked to its page in ``folder``: eight columns do not fit narrow screens."""
     paragraphs = []
     for row in rows():
@@ -116,7 +116,7 @@ def sections(folder):
     return "\n\n".join(paragraphs)
 
 
-def _quoted(row):
+def _quoted(row: dict) -> dict[str, str]:
     """A row's cells in Markdown."""
     layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
     return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
@@ -135,7 +135,7 @@ def terminal(width: int = 100, names: list[str] | None = None) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _attributes(row, quote=""):
+def _attributes(row: dict, quote : str= "") -> str:
     return ", ".join(f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()) or "none"
 
 

@@ -5,7 +5,8 @@ import contextlib
 import os
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
 
 import mxnet as mx
 import numpy as np
@@ -41,18 +42,18 @@ class backend:   # pylint: disable=invalid-name
         The name is unknown, or the backend is not available.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         global _default
         self._name, self._previous = _available(name), _default
         _default = name
 
-    def __enter__(self):
+    def __enter__(self) -> backend:
         global _default
         _default = self._previous
         _stack().append(self._name)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _stack().pop()
 
 
@@ -67,14 +68,14 @@ def requested() -> str:
     return stack[-1] if stack else _default
 
 
-def _stack():
+def _stack() -> list[str]:
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
     return _scopes.stack
 
 
 @contextlib.contextmanager
-def tracing(block):
+def tracing(block: mx.gluon.HybridBlock) -> Iterator[None]:
     """Meanwhile the emitter notes in ``block``, a HybridBlock, under which backend its graph is made."""
     outer, _scopes.block = getattr(_scopes, "block", None), block
     try:
@@ -83,7 +84,7 @@ def tracing(block):
         _scopes.block = outer
 
 
-def _available(name):
+def _available(name: str) -> str:
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
                       "Choose one of them (also in GLUONOPS_BACKEND)")
@@ -163,14 +164,14 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     return emit(op, inputs, values, arguments["name"])
 
 
-def _note_backend():
+def _note_backend() -> None:
     """Note in the HybridBlock that is being traced, if there is one, which backend its nodes are for."""
     block = getattr(_scopes, "block", None)
     if block is not None:
         setattr(block, TRACED, requested())
 
 
-def _inserted(kind, **marks):
+def _inserted(kind: str, **marks: str) -> mx.AttrScope:
     """Attributes of the nodes that the emitter puts around an operator: ``guard``, ``head``, ``copy`` or ``name``.
 
     Whoever rewrites a graph tells them from the user's own nodes by ``__gluonops_inserted__``.
@@ -178,7 +179,7 @@ def _inserted(kind, **marks):
     return mx.AttrScope(__gluonops_inserted__=kind, **marks)
 
 
-def _builder(op, name):
+def _builder(op: Op, name: str) -> Callable:
     """The function that emits; only ``auto`` falls back where an operator has no native kernel."""
     chosen = resolve(name)
     if chosen == "native" and not native.has(op):
@@ -197,7 +198,7 @@ def full_name(name: str | None, hint: str) -> str:
     return current.value.get(name, hint)
 
 
-def _native(op, space, attrs, inputs, named):
+def _native(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
     """The C++ operator behind the identity guard.
 
     MXNet tells a library's operator nothing of the request, so it overwrites where ``grad_req="add"`` or an input
@@ -220,13 +221,13 @@ def _native(op, space, attrs, inputs, named):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
 
 
-def _guards(op, inputs, name):
+def _guards(op: Op, inputs: Iterable[Array], name: str) -> list[mx.sym.Symbol]:
     """An identity in front of each input of a node, named after the node and the input."""
     with _inserted("guard"):
         return [mx.sym.identity(value, name=f"{name}_{arg.name}_guard") for arg, value in zip(op.inputs, inputs)]
 
 
-def _custom(op, space, attrs, inputs, named):
+def _custom(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
     inputs = list(inputs)
     if not needs_plain_layout(space, inputs):
         return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
@@ -242,7 +243,7 @@ def _custom(op, space, attrs, inputs, named):
     return plain_layout(space, result, like, **named)
 
 
-def needs_plain_layout(space, inputs):
+def needs_plain_layout(space: ModuleType, inputs: Sequence[Array]) -> bool:
     """Whether a CustomOp has to be kept from oneDNN's blocked layouts.
 
     On the CPU a convolution's output, or the gradient it sends back, may be in a layout of oneDNN's own. MXNet 1.9.1
@@ -255,7 +256,8 @@ def needs_plain_layout(space, inputs):
     return not has_gpu()
 
 
-def plain_layout(space, value, like=None, may_be_scalar=False, **named):
+def plain_layout(space: ModuleType, value: Array, like : Array | None= None, may_be_scalar : bool= False,
+                 **named: str) -> Array:
     """A copy in plain layout, and the same for the gradient.
 
     A shape that is known in part does not pass through the copy in either direction. An identity of MXNet's gives it
@@ -271,7 +273,7 @@ def plain_layout(space, value, like=None, may_be_scalar=False, **named):
         return space._internal._identity_with_attr_like_rhs(copy, like, **named)
 
 
-def _copy(value, may_be_scalar, **named):
+def _copy(value: Array, may_be_scalar: bool, **named: str) -> mx.sym.Symbol:
     """``squeeze`` of no axis: of MXNet's operators that copy without oneDNN, the cheapest there and back.
 
     Identity and scalar arithmetic work in place, which keeps the layout. oneDNN's (``expand_dims``, ``reshape``) keep
@@ -286,7 +288,7 @@ def _copy(value, may_be_scalar, **named):
     return mx.sym.np.squeeze(longer, axis=-1, **named).as_nd_ndarray()
 
 
-def _builtin(op, space, attrs, inputs, named):
+def _builtin(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
     inputs = list(inputs)
     with scope:
@@ -305,7 +307,7 @@ def _builtin(op, space, attrs, inputs, named):
                      for i, (out, value) in enumerate(zip(op.outputs, result)))
 
 
-def _unless_input(value, inputs):
+def _unless_input(value: Array, inputs: Iterable[Array]) -> mx.nd.NDArray:
     """The value itself, or a copy where a reference hands an input on; in a graph the node's name is on one."""
     return mx.nd.identity(value) if any(value is given for given in inputs) else value
 
@@ -321,7 +323,7 @@ def known_dtype(value: Array) -> str | None:
     return None if not found or found[0] is None else np.dtype(found[0]).name
 
 
-def _widened(op, space, attrs, inputs):
+def _widened(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array]) -> tuple:
     """The reference on float16 in float32, and what it gives of the data's type in float16 again.
 
     MXNet has no operator that casts to the type of another tensor: a graph that does not know its types is left as it
@@ -336,7 +338,7 @@ def _widened(op, space, attrs, inputs):
                  for out, value in zip(op.outputs, result))
 
 
-def _returned(op, attrs, outputs):
+def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array | tuple:
     """What the user gets of a node's outputs: one of them, or a tuple."""
     if len(op.outputs) == 1:
         return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
@@ -361,7 +363,7 @@ _REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray()",
              "sparse NDArray": "Convert it with .tostype('default')"}
 
 
-def _kind(value):
+def _kind(value: object) -> str:
     if isinstance(value, (mx.np.ndarray, mx.sym.np._Symbol)):
         return "mxnet.numpy.ndarray"
     if isinstance(value, mx.nd.sparse.BaseSparseNDArray):

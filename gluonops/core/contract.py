@@ -241,7 +241,7 @@ class Op:
     inference: Becomes | None = None
     unsupported: dict = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError(f"{self.name}: role is {self.role!r}; expected one of {ROLES}")
         names = [attr.name for attr in self.attrs]
@@ -282,7 +282,7 @@ class Op:
         self._refuse(attrs._asdict(), reads_ndim=False)
         return attrs
 
-    def _refuse(self, values, reads_ndim):
+    def _refuse(self, values: dict, reads_ndim: bool) -> None:
         for refused in self.refused:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
@@ -334,7 +334,7 @@ class Op:
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
-    def _patterns(self, attrs, known):
+    def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
         """(patterns, whole, remedies) for the known shapes; None where the number of dimensions does not follow."""
         first = self.inputs[0].name
         ndims = {arg.name: len(known[arg.name]) if arg.name in known else None for arg in self.inputs}
@@ -342,7 +342,7 @@ class Op:
             ndims[first] = self._only_ndim(attrs, known, ndims)
         return None if ndims[first] is None else self._expand(attrs, ndims)
 
-    def _expand(self, attrs, ndims):
+    def _expand(self, attrs: tuple, ndims: dict[str, int | None]) -> tuple[dict, tuple, dict]:
         values = attrs._asdict()
         rule = next(rule for rule in self.rules if rule.holds(values, ndims))
         patterns, whole = rule.expand(self.name, values, ndims[self.inputs[0].name])
@@ -350,7 +350,7 @@ class Op:
         self._refuse({**values, **tensors}, reads_ndim=True)
         return patterns, whole, {**self.remedies, **rule.remedies}
 
-    def _only_ndim(self, attrs, known, ndims):
+    def _only_ndim(self, attrs: tuple, known: dict[str, tuple], ndims: dict[str, int | None]) -> int | None:
         """The first input's number of dimensions, where the others leave just one."""
         first, possible = self.inputs[0].name, []
         for ndim in range(1, MAX_NDIM + 1):
@@ -396,7 +396,7 @@ class Op:
                 bound.setdefault("L", (dtype, None))
         return {t.name: bound.get(variables[t.name], (None,))[0] for t in self.tensors}
 
-    def _validate(self, attrs, shapes, dtypes):
+    def _validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
         """``validate``: every tensor's shape by name; an OpError unless these inputs are good.
 
         ``shapes`` and ``dtypes`` are tuples, in the order of the inputs.
@@ -425,5 +425,5 @@ class Op:
         return self.accumulate_fp32
 
 
-def _renamed(old, new):
+def _renamed(old: str, new: str) -> None:
     warnings.warn(f"gluonops: Op.{old} is now Op.{new}", DeprecationWarning, stacklevel=3)

@@ -1,20 +1,28 @@
 """Contract -> ``mx.operator.CustomOpProp`` and ``CustomOp``. Write, add and null requests are handled here, once."""
+from __future__ import annotations
+
 import ctypes
 import functools
 import sys
 import threading
 import types
+from collections.abc import Callable, Iterable
 
 import mxnet as mx
 import numpy as np
 
 from . import errors, labels, native, rtc
+from .contract import Op
 from .dims import UNKNOWN
+from .registry import Entry
+
+Arrays = list[mx.nd.NDArray]
+Targets = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
 
 
-def guarded(body):
+def guarded(body: bool) -> Callable:
     """Remember what a callback raises, so that it reaches the user (see :mod:`gluonops.core.errors`)."""
-    def wrap(method):
+    def wrap(method: Callable) -> Callable:
         @functools.wraps(method)
         def callback(self, *args, **kwargs):
             try:
@@ -29,17 +37,17 @@ def guarded(body):
 class Operator(mx.operator.CustomOp):
     """Runs one node: the CUDA kernel on a GPU, the native one on a CPU, the reference in ``mx.nd`` where neither is."""
 
-    def __init__(self, entry, attrs):
+    def __init__(self, entry: Entry, attrs: tuple) -> None:
         super().__init__()
         self.op, self.reference, self.attrs = entry.op, entry.reference, attrs
 
     @property
-    def where(self):
+    def where(self) -> str:
         """Who complains in an OpError."""
         return self.op.name
 
     @guarded(body=True)
-    def forward(self, is_train, req, in_data, out_data, aux):
+    def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         in_data, out_data = _vectors(in_data), _vectors(out_data)
         op, inputs = self.op, _named(self.op.inputs, in_data)
         if labels.checking():
@@ -59,7 +67,8 @@ class Operator(mx.operator.CustomOp):
         self._store(targets, _named(op.outputs, results))
 
     @guarded(body=True)
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
+                 aux: Arrays) -> None:
         out_grad, in_data, out_data, in_grad = map(_vectors, (out_grad, in_data, out_data, in_grad))
         op, targets = self.op, {}
         for arg, request, grad in zip(op.inputs, req, in_grad):
@@ -89,7 +98,7 @@ class Operator(mx.operator.CustomOp):
             return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
-    def _run_native(self, function, arguments, targets):
+    def _run_native(self, function: Callable, arguments: Arrays, targets: Targets) -> None:
         """Call a function of the library; where every target is to be written, straight into it."""
         strings = self.op.strings(self.attrs)
         if all(request in ("write", "inplace") for request, _ in targets.values()):
@@ -98,7 +107,8 @@ class Operator(mx.operator.CustomOp):
         results = function(*arguments, **strings)
         self._store(targets, dict(zip(targets, results if isinstance(results, list) else [results])))
 
-    def _backward_native(self, shapes, tensors, targets, context):
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets,
+                         context: mx.Context) -> None:
         """The native gradient takes every tensor and gives every gradient.
 
         Placeholders replace missing tensors.
@@ -107,7 +117,7 @@ class Operator(mx.operator.CustomOp):
         dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((variables[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
 
-        def placeholder(name, shape):   # never read; unknown sizes are arbitrary
+        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
             return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
 
@@ -119,7 +129,7 @@ class Operator(mx.operator.CustomOp):
                       else ("write", placeholder("data", shapes[arg.name])) for arg in op.inputs}
         self._run_native(native.backward(op), arguments, everything)
 
-    def _widened(self, tensors):
+    def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
         """float16 data as float32, where the contract asks for it."""
         if not self.op.accumulate_fp32:
             return tensors
@@ -128,7 +138,7 @@ class Operator(mx.operator.CustomOp):
                 for name, array in tensors.items()}
 
     @staticmethod
-    def _store(targets, values):
+    def _store(targets: Targets, values: dict[str, mx.nd.NDArray]) -> None:
         for name, (request, target) in targets.items():
             if request == "add":
                 target[:] = target.astype(values[name].dtype) + values[name]
@@ -136,11 +146,11 @@ class Operator(mx.operator.CustomOp):
                 target[:] = values[name]
 
 
-def _named(declared, arrays):
+def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
     return {item.name: array for item, array in zip(declared, arrays)}
 
 
-def _vectors(arrays):
+def _vectors(arrays: Arrays) -> Arrays:
     """Scalars as vectors of one element, in the same memory: the thread that runs a CustomOp takes their shape to be
     unknown."""
     if all(array.shape for array in arrays):
@@ -149,7 +159,7 @@ def _vectors(arrays):
         return [array.reshape((1,)) if array.shape == () else array for array in arrays]
 
 
-def _empty(arrays):
+def _empty(arrays: Arrays) -> bool:
     return any(0 in array.shape for array in arrays)
 
 
@@ -158,7 +168,7 @@ class Properties(mx.operator.CustomOpProp):
 
     entry = None   # set by the subclass that `register` makes
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: str) -> None:
         super().__init__(need_top_grad=self.op.reads_head_gradient)
         self._error = None
         try:
@@ -168,26 +178,26 @@ class Properties(mx.operator.CustomOpProp):
             self._error = error
 
     @property
-    def op(self):
+    def op(self) -> Op:
         """The contract."""
         return self.entry.op
 
     @property
-    def where(self):
+    def where(self) -> str:
         """Who complains in an OpError."""
         return self.op.name
 
     @guarded(body=False)
-    def list_arguments(self):
+    def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return [arg.name for arg in self.op.inputs]
 
-    def list_outputs(self):
+    def list_outputs(self) -> list[str]:
         return [out.name for out in self.op.outputs]
 
     @guarded(body=False)
-    def infer_shape(self, in_shape):
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         known = {arg.name: tuple(shape) for arg, shape, ndim in zip(self.op.inputs, in_shape, _asked.ndims)
                  if ndim != UNKNOWN}
         shapes = self.op.infer_shape(self.attrs, known)
@@ -195,19 +205,19 @@ class Properties(mx.operator.CustomOpProp):
                 [list(shapes.get(out.name, ())) for out in self.op.outputs], [])
 
     @guarded(body=False)
-    def infer_type(self, in_type):
+    def infer_type(self, in_type: list) -> tuple[list, list, list]:
         dtypes = self.op.infer_type(self.attrs, {arg.name: dtype for arg, dtype in zip(self.op.inputs, in_type)})
         as_type = [dtypes[t.name] and np.dtype(dtypes[t.name]).type for t in self.op.tensors]
         return as_type[:len(self.op.inputs)], as_type[len(self.op.inputs):], []
 
-    def declare_backward_dependency(self, out_grad, in_data, out_data):
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         ids = dict(zip((arg.name for arg in self.op.inputs), in_data))
         ids.update(zip((out.name for out in self.op.outputs), out_data))
         ids.update((f"{out.name}_grad", i) for out, i in zip(self.op.outputs, out_grad))
         return unlisted(ids[name] for name in self.op.backward)
 
     @guarded(body=False)
-    def create_operator(self, ctx, in_shapes, in_dtypes):
+    def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.entry, self.attrs)
 
 
@@ -220,16 +230,16 @@ class _Unlisted(int):
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other
 
 
-def unlisted(ids):
+def unlisted(ids: Iterable[int]) -> list[int]:
     """What ``declare_backward_dependency`` of an operator registered here has to return."""
     return [_Unlisted(i) for i in ids]
 
 
-def _array(handle, writable=True, stype=0):
+def _array(handle: ctypes.c_void_p, writable : bool= True, stype : int= 0) -> mx.nd.NDArray:
     return mx.nd.NDArray(handle, writable=writable)
 
 
@@ -241,13 +251,13 @@ _INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
                 ctypes.POINTER(ctypes.POINTER(mx.base.mx_int)), ctypes.c_void_p)
 
 
-def _callback_type(*signature):
+def _callback_type(*signature: type) -> Callable:
     """``ctypes.CFUNCTYPE``, which for the signature of ``infer_shape`` keeps the numbers of dimensions."""
     make = ctypes.CFUNCTYPE(*signature)
     if signature != _INFER_SHAPE:
         return make
 
-    def with_numbers(entry):
+    def with_numbers(entry: Callable) -> Callable:
         def infer_shape(count, ndims, sizes, state):
             _asked.ndims = ndims[:count]
             return entry(count, ndims, sizes, state)
@@ -255,18 +265,18 @@ def _callback_type(*signature):
     return with_numbers
 
 
-def register(entry):
+def register(entry: Entry) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
     add(entry.op.graph_name, type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,),
                                   {"entry": entry}))
 
 
-def add(op_type, prop):
+def add(op_type: str, prop: type) -> None:
     """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
     _register(op_type)(prop)
 
 
-def _print_unless_remembered(text):
+def _print_unless_remembered(text: str) -> None:
     """Print MXNet's traceback of a callback that failed, unless the user gets its OpError as an exception."""
     if not isinstance(sys.exc_info()[1], errors.OpError):
         print(text)

@@ -31,7 +31,7 @@ class Size:
     label: str
     value: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.label} = {self.value}" if " " in self.label else f"{self.label} {self.value}"
 
     @property
@@ -46,7 +46,7 @@ class Fixed:
     value: int
     label: str | None = None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.value)
 
 
@@ -58,7 +58,7 @@ class Dim:
     mul: Size | None = None
     div: Size | None = None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
@@ -70,7 +70,7 @@ class Dim:
         return _scaled(size, self.div, self.mul)
 
 
-def _scaled(size, up, down):
+def _scaled(size: int, up: Size | None, down: Size | None) -> int | None:
     whole, rest = divmod(size * (up.value if up else 1), down.value if down else 1)
     return None if rest else whole
 
@@ -156,13 +156,13 @@ def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None =
     return bases
 
 
-def _size(dim, bases):
+def _size(dim: Dim | Fixed, bases: dict) -> int:
     if isinstance(dim, Fixed):
         return dim.value
     return dim.value(bases[dim.name][0]) if dim.name in bases else UNKNOWN
 
 
-def _check_value(where, dim, size, source, shapes, remedies):
+def _check_value(where: str, dim: Dim, size: int, source: str, shapes: dict, remedies: dict) -> None:
     value = dim.value(size)
     if value is None:
         remedy = remedies.get(dim.name, f"Pad the input or choose another {dim.div.attribute}")
@@ -170,7 +170,7 @@ def _check_value(where, dim, size, source, shapes, remedies):
                       remedy)
 
 
-def _check_sizes(where, patterns, shapes):
+def _check_sizes(where: str, patterns: dict, shapes: dict) -> None:
     """An OpError for shapes that no tensor has."""
     described = {tensor: f"{tensor} {pattern_text(patterns[tensor])}" for tensor in shapes}
     for tensor, shape in shapes.items():
@@ -181,7 +181,7 @@ def _check_sizes(where, patterns, shapes):
             raise OpError(where, f"{described[tensor]} has more than 2**60 elements", "Choose smaller attributes")
 
 
-def _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies):
+def _not_the_fixed_size(where: str, tensor: str, shape: tuple, pattern: tuple, dim: Fixed, remedies: dict) -> OpError:
     has = f"{tensor} has shape {shape}; expected {pattern_text(pattern)} with"
     if dim.label is None:
         return OpError(where, f"{has} {dim}", remedies.get(str(dim), "Reshape it"))
@@ -189,7 +189,8 @@ def _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies):
     return OpError(where, f"{has} {dim.label} = {dim}", remedies.get(dim.label, usual))
 
 
-def _contradiction(where, tensor, shape, patterns, shapes, dim, source):
+def _contradiction(where: str, tensor: str, shape: tuple, patterns: dict, shapes: dict, dim: Dim,
+                   source: str) -> OpError:
     if source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with {dim}",
                        "Reshape it")

@@ -61,7 +61,7 @@ def save_arrays(path: str, arrays: dict[str, mx.nd.NDArray]) -> None:
     mx.nd.load(path)   # the names come last, so this fails wherever the file was cut
 
 
-def _replace(savers):
+def _replace(savers: dict[str, Callable[[str], object]]) -> None:
     temporary, backups, renamed = {}, {}, []
     try:
         for path, save in savers.items():
@@ -88,14 +88,14 @@ def _replace(savers):
             os.unlink(path)
 
 
-def _beside(path):
+def _beside(path: str) -> str:
     """A new temporary file in the same folder."""
     handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
     os.close(handle)
     return name
 
 
-def _umask():
+def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -5,11 +5,12 @@ If they are off, a row with an invalid label is NaN; an operator never reads bey
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import mxnet as mx
 import numpy as np
 
-from .contract import Rows, expression, fill_in
+from .contract import Arg, Op, Rows, expression, fill_in
 
 
 def checking() -> bool:
@@ -17,7 +18,7 @@ def checking() -> bool:
     return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
 
 
-def check_call(op, attrs, arrays: dict) -> None:
+def check_call(op: Op, attrs: tuple, arrays: dict) -> None:
     """If label checks are on, check the labels that a block is called with.
 
     The block checks them because a hybridized net may consist of MXNet's own operators, which do not. Symbols pass.
@@ -27,7 +28,7 @@ def check_call(op, attrs, arrays: dict) -> None:
         check(op, attrs, arrays)
 
 
-def check(op, attrs, arrays: dict[str, mx.nd.NDArray]) -> None:
+def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
     """Raise an OpError that names the first label out of range, or the first row that is not valid.
 
     Parameters
@@ -45,7 +46,7 @@ def check(op, attrs, arrays: dict[str, mx.nd.NDArray]) -> None:
             _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])
 
 
-def _check_indices(op, attrs, arg, label, size):
+def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int) -> None:
     values, ignore = label.astype(np.float64), arg.values.ignore
     with np.errstate(invalid="ignore"):
         good = (values >= 0) & (values < size) & (values == np.floor(values))
@@ -60,7 +61,7 @@ def _check_indices(op, attrs, arg, label, size):
                    f"0 to {size - 1}", f"Correct the labels{skip}")
 
 
-def _check_rows(op, attrs, arg, array):
+def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:
     rows, values = arg.values, attrs._asdict()
     valid, numbers = expression(rows.valid), array.astype(np.float64)
     wrong = [index for index in np.ndindex(*array.shape[:-1])
@@ -75,5 +76,5 @@ def _check_rows(op, attrs, arg, array):
                    f"{fill_in(rows.expected, values)}", rows.remedy)
 
 
-def _more(wrong):
+def _more(wrong: Sequence) -> str:
     return f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""

@@ -7,12 +7,15 @@ import os
 import pathlib
 import re
 import threading
-from typing import Callable
+from typing import TYPE_CHECKING, Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
 
 from ..version import __version__
+
+if TYPE_CHECKING:
+    from .contract import Op
 
 __all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
            "target"]
@@ -37,17 +40,17 @@ def loaded() -> bool:
     return _state["path"] is not None
 
 
-def has(op) -> bool:
+def has(op: Op) -> bool:
     """Whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
 
 
-def forward(op) -> Callable:
+def forward(op: Op) -> Callable:
     """The operator as a function of NDArrays."""
     return getattr(mx.nd, op.graph_name)
 
 
-def backward(op) -> Callable:
+def backward(op: Op) -> Callable:
     """Its gradient as a function of NDArrays: takes head gradients, inputs and outputs; returns the inputs' gradients.
 
     The Python function that MXNet generates for it takes no arrays, so it is called one level below.

@@ -8,6 +8,8 @@ source; a kernel includes nothing but its family's files (``#include "../_softma
 ``mx.rtc`` tells NVRTC no architecture, so it gets PTX for NVRTC 11's own default, compute_52, and the driver compiles
 that for the GPU at hand: every one from compute capability 5.2 up, those newer than NVRTC included.
 """
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import functools
@@ -16,12 +18,17 @@ import pathlib
 import re
 import threading
 import warnings
+from collections.abc import Iterator
+from typing import Union
 
 import mxnet as mx
 
 from .. import _driver
-from .contract import BLOCK, accumulator
+from .contract import BLOCK, Op, accumulator
 from .errors import OpError
+
+Scalar = Union[int, float, tuple]   # of floats
+Dim3 = tuple[int, int, int]
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
@@ -36,12 +43,12 @@ lock = threading.Lock()
 _failed = set()   # (op, types, device) that have no kernel
 
 
-def usable(context):
+def usable(context: mx.Context) -> bool:
     """Whether tensors on this context are computed by CUDA kernels."""
     return context.device_type == "gpu"
 
 
-def sources(op):
+def sources(op: Op) -> dict[str, str]:
     """File -> text of an operator's CUDA source, in order: the prelude, the files that ``kernel.cu`` includes, itself.
 
     NVRTC has no files to include, so an ``#include "../_family/name.cuh"`` is resolved here: every file comes once, in
@@ -57,7 +64,7 @@ def sources(op):
     return files
 
 
-def _headers(path):
+def _headers(path: pathlib.Path) -> list[pathlib.Path]:
     """The files that a CUDA file includes, directly or not, each behind those that it includes itself."""
     found = []
     for name in INCLUDE.findall(path.read_text()):
@@ -66,36 +73,37 @@ def _headers(path):
     return list(dict.fromkeys(found))
 
 
-def _without_includes(path):
+def _without_includes(path: pathlib.Path) -> str:
     return INCLUDE.sub("", path.read_text())
 
 
-def source(op):
+def source(op: Op) -> str:
     """The complete CUDA source of an operator; a compiler's messages name the file and its own lines."""
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in sources(op).items())
 
 
-def written(op, direction):
+def written(op: Op, direction: str) -> tuple:
     """The tensors that a kernel writes: outputs, or the inputs that can have a gradient."""
     return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
 
 
-def read(op, direction):
+def read(op: Op, direction: str) -> list[str]:
     """Names of the tensors that a kernel reads."""
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
-def in_steps(op):
+def in_steps(op: Op) -> bool:
     """Whether an operator's kernels have steps; see :class:`.contract.Cuda`."""
     return op.cuda.steps is not None
 
 
-def export_name(op, direction, types):
+def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
     """The template instance, as CUDA spells it: ``reorg_forward<float>``."""
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
 
 
-def signature(op, direction, types, variables, scalars):
+def signature(op: Op, direction: str, types: dict[str, str], variables: dict[str, str],
+              scalars: dict[str, Scalar]) -> str:
     """The argument list of a kernel, as ``mx.rtc`` and ``kernel.cu`` spell it.
 
     Parameters
@@ -116,17 +124,17 @@ def signature(op, direction, types, variables, scalars):
     return ", ".join(parts)
 
 
-def _scalar_type(value):
+def _scalar_type(value: Scalar) -> str:
     return "const double *" if isinstance(value, tuple) else "double " if isinstance(value, float) else "int64_t "
 
 
 @functools.lru_cache(maxsize=256)
-def _table(values, context):
+def _table(values: tuple[float, ...], context: mx.Context) -> mx.nd.NDArray:
     """A tuple of numbers in a device's memory."""
     return mx.nd.array(values, context, "float64")
 
 
-def geometry(rows, length):
+def geometry(rows: int, length: int) -> tuple[Dim3, Dim3]:
     """Grid and block for ``rows`` independent rows of ``length`` elements each; see :class:`.contract.Cuda`.
 
     Rows of one element: a thread for every four, which are 16 bytes of float32. BLOCK: 256 threads for a row.
@@ -145,14 +153,14 @@ def geometry(rows, length):
     return (max(1, min(-(-rows // down), MAX_BLOCKS)), 1, 1), (across, down, 1)
 
 
-def plan(op, direction, attrs, shapes):
+def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple]) -> tuple[tuple, int, Dim3, Dim3]:
     """How a kernel is launched: (steps, size of ``partial``, grid, block)."""
     blocks, numbers = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else (1, 0)
     (across, _, _), block = geometry(*getattr(op.cuda, direction)(attrs, shapes))
     return (0, 1) if numbers else (1,), max(1, numbers), (across, min(blocks, MAX_BLOCKS), 1), block
 
 
-def type_combinations(op):
+def type_combinations(op: Op) -> list[dict[str, str]]:
     """Every assignment of dtypes to the type variables that the contract allows."""
     combinations = [{}]
     for variable, dtypes in op.types.items():
@@ -161,7 +169,7 @@ def type_combinations(op):
 
 
 @contextlib.contextmanager
-def same_locale():
+def same_locale() -> Iterator[None]:
     """NVRTC leaves the thread that compiled in the C locale, where Python no longer opens UTF-8 files: put it back."""
     try:
         uselocale = ctypes.CDLL(None).uselocale
@@ -176,7 +184,7 @@ def same_locale():
         uselocale(before)
 
 
-def keep_alive(loaded):
+def keep_alive(loaded: object) -> object:
     """A module or a kernel of ``mx.rtc``, which is never freed: on purpose.
 
     The last one to be freed unloads the code. At the interpreter's end the driver may refuse that, and MXNet's
@@ -187,7 +195,7 @@ def keep_alive(loaded):
 
 
 @functools.cache
-def _module(op_name, exports, device):
+def _module(op_name: str, exports: tuple[str, ...], device: int) -> mx.rtc.CudaModule:
     from . import registry
     op = registry.get(op_name).op
     try:
@@ -199,7 +207,7 @@ def _module(op_name, exports, device):
                       "Report it with this text") from error
 
 
-def excerpts(files, message, around=2):
+def excerpts(files: dict[str, str], message: str, around : int= 2) -> str:
     """The lines of the source that a compiler's message names, marked, with their numbers and neighbours."""
     shown = []
     for file, text in files.items():
@@ -211,14 +219,15 @@ def excerpts(files, message, around=2):
 
 
 @functools.cache
-def _kernel(op_name, direction, types, text, device):
+def _kernel(op_name: str, direction: str, types: tuple, text: str, device: int) -> mx.rtc.CudaKernel:
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
     return keep_alive(_module(op_name, exports, device).get_kernel(exports[direction == "backward"], text))
 
 
-def launch(op, direction, attrs, shapes, tensors, targets):
+def launch(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray],
+           targets: dict[str, tuple[str, mx.nd.NDArray]]) -> bool:
     """Run a kernel; False where it cannot be had, after one warning, so that the caller computes in ``mx.nd``.
 
     Parameters

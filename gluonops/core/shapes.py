@@ -26,6 +26,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import types
+from typing import Any, Union
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
@@ -65,12 +66,15 @@ class Sized:
     size: Expression
 
 
+Term = Union[Group, At, Named, Sized]
+
+
 def parse_pattern(text: str, attributes: list) -> tuple:
     """``"batch, 5"`` -> a tuple of Group, At, Named and Sized; ``attributes`` are the names that are no dimension."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
 
-def _term(text, attributes):
+def _term(text: str, attributes: list) -> Term:
     group, dots, rest = text.partition("...")
     if dots:
         named = [part.strip() for part in rest.replace("*", "", 1).split("@") if part.strip()]
@@ -86,7 +90,7 @@ def _term(text, attributes):
     return _dimension(text, attributes)
 
 
-def _dimension(text, attributes):
+def _dimension(text: str, attributes: list) -> Named | Sized:
     tree = ast.parse(text, mode="eval").body
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(attributes)
     if not names:
@@ -101,7 +105,7 @@ def _dimension(text, attributes):
                  _product(factors[ast.Div]))
 
 
-def _product(factors):
+def _product(factors: list[str]) -> Expression | None:
     return Expression(" * ".join(factors)) if factors else None
 
 
@@ -121,7 +125,8 @@ class Shapes:
         Tensor -> pattern; the first input comes first.
     """
 
-    def __init__(self, when=None, whole=None, remedies=None, **patterns):
+    def __init__(self, when : str | None= None, whole : str | None= None, remedies : dict[str, str] | None= None,
+                 **patterns: str) -> None:
         self.when = None if when is None else Expression(when)
         self.whole_text, self.texts = whole, patterns
         self.remedies = remedies or {}
@@ -136,7 +141,7 @@ class Shapes:
         bound._check()
         return bound
 
-    def _check(self):
+    def _check(self) -> None:
         first = next(iter(self.patterns.values()))
         groups = [term.name for term in first if isinstance(term, Group)]
         kinds = [type(term) for term in first]
@@ -178,7 +183,7 @@ class Shapes:
                     for tensor, pattern in self.patterns.items()}
         return patterns, tuple(dim for term in self.whole for dim in _expand(where, term, groups, values, counted))
 
-    def _groups(self, where, values, ndim):
+    def _groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
         groups = [term for term in self.first if isinstance(term, Group)]
         at = [term for term in self.first if isinstance(term, At)]
         if at:
@@ -191,16 +196,16 @@ class Shapes:
                 for group, begin, end in zip(groups, begins, ends)}
 
 
-def _place_name(group, place):
+def _place_name(group: Group, place: int) -> str:
     return group.name if group.name and place == 0 else f"dim{place}"
 
 
-def _count(value):
+def _count(value: Any) -> Any:
     """What a value counts as in a size: a list of pairs is their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 
 
-def _expand(where, term, groups, values, counted):
+def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, counted: dict) -> tuple:
     if isinstance(term, Group):
         dims = groups[term.name]
         return dims if term.counts is None else _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
@@ -211,13 +216,13 @@ def _expand(where, term, groups, values, counted):
     return (Fixed(_checked(where, term.size, counted, 0), term.size.text if term.size.names else None),)
 
 
-def _factor(where, expression, counted):
+def _factor(where: str, expression: Expression | None, counted: dict) -> Size | None:
     if expression is None:
         return None
     return Size(expression.text, _checked(where, expression, counted, 1))
 
 
-def _checked(where, expression, counted, low):
+def _checked(where: str, expression: Expression, counted: dict, low: int) -> int:
     """What attributes make of a size; an OpError where it is too small, or 64 bits do not hold it."""
     value = expression(counted)
     if value < low:
@@ -227,7 +232,7 @@ def _checked(where, expression, counted, low):
     return value
 
 
-def _counts(where, term, values, ndim):
+def _counts(where: str, term: Group, values: dict, ndim: int) -> tuple:
     """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
     counts = values[term.counts]
     if isinstance(counts, tuple):
@@ -236,7 +241,7 @@ def _counts(where, term, values, ndim):
     return tuple(counts if i == axis else 1 for i in range(ndim))
 
 
-def _repeated(dims, label, counts):
+def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
     added = max(0, len(counts) - len(dims))
     counts = (1,) * (len(dims) - len(counts)) + counts
     return tuple(Fixed(count) for count in counts[:added]) + tuple(

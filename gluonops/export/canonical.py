@@ -6,7 +6,7 @@ from typing import Any
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
-from .graph import Graph, Node, is_ours, our_name
+from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
 
 INPUT_MARKS = ("guard", "copy")
@@ -54,7 +54,7 @@ def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[
     return Node("Custom", name, {"op_type": op.graph_name, **op.strings(op.parse(values))}, inputs)
 
 
-def _contract(graph, node):
+def _contract(graph: Graph, node: Node) -> Op:
     name = our_name(node)
     if name not in registry.entries():
         raise OpError("export", f"the node {node.name!r} is the operator gluonops_{name}, which this gluonops does not "
@@ -62,7 +62,7 @@ def _contract(graph, node):
     return registry.get(name).op
 
 
-def _parsed(graph, node, op):
+def _parsed(graph: Graph, node: Node, op: Op) -> tuple:
     try:
         return op.parse({key: value for key, value in node.attrs.items() if key != "op_type"})
     except OpError as error:
@@ -70,7 +70,7 @@ def _parsed(graph, node, op):
                       remedy(graph)) from error
 
 
-def _without_inserted(entry):
+def _without_inserted(entry: Entry) -> Entry:
     """What an operator reads in front of the guard, or the copy, that the emitter put on its input.
 
     A copy is several nodes. The names of the inner ones begin with the outer one's.
@@ -84,7 +84,7 @@ def _without_inserted(entry):
     return entry
 
 
-def _wrapper_of(node, wrappers):
+def _wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     """The inserted node that bears the name of an operator, behind it; None where the operator bears it itself."""
     for suffix in INNER_NAMES:
         if not node.name.endswith(suffix):
@@ -95,7 +95,7 @@ def _wrapper_of(node, wrappers):
     return None
 
 
-def _is_behind(wrapper, node):
+def _is_behind(wrapper: Node, node: Node) -> bool:
     """Whether there are only inserted nodes between the two."""
     while wrapper.inserted_as in OUTPUT_MARKS:
         wrapper = wrapper.source()

@@ -4,10 +4,11 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 
-from .graph import Graph, Node
+from .graph import Entry, Graph, Node
+from .shapes import Arrays
 
 
-def parameter_only(graph: Graph, values: dict[str, mx.nd.NDArray]) -> set[Node]:
+def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
     """The nodes that no input reaches, parameters among them.
 
     Parameters
@@ -23,7 +24,7 @@ def parameter_only(graph: Graph, values: dict[str, mx.nd.NDArray]) -> set[Node]:
     return fixed
 
 
-def evaluate(outputs: list[tuple[Node, int]], values: dict[str, mx.nd.NDArray], attrs: dict) -> list[np.ndarray]:
+def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarray]:
     """Compute outputs of nodes that no input reaches.
 
     Parameters

@@ -13,10 +13,8 @@ from ..core.files import replace, save_arrays
 from .canonical import canonicalize_graph
 from .graph import VARIABLE, Graph, Node
 from .metadata import read_metadata
-from .shapes import input_shapes, mismatch_reason
+from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason
 
-Arrays = dict[str, mx.nd.NDArray]
-Shapes = dict[str, tuple[int, ...]]
 # Layers of MXNet that have parameters: behind their first input comes nothing else. An RNN takes states as well.
 LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
           "LayerNorm", "LeakyReLU", "RNN")
@@ -65,7 +63,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     return graph, {name: value for name, value in values.items() if name in used}, epoch
 
 
-def _check_outputs(where, graph, prefix):
+def _check_outputs(where: str, graph: Graph, prefix: str) -> None:
     """Raise where something reads an output that its node does not have: MXNet would crash, or compute anything."""
     entries = {*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)}
     for node, index in sorted(entries, key=lambda entry: (entry[0].name, entry[1])):
@@ -74,13 +72,13 @@ def _check_outputs(where, graph, prefix):
                           f"node {node.name!r}, which does not have it", "Export the net again")
 
 
-def _count_outputs(node):
+def _count_outputs(node: Node) -> int:
     variables = [Node(VARIABLE, f"input{i}") for i in range(len(node.inputs))]
     alone = Node(node.op, "node", node.attrs, [(variable, 0) for variable in variables], node.subgraphs)
     return len(Graph([(alone, 0)], {}).symbol().get_internals().list_outputs()) - len(variables)
 
 
-def _check_values(where, graph, values, prefix, path):
+def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: str) -> None:
     """Raise where a parameter has no value, or one of another shape.
 
     Which variables are inputs, a file of ours notes; in others they are what no layer has for a parameter.
@@ -106,7 +104,7 @@ def _check_values(where, graph, values, prefix, path):
                       "Pass the parameters exported with this symbol")
 
 
-def _parameters_of_layers(graph):
+def _parameters_of_layers(graph: Graph) -> set[str]:
     """The names of the variables that a layer has for a parameter."""
     names = set()
     for node in graph.nodes():
@@ -116,7 +114,7 @@ def _parameters_of_layers(graph):
     return names
 
 
-def _without_value(where, path, missing, values):
+def _without_value(where: str, path: str, missing: list[str], values: Arrays) -> OpError:
     lost = missing[0] if missing else "this graph"
     if len(missing) > 1:
         lost += f" (and {len(missing) - 1} more)"
@@ -127,7 +125,7 @@ def _without_value(where, path, missing, values):
                    "Pass the parameters exported with this symbol: net.save_parameters names them otherwise")
 
 
-def shapes_of_inputs(where: str, graph: Graph, values: Arrays, noted: Shapes, data_shape) -> Shapes:
+def shapes_of_inputs(where: str, graph: Graph, values: Arrays, noted: Shapes, data_shape: DataShape | None) -> Shapes:
     """Name -> shape of the inputs: what the file notes, or what is given in its place.
 
     Parameters
@@ -197,7 +195,7 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
     states = set(symbol.list_auxiliary_states())
     tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
 
-    def write_graph(path):
+    def write_graph(path: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(graph.text())
 

@@ -34,7 +34,7 @@ def formats_of(op: Op) -> str:
     return f"{json}; no ONNX: no converter for {', '.join(missing)}" if missing else f"{json}; ONNX"
 
 
-def _without_converter(op):
+def _without_converter(op: Op) -> list[str]:
     """The operators of MXNet in its builtin form that ONNX lacks; what no input reaches is computed beforehand."""
     with _backend.backend("builtin"):
         graph = Graph.of(_backend.emit(op, {arg.name: mx.sym.var(arg.name) for arg in op.inputs}, {}, op.name))

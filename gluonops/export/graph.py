@@ -5,6 +5,7 @@ It works on the JSON itself, so a file whose operators this process does not hav
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import mxnet as mx
 
@@ -20,11 +21,12 @@ class Node:
 
     __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
 
-    def __init__(self, op, name, attrs=None, inputs=(), subgraphs=None):
+    def __init__(self, op: str, name: str, attrs : dict[str, str] | None= None, inputs : Iterable[Entry]= (),
+                 subgraphs : list | None= None) -> None:
         self.op, self.name, self.attrs, self.inputs = op, name, dict(attrs or {}), list(inputs)
         self.subgraphs = subgraphs
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.op} {self.name}>"
 
     @property
@@ -51,6 +53,9 @@ class Node:
                 if name.startswith("__") and name.endswith("__") and not name.startswith("__gluonops_")}
 
 
+Entry = tuple[Node, int]   # an output of a node, by its number
+
+
 class Graph:
     """Nodes reached from the heads, and the attributes of the whole.
 
@@ -62,7 +67,7 @@ class Graph:
         The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.metadata` keeps there.
     """
 
-    def __init__(self, heads, attrs):
+    def __init__(self, heads: Iterable[Entry], attrs: dict) -> None:
         self.heads, self.attrs = list(heads), attrs
 
     @classmethod
@@ -140,7 +145,7 @@ class Graph:
         replacements : dict of (Node, int) to (Node, int)
             Output -> the output in its place; chains are followed.
         """
-        def mended(entry):
+        def mended(entry: Entry) -> Entry:
             while entry in replacements:
                 entry = replacements[entry]
             return entry
@@ -173,7 +178,7 @@ class Graph:
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
 
-        def entries(items):
+        def entries(items: list[Entry]) -> list[list[int]]:
             return [[number[node], index, 0] for node, index in items]   # the version is MXNet's own affair
 
         listed = []
@@ -201,7 +206,7 @@ class Graph:
                           "where that is not it, export the net again") from error
 
 
-def _entry(nodes, entry):
+def _entry(nodes: list[Node], entry: list[int]) -> Entry:
     """What an input or a head reads. MXNet looks an output up that is not there, and crashes."""
     number, index = entry[:2]
     if number < 0 or index < 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
@@ -53,7 +54,7 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
     return metadata
 
 
-def _is_sound(metadata):
+def _is_sound(metadata: dict[str, Any]) -> bool:
     sizes = [size for shape in metadata.get("inputs", {}).values() for size in shape]
     np.dtype(metadata.get("dtype", "float32"))   # raises where there is no such type
     return (isinstance(metadata.get("version", ""), str)
@@ -78,7 +79,7 @@ def remedy(graph: Graph) -> str:
     return f"Install gluonops {version}; or export the net again with this gluonops"
 
 
-def metadata_of(net) -> dict[str, Any]:
+def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
     """What a net says of itself that a program needs to run it, as JSON would store it.
 
     Parameters
@@ -100,7 +101,7 @@ def metadata_of(net) -> dict[str, Any]:
     return metadata
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """``value`` out of lists, dicts, strings and numbers; None where it is something else."""
     if isinstance(value, np.ndarray):
         value = value.astype(str).astype(float).tolist()   # float32 as it is written, 1.08 and not 1.0800000429

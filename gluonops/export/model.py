@@ -3,17 +3,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
+
+import mxnet as mx
 
 from .files import check_epoch, load, paths_of, write
 from .graph import Graph
 from .metadata import read_metadata, with_origin
+from .shapes import Arrays, DataShape, Shapes
 from .trace import trace
 
-if TYPE_CHECKING:
-    import mxnet as mx
-
-Shapes = Union[tuple, dict]
 WRITTEN_ON_SAVE = ("inputs", "version", "needs")   # of the metadata in a file
 
 
@@ -37,14 +36,14 @@ class ExportedModel:
     """
 
     graph: Graph
-    parameters: dict[str, mx.nd.NDArray]
-    inputs: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    parameters: Arrays
+    inputs: Shapes = dataclasses.field(default_factory=dict)
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: Shapes, dtype: str | None = None, head: str | None = None,
-                 where: str = "export") -> ExportedModel:
+    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
+                 head: str | None = None, where: str = "export") -> ExportedModel:
         """Trace a net.
 
         Parameters

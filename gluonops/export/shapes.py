@@ -1,13 +1,19 @@
 """Shapes and types of inputs: as users give them, and whether a graph takes them."""
 from __future__ import annotations
 
+from typing import Union
+
 import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
 
+Arrays = dict[str, mx.nd.NDArray]
+Shapes = dict[str, tuple[int, ...]]
+DataShape = Union[tuple, dict]   # of the only input, or of every input by name
 
-def type_name(where: str, dtype) -> str:
+
+def type_name(where: str, dtype: str | type | np.dtype) -> str:
     """NumPy's name of a type."""
     try:
         return np.dtype(dtype).name
@@ -15,7 +21,7 @@ def type_name(where: str, dtype) -> str:
         raise OpError(where, f"dtype is {dtype!r}; expected a type such as 'float32'", "Use NumPy's names") from error
 
 
-def input_shapes(where: str, data_shape) -> dict[str, tuple[int, ...]]:
+def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]]:
     """Name -> shape of every input."""
     shapes = data_shape if isinstance(data_shape, dict) else {"data": data_shape}
     for name, shape in shapes.items():

@@ -11,13 +11,14 @@ from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
 from .files import check_epoch, newest_epoch, paths_of
-from .model import ExportedModel, Shapes
+from .model import ExportedModel
+from .shapes import DataShape
 from .warning import ExportWarning
 
 __all__ = ["rewrite", "symbol"]
 
 
-def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Shapes, backend: str = "builtin",
+def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
            training: bool = False, pad_channels: bool = False) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
@@ -132,7 +133,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     return _finish(model, backend, fold_batch_norm, pad_channels, inference).save(prefix, epoch)
 
 
-def _check_options(where, backend, training, **for_inference):
+def _check_options(where: str, backend: str, training: bool, **for_inference: bool) -> None:
     with _backend(backend):   # which refuses one that there is not
         pass
     for name, asked in for_inference.items():
@@ -141,7 +142,7 @@ def _check_options(where, backend, training, **for_inference):
                           f"Leave out one of {name}, training and head")
 
 
-def _check_not_for_training(where, source, model, **for_inference):
+def _check_not_for_training(where: str, source: str, model: ExportedModel, **for_inference: bool) -> None:
     """Raise where a file for training is to be changed in a way that is for inference only."""
     asked = [name for name, on in for_inference.items() if on]
     if not asked:
@@ -156,7 +157,7 @@ def _check_not_for_training(where, source, model, **for_inference):
                   "Drop the losses as well: inference=True, or --inference")
 
 
-def _warn_of_losses(model, hint):
+def _warn_of_losses(model: ExportedModel, hint: str) -> None:
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}{hint}", ExportWarning, stacklevel=3)
 

@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import traceback
+from typing import Any
 
 import mxnet as mx
 
@@ -16,14 +17,14 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .metadata import metadata_of
-from .shapes import input_shapes, last_line, mismatch_reason, type_name
+from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 AFTER_A_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
-def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str | None = None,
+def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
           head: str | None = None) -> tuple[
         Graph, dict[str, mx.nd.NDArray], dict[str, tuple[int, ...]], dict]:
     """The graph of a net, in canonical form, its parameters, the shapes of its inputs, and its metadata.
@@ -64,7 +65,7 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str | None =
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
 
 
-def _check_inputs(where, net, shapes):
+def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None:
     given = type(net)
     if given.__call__ is not mx.gluon.HybridBlock.__call__:
         takes = net.__call__   # as of gluon's LSTM, which makes the states if it is given none
@@ -80,13 +81,13 @@ def _check_inputs(where, net, shapes):
                       f"{{{', '.join(f'{name!r}: (...)' for name in wanted)}}}")
 
 
-def _parameter_type(net):
+def _parameter_type(net: mx.gluon.HybridBlock) -> str:
     """The type of the first parameter that is trained; float32 for a net without one."""
     trained = (p.dtype for p in net.collect_params().values() if p.grad_req != "null")
     return next(trained, "float32")
 
 
-def _finish_initialization(where, net, shapes, dtype):
+def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:
     """Close the shapes that are open, by what MXNet infers; by a run of the net where that leaves some open."""
     values = {p.name: p for p in net.collect_params().values()}
     missing = [p.name for p in values.values() if p._data is None and not p._deferred_init]
@@ -112,7 +113,7 @@ def _finish_initialization(where, net, shapes, dtype):
         _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 
-def _described(outputs, values):
+def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> list[mx.sym.Symbol]:
     """The outputs of a graph whose variables have the shapes and types that the parameters have now.
 
     Gluon makes a parameter's variable once. Neither the shape that a run closed nor the type of a later cast gets into
@@ -127,7 +128,7 @@ def _described(outputs, values):
     return list(graph.symbol())
 
 
-def _mismatch(outputs, values, shapes, dtype):
+def _mismatch(outputs: list[mx.sym.Symbol], values: Arrays, shapes: Shapes, dtype: str) -> str | None:
     """Why inputs of these shapes and types do not fit the parameters; None where they do."""
     symbol = mx.sym.Group(outputs)
     values = {name: values[name] for name in symbol.list_inputs() if name in values}
@@ -135,13 +136,13 @@ def _mismatch(outputs, values, shapes, dtype):
                   {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)})
 
 
-def _refusal(where, net, shapes, reason):
+def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:
     given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     return OpError(where, f"{type(net).__name__} refuses data_shape, {given}: {reason}",
                    "Pass the shape of every input that the net takes, batch included")
 
 
-def _outputs(where, net, shapes):
+def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.sym.Symbol]:
     """The net's outputs as symbols, out of the lists and tuples they may come in."""
     with _backend("custom"):
         outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
@@ -160,7 +161,7 @@ def _outputs(where, net, shapes):
     return flat
 
 
-def _call(where, net, shapes, inputs):
+def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -> Any:
     try:
         return net(*inputs)
     except OpError:
@@ -172,7 +173,7 @@ def _call(where, net, shapes, inputs):
         raise _refusal(where, net, shapes, reason) from error
 
 
-def _without_attribute(where, net, shapes, error):
+def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, error: AttributeError) -> OpError:
     """The error for a net that reads what a Symbol does not have, such as its shape."""
     read = re.search(rf"'Symbol' object has no attribute '({'|'.join(ONLY_OF_ARRAYS)})'", str(error))
     if read is None:
@@ -185,7 +186,7 @@ def _without_attribute(where, net, shapes, error):
                    "F.contrib.arange_like")
 
 
-def _with_head(where, net, outputs, head):
+def _with_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:
     if head not in HEADS:
         raise OpError(where, f"head is {head!r}; expected None or {', '.join(map(repr, HEADS))}", "Choose one of them")
     if len(outputs) != 1 or len(outputs[0].list_outputs()) != 1:
@@ -197,7 +198,7 @@ def _with_head(where, net, outputs, head):
     return HEADS[head](outputs[0], name="softmax")
 
 
-def _ends_in_softmax(graph):
+def _ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, perhaps divided by its sum, copied or renamed on its way out."""
     node = graph.heads[0][0]
     while node.op in AFTER_A_SOFTMAX:

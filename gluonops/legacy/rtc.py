@@ -41,7 +41,7 @@ class Rtc:
     """
 
     def __init__(self, name: str, inputs: list[tuple[str, mx.nd.NDArray]], outputs: list[tuple[str, mx.nd.NDArray]],
-                 kernel: str):
+                 kernel: str) -> None:
         once("Rtc", INSTEAD, stacklevel=2)
         self.where = "legacy.Rtc"
         self.name, self.body = name, kernel
@@ -87,7 +87,7 @@ class Rtc:
         with rtc.lock:
             kernel.launch(ins + outs, outs[0].context, grid_dims, block_dims)
 
-    def _compiled(self, ins, outs):
+    def _compiled(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray]) -> mx.rtc.CudaKernel:
         """The kernel for arrays of these shapes and types."""
         arguments = []
         for name, array in zip(self.inputs + self.outputs, ins + outs):
@@ -114,7 +114,7 @@ def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(name, arguments, body, device):
+def _kernel(name: str, arguments: tuple, body: str, device: int) -> mx.rtc.CudaKernel:
     files = sources(name, arguments, body)
     source = "\n".join(f'#line 1 "{file}"\n{text}' for file, text in files.items())
     try:

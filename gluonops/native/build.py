@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 __all__ = ["BuildError", "build"]
 
@@ -45,7 +46,8 @@ class BuildError(Exception):
     """The library cannot be built; the message says why and what to do."""
 
 
-def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators=None):
+def build(library : str | os.PathLike= LIBRARY, mxnet : str | os.PathLike | None= None, jobs : int | None= None,
+          generated : str | os.PathLike= GENERATED, operators : list[str] | None= None) -> pathlib.Path:
     """Build the library.
 
     Parameters
@@ -88,19 +90,20 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators
     return library
 
 
-def write_sources(generated=GENERATED):
+def write_sources(generated : str | os.PathLike= GENERATED) -> list[pathlib.Path]:
     """Write the C++ that follows from the contracts; returns the source file of every operator."""
     generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
     return generate(pathlib.Path(generated))
 
 
-def includes(source):
+def includes(source: pathlib.Path) -> list[str]:
     """The folders of a generated source: that of ``generated/``, and the package's."""
     folders = [source.parent.parent, PACKAGE]
     return [option for folder in folders for option in ("-I", str(folder))]
 
 
-def compilations(compiler, mxnet, folder, sources):
+def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
+                 sources: list[pathlib.Path]) -> Iterator[tuple[list[str], pathlib.Path]]:
     """(command, object file) for every translation unit."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
@@ -108,7 +111,7 @@ def compilations(compiler, mxnet, folder, sources):
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *(["-DGLUONOPS_ALL_TARGETS"] if targets else []), *include]
 
-    def unit(name, source, flags):
+    def unit(name: str, source: pathlib.Path, flags: list[str]) -> tuple[list[str], pathlib.Path]:
         output = folder / f"{name}.o"
         return [*flags, "-c", str(source), "-o", str(output)], output
 
@@ -183,7 +186,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(command):
+def _run(command: list[str]) -> None:
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     if done.returncode:
         raise BuildError(f"gluonops.native: the compiler failed: {shlex.join(command)}\n{done.stderr.strip()}")

@@ -22,6 +22,8 @@ import sys
 import textwrap
 import types
 import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 __all__ = ["contracts", "generate"]
 
@@ -82,7 +84,7 @@ def contracts(package: pathlib.Path = PACKAGE) -> Contracts:
 
 
 @contextlib.contextmanager
-def _bare_packages(root, package):
+def _bare_packages(root: str, package: pathlib.Path) -> Iterator[None]:
     """The package and its folders as ``root``, importable without running any ``__init__.py``."""
     operators = sorted(path for path in (package / "ops").iterdir() if path.is_dir())
     folders = [package, package / "core", package / "ops", *operators]
@@ -97,7 +99,7 @@ def _bare_packages(root, package):
             del sys.modules[name]
 
 
-def _write(path, text):
+def _write(path: pathlib.Path, text: str) -> None:
     """Write a file at once, so that a compiler beside us never sees half of one; leave an equal one alone."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
@@ -116,20 +118,20 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def listed(items):
+def listed(items: Iterable[str]) -> str:
     return ", ".join(items)
 
 
-def indented(lines, levels=1):
+def indented(lines: Iterable[str], levels : int= 1) -> list[str]:
     return [INDENT * levels + line if line else "" for line in lines]
 
 
-def function(signature, body):
+def function(signature: str, body: Iterable[str]) -> list[str]:
     """A C++ function."""
     return [signature, "{", *indented(body), "}"]
 
 
-def wrapped(opening, items, closing):
+def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
     """``opening item, item, ... closing``, on several lines where one is too short."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
@@ -139,11 +141,11 @@ def wrapped(opening, items, closing):
 
 
 # -- attributes ----------------------------------------------------------------------------------------------------
-def kind_name(kind):
+def kind_name(kind: object) -> str:
     return type(kind).__name__
 
 
-def number(value):
+def number(value: float | None) -> str:
     """A number, or infinity where there is none."""
     return "INFINITY" if value is None else repr(float(value))
 
@@ -151,78 +153,78 @@ def number(value):
 class Attribute:
     """One attribute in C++: how it is declared, parsed, and written in an expression."""
 
-    def __init__(self, attr):
+    def __init__(self, attr: Any) -> None:
         self.name, self.kind, self.default, self.doc = attr.name, attr.kind, attr.default, attr.doc
         self.type = kind_name(attr.kind)
         if not hasattr(self, f"_parse_{self.type}"):
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
 
-    def enumeration(self):
+    def enumeration(self) -> list[str]:
         """The enumeration of a choice, or nothing."""
         if self.type != "Choice":
             return []
         return wrapped(f"enum class {camel(self.name)} {{ ", [camel(word) for word in self.kind.words], " };")
 
-    def declaration(self):
+    def declaration(self) -> str:
         """The member, with its default."""
         return getattr(self, f"_declare_{self.type}")()
 
-    def parsing(self):
+    def parsing(self) -> str:
         """The expression that reads it from the strings of a graph."""
         return getattr(self, f"_parse_{self.type}")()
 
-    def _declare_Int(self):
+    def _declare_Int(self) -> str:
         return f"int64_t {self.name} = {self.default};"
 
-    def _parse_Int(self):
+    def _parse_Int(self) -> str:
         low = "" if self.kind.low is None else f", {self.kind.low}"
         return f'given.integer("{self.name}", attrs.{self.name}{low})'
 
-    def _declare_Float(self):
+    def _declare_Float(self) -> str:
         return f"double {self.name} = {float(self.default)!r};"
 
-    def _parse_Float(self):
+    def _parse_Float(self) -> str:
         kind = self.kind
         low = "-INFINITY" if kind.low is None else number(kind.low)
         above = "-INFINITY" if kind.above is None else number(kind.above)
         bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {number(kind.below)}}}"
         return f'given.number("{self.name}", attrs.{self.name}, {bounds})'
 
-    def _declare_Bool(self):
+    def _declare_Bool(self) -> str:
         return f"bool {self.name} = {str(self.default).lower()};"
 
-    def _parse_Bool(self):
+    def _parse_Bool(self) -> str:
         return f'given.boolean("{self.name}", attrs.{self.name})'
 
-    def _declare_Choice(self):
+    def _declare_Choice(self) -> str:
         return f"{camel(self.name)} {self.name} = {camel(self.name)}::{camel(self.default)};"
 
-    def _parse_Choice(self):
+    def _parse_Choice(self) -> str:
         choices = listed([quoted(word) for word in self.kind.words])
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
-    def _declare_Optional(self):
+    def _declare_Optional(self) -> str:
         default = "" if self.default is None else f" = {self.default}"
         return f"std::optional<int64_t> {self.name}{default};"
 
-    def _parse_Optional(self):
+    def _parse_Optional(self) -> str:
         if kind_name(self.kind.kind) != "Int":
             raise ValueError(f"{self.name}: in C++ an optional attribute is an integer")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 
-    def _declare_IntOrTuple(self):
+    def _declare_IntOrTuple(self) -> str:
         is_tuple = isinstance(self.default, tuple)
         values = self.default if is_tuple else (self.default,)
         return f"Integers {self.name} = {{{str(is_tuple).lower()}, {{{listed(map(str, values))}}}}};"
 
-    def _parse_IntOrTuple(self):
+    def _parse_IntOrTuple(self) -> str:
         return f'given.integers("{self.name}", attrs.{self.name}, {self.kind.item.low})'
 
-    def _declare_Pairs(self):
+    def _declare_Pairs(self) -> str:
         return f"std::vector<double> {self.name} = {{{listed(map(repr, self.default))}}};"
 
-    def _parse_Pairs(self):
+    def _parse_Pairs(self) -> str:
         return f'given.pairs("{self.name}", attrs.{self.name})'
 
 
@@ -234,51 +236,51 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "
 class Translator(ast.NodeVisitor):
     """An expression of a contract in C++. ``locals_`` are names that are variables there, not attributes."""
 
-    def __init__(self, attributes, locals_=()):
+    def __init__(self, attributes: dict[str, Attribute], locals_ : Iterable[str]= ()) -> None:
         self.attributes, self.locals = attributes, set(locals_)
 
-    def __call__(self, expression):
+    def __call__(self, expression: Any) -> str:
         return self.visit(expression.tree)
 
-    def _operand(self, node):
+    def _operand(self, node: ast.AST) -> str:
         text = self.visit(node)
         return f"({text})" if isinstance(node, (ast.BinOp, ast.BoolOp, ast.IfExp, ast.Compare)) else text
 
-    def visit_Constant(self, node):
+    def visit_Constant(self, node: ast.AST) -> str:
         if isinstance(node.value, bool):
             return str(node.value).lower()
         if isinstance(node.value, str):
             return quoted(node.value)
         return repr(node.value)
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.AST) -> str:
         return node.id if node.id in self.locals else f"attrs.{node.id}"
 
-    def visit_Attribute(self, node):
+    def visit_Attribute(self, node: ast.AST) -> str:
         return f"{node.value.id}_ndim"
 
-    def visit_UnaryOp(self, node):
+    def visit_UnaryOp(self, node: ast.AST) -> str:
         return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
 
-    def visit_BoolOp(self, node):
+    def visit_BoolOp(self, node: ast.AST) -> str:
         return f" {_BINARY[type(node.op)]} ".join([
             f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
             for value in node.values])
 
-    def visit_BinOp(self, node):
+    def visit_BinOp(self, node: ast.AST) -> str:
         return f"{self._operand(node.left)} {_BINARY[type(node.op)]} {self._operand(node.right)}"
 
-    def visit_IfExp(self, node):
+    def visit_IfExp(self, node: ast.AST) -> str:
         return f"{self._operand(node.test)} ? {self._operand(node.body)} : {self._operand(node.orelse)}"
 
-    def visit_Compare(self, node):
+    def visit_Compare(self, node: ast.AST) -> str:
         left, pairs = node.left, []
         for operator, right in zip(node.ops, node.comparators):
             pairs.append(self._comparison(left, operator, right))
             left = right
         return " && ".join(pairs)
 
-    def _comparison(self, left, operator, right):
+    def _comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         if isinstance(operator, (ast.Is, ast.IsNot)):
             return f"{'!' if isinstance(operator, ast.Is) else ''}{self.visit(left)}.has_value()"
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
@@ -286,7 +288,7 @@ class Translator(ast.NodeVisitor):
             return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
         return f"{self._operand(left)} {_BINARY[type(operator)]} {self._operand(right)}"
 
-    def visit_Call(self, node):
+    def visit_Call(self, node: ast.AST) -> str:
         argument = node.args[0]
         if node.func.id == "floor":
             return f"floor({self.visit(argument)})"
@@ -299,7 +301,7 @@ class Translator(ast.NodeVisitor):
 class SizeTranslator(Translator):
     """The same in integers that do not wrap round; a list of pairs counts as their number."""
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.AST) -> str:
         if self.attributes[node.id].type == "Pairs":
             return f"pairs_in(attrs.{node.id})"
         values = ".values[0]" if self.attributes[node.id].type == "IntOrTuple" else ""
@@ -310,7 +312,7 @@ class SizeTranslator(Translator):
 class Operator:
     """Writes the two files of one operator."""
 
-    def __init__(self, op, read):
+    def __init__(self, op: Any, read: Contracts) -> None:
         self.op, self.camel = op, camel(op.name)
         self.core, self.shapes = read.core, read.shapes
         self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
@@ -333,17 +335,17 @@ class Operator:
         lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self._with_gradient()])
         return self._text([*lines, "};", "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
 
-    def _origin(self):
+    def _origin(self) -> str:
         return f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
 
     @staticmethod
-    def _text(lines):
+    def _text(lines: Iterable[str]) -> str:
         return "\n".join(lines) + "\n"
 
-    def _head_gradients(self):
+    def _head_gradients(self) -> list[str]:
         return [name for name in self.op.backward if name.endswith("_grad")]
 
-    def _with_gradient(self):
+    def _with_gradient(self) -> list:
         return [arg for arg in self.op.inputs if arg.gradient]
 
     # The source: kernel.cc, the dispatch, and what MXNet asks.
@@ -355,7 +357,7 @@ class Operator:
             *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 
-    def _dispatch(self):
+    def _dispatch(self) -> list[str]:
         """The kernel for a dtype in each instruction set, and the best instruction set of the processor."""
         lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
         for direction in ("forward", "backward"):
@@ -380,7 +382,7 @@ class Operator:
                       f"{INDENT}default: break;", f"{INDENT}}}", "#endif", f"{INDENT}base::{call};", "}", ""]
         return [*lines, "#endif"]
 
-    def _operator(self):
+    def _operator(self) -> list[str]:
         op = self.op
         return [
             f"struct {self.camel}Operator {{", *indented([
@@ -391,11 +393,11 @@ class Operator:
                 "", *self._forward(), "", *self._backward(),
             ]), "};"]
 
-    def _attributes(self):
+    def _attributes(self) -> list[str]:
         names = listed([quoted(name) for name in self.attributes])
         return function("static std::vector<const char *> attributes()", wrapped("return {", [names], "};"))
 
-    def _parse(self):
+    def _parse(self) -> list[str]:
         body = ["Attrs attrs;"]
         body += [f"attrs.{name} = {a.parsing()};" for name, a in self.attributes.items()]
         for refused in self.op.refused:
@@ -403,12 +405,12 @@ class Operator:
                 body += self._refusal(refused)
         return function("static Attrs parse(const Attributes &given)", [*body, "return attrs;"])
 
-    def _refusal(self, refused):
+    def _refusal(self, refused: Any) -> list[str]:
         condition = self.condition(self.core.expression(refused.when))
         return [f"if ({condition})", f"{INDENT}refuse(NAME,",
                 *indented([f"{self._filled(refused.what)},", f"{self._filled(refused.remedy)});"], 4)]
 
-    def _filled(self, text):
+    def _filled(self, text: str) -> str:
         """A text whose expressions in braces are put in, as an expression of strings."""
         parts = self.core._PLACE.split(text)
         pieces = [quoted(part) if i % 2 == 0 else f"value_text({self.condition(self.core.expression(part))})"
@@ -417,24 +419,24 @@ class Operator:
             return pieces[0]
         return " + ".join([f"std::string({pieces[0]})" if pieces[0][0] == '"' else pieces[0], *pieces[1:]])
 
-    def _tensors(self):
+    def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
         return function("static Tensors tensors(const Attrs &attrs)", wrapped("return {", pairs, "};"))
 
-    def _variable(self, text):
+    def _variable(self, text: str) -> str:
         tree = self.core.expression(text).tree
         if isinstance(tree, ast.Name):
             return f"'{tree.id}'"
         return f"{self.condition.visit(tree.test)} ? '{tree.body.id}' : '{tree.orelse.id}'"
 
-    def _types(self):
+    def _types(self) -> list[str]:
         variables = [f"{{'{variable}', {{{listed([TYPES[dtype][0] for dtype in dtypes])}}}}}"
                      for variable, dtypes in self.op.types.items()]
         body = wrapped("static const TypeVariables variables = {", variables, "};")
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     # Shapes.
-    def _shapes(self):
+    def _shapes(self) -> list[str]:
         body = [f"const int {arg.name}_ndim = ndims[{i}];" for i, arg in enumerate(self.op.inputs)
                 if self._reads_ndim(arg.name, first=i == 0)]
         for rule in self.op.rules:
@@ -444,12 +446,12 @@ class Operator:
             body += lines
         return function("static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)", body)
 
-    def _reads_ndim(self, tensor, first):
+    def _reads_ndim(self, tensor: str, first: bool) -> bool:
         texts = [rule.when.text for rule in self.op.rules if rule.when] + [r.when for r in self.op.refused]
         groups = any(isinstance(term, self.shapes.Group) for rule in self.op.rules for term in rule.first)
         return (first and groups) or any(f"{tensor}.ndim" in text for text in texts)
 
-    def _rule(self, rule):
+    def _rule(self, rule: Any) -> list[str]:
         lines = self._groups(rule)
         for tensor, terms in rule.patterns.items():
             lines += [f"// {tensor}: {rule.texts[tensor]}", *self._pattern(f"const Pattern {tensor} = ", terms, ";")]
@@ -462,7 +464,7 @@ class Operator:
         remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
         return [*lines, f"return {{{{{tensors}}}, {'whole' if rule.whole else '{}'}, {{{remedies}}}}};"]
 
-    def _groups(self, rule):
+    def _groups(self, rule: Any) -> list[str]:
         """The variables that hold the dimensions of the groups, from the first pattern."""
         first, tensor = rule.first, self.op.inputs[0].name
         groups = [term for term in first if isinstance(term, self.shapes.Group)]
@@ -481,10 +483,10 @@ class Operator:
         return [self._group_dims(groups[0], begin, end)]
 
     @staticmethod
-    def _group_dims(group, begin, end):
+    def _group_dims(group: Any, begin: str | int, end: str) -> str:
         return f"const Pattern {_variable_of(group)} = group({quoted(group.name)}, {begin}, {end});"
 
-    def _pattern(self, opening, terms, closing):
+    def _pattern(self, opening: str, terms: tuple, closing: str) -> list[str]:
         if not any(isinstance(term, self.shapes.Group) for term in terms):
             return _itemized(opening + "{", [self._dim(term) for term in terms], "}" + closing)
         parts = [self._group(term) if isinstance(term, self.shapes.Group) else f"{{{self._dim(term)}}}"
@@ -493,7 +495,7 @@ class Operator:
             return [opening + parts[0] + closing]
         return _itemized(opening + "joined({", parts, "})" + closing)
 
-    def _group(self, term):
+    def _group(self, term: Any) -> str:
         variable = _variable_of(term)
         if term.counts is None:
             return variable
@@ -502,7 +504,7 @@ class Operator:
             counts = f"counts_at(NAME, attrs.{term.counts}, attrs.{term.axis}, {variable})"
         return f"repeated(NAME, {variable}, {quoted(term.counts)}, {counts})"
 
-    def _dim(self, term):
+    def _dim(self, term: Any) -> str:
         if isinstance(term, self.shapes.At):
             return f"named({quoted(term.name)})"
         if isinstance(term, self.shapes.Sized):
@@ -512,11 +514,11 @@ class Operator:
             return f"named({quoted(term.name)})"
         return f"named({quoted(term.name)}, {quoted(term.text)}, {self._factor(term.mul)}, {self._factor(term.div)})"
 
-    def _factor(self, expression):
+    def _factor(self, expression: Any) -> str:
         return "{}" if expression is None else f"factor(NAME, {quoted(expression.text)}, {self.size(expression)})"
 
     # The two passes.
-    def _forward(self):
+    def _forward(self) -> list[str]:
         views = [f"tensors.{arg.name} = view(inputs[{i}]);" for i, arg in enumerate(self.op.inputs)]
         views += [f"tensors.{out.name} = view(outputs[{i}]);" for i, out in enumerate(self.op.outputs)]
         checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
@@ -525,10 +527,10 @@ class Operator:
         return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
             f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
 
-    def _run(self, direction):
+    def _run(self, direction: str) -> list[str]:
         return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
 
-    def _check(self, arg):
+    def _check(self, arg: Any) -> list[str]:
         if type(arg.values).__name__ == "Rows":
             return self._check_rows(arg)
         values = arg.values
@@ -539,7 +541,7 @@ class Operator:
             return [call]
         return [f"if ({self.condition(self.core.expression(values.when))})", INDENT + call]
 
-    def _check_rows(self, arg):
+    def _check_rows(self, arg: Any) -> list[str]:
         rows = arg.values
         translator = Translator(self.attributes, rows.columns)
         columns = [f"const double {column} = row[{i}];" for i, column in enumerate(rows.columns)]
@@ -549,7 +551,7 @@ class Operator:
                 f"check_rows(NAME, {quoted(arg.name)}, tensors.{arg.name}, valid, {{{{{axes}}},",
                 *indented([f"{self._filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
-    def _size_of(self, dimension):
+    def _size_of(self, dimension: str) -> str:
         """The size of a named dimension, read off an input that has it."""
         for tensor, terms in self.op.rules[-1].patterns.items():
             if any(isinstance(term, self.shapes.Group) for term in terms):
@@ -562,7 +564,7 @@ class Operator:
                     return f"tensors.{tensor}.shape()[{i}]"
         raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
 
-    def _backward(self):
+    def _backward(self) -> list[str]:
         op, read = self.op, set(self.op.backward)
         views = [f"tensors.{out.name}_grad = view(grads[{i}]);" for i, out in enumerate(op.outputs)
                  if f"{out.name}_grad" in read]
@@ -575,13 +577,13 @@ class Operator:
             f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
             *self._cleared()])
 
-    def _negated(self, text):
+    def _negated(self, text: str) -> str:
         tree = self.core.expression(text).tree
         if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
             return self.condition.visit(tree.operand)
         return f"!({self.condition.visit(tree)})"
 
-    def _cleared(self):
+    def _cleared(self) -> list[str]:
         """Zeros for the inputs that have no gradient."""
         lines = []
         for i, arg in enumerate(self.op.inputs):
@@ -593,7 +595,7 @@ class Operator:
         return lines
 
 
-def _itemized(opening, items, closing):
+def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
     """As :func:`wrapped`, with an item a line where one line is too short."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
@@ -601,18 +603,18 @@ def _itemized(opening, items, closing):
     return [opening, *indented([f"{item}," for item in items]), closing]
 
 
-def _variable_of(group):
+def _variable_of(group: Any) -> str:
     return f"{group.name or 'other'}_dims"
 
 
-def _conjunction(conditions):
+def _conjunction(conditions: list[str]) -> list[str]:
     """``return a && b;``, a condition a line."""
     first, *others = conditions
     lines = [f"return {first}", *[f"       && {condition}" for condition in others]]
     return [*lines[:-1], f"{lines[-1]};"]
 
 
-def main(arguments=None):
+def main(arguments : list[str] | None= None) -> None:
     """Command line: ``generate.py FOLDER``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the files go")

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..constants import evaluate, parameter_only
-from ..graph import VARIABLE, Node
+from ..graph import VARIABLE, Graph, Node
+from ..shapes import Arrays
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -52,7 +53,7 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
     return model
 
 
-def _fits(graph, norm, values):
+def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
     layer, index = norm.inputs[0]
     if layer.op not in PRODUCERS or index or layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
         return False
@@ -67,14 +68,14 @@ def _fits(graph, norm, values):
     return int(norm.attrs.get("axis", "1")) in _channel_axes(layer)
 
 
-def _channel_axes(layer):
+def _channel_axes(layer: Node) -> tuple[int, ...]:
     """The numbers of a layer's channels among its output's axes, as far as they are known without the data's shape."""
     if layer.op == "FullyConnected":
         return (1, -1) if layer.flag("flatten", True) else (-1,)
     return 1, -1 - len(re.findall(r"\d+", layer.attrs["kernel"]))
 
 
-def _fold(graph, norm, values):
+def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
     """Fold one whose scale is finite. A variance of 0 without an eps has none."""
     layer = norm.source()
     statistics = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
@@ -101,7 +102,7 @@ def _fold(graph, norm, values):
     graph.replace({(norm, 0): place})
 
 
-def _check_channels(layer, norm, values, statistics):
+def _check_channels(layer: Node, norm: Node, values: Arrays, statistics: list[np.ndarray]) -> None:
     shape = values[layer.source(1).name].shape
     channels = shape[1] * int(layer.attrs.get("num_group", 1)) if layer.op == "Deconvolution" else shape[0]
     for word, array in zip(("gamma", "beta", "mean", "variance"), statistics):
@@ -110,7 +111,7 @@ def _check_channels(layer, norm, values, statistics):
                           f"{layer.name!r}; expected ({channels},)", "Pass the parameters exported with this symbol")
 
 
-def _scaled(layer, weight, scale):
+def _scaled(layer: Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """``weight`` times the scale of each output channel: axis 0, or 1 of every group in a deconvolution."""
     rest = (1,) * (weight.ndim - 2)
     if layer.op != "Deconvolution":
@@ -120,5 +121,5 @@ def _scaled(layer, weight, scale):
     return (grouped * scale.reshape((groups, 1, -1) + rest)).reshape(weight.shape)
 
 
-def _like(array, value):
+def _like(array: np.ndarray, value: mx.nd.NDArray) -> mx.nd.NDArray:
     return mx.nd.array(array, dtype=value.dtype)

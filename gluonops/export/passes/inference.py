@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core import registry
+from ...core.contract import Op
 from ...core.errors import OpError
 from ..canonical import custom_node
-from ..graph import Graph, Node, is_ours, our_name
+from ..graph import Entry, Graph, Node, is_ours, our_name
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -67,7 +68,7 @@ def loss_names() -> set[str]:
     return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
 
 
-def _tainted(graph):
+def _tainted(graph: Graph) -> dict[Node, str]:
     """Node -> the loss, or the label, that it cannot do without."""
     ours, tainted = loss_names(), {}
     for node in graph.nodes():
@@ -85,7 +86,7 @@ def _tainted(graph):
     return tainted
 
 
-def _replace_head(graph, node):
+def _replace_head(graph: Graph, node: Node) -> str | None:
     """Put inference's form in a loss head's place; returns what was done, or None."""
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
@@ -102,7 +103,7 @@ def _replace_head(graph, node):
     return f"the loss head {node.name!r}"
 
 
-def _at_inference(head, node):
+def _at_inference(head: Op, node: Node) -> Node:
     """The operator that the contract of a loss head names."""
     becomes = head.inference
     inputs = dict(zip((arg.name for arg in head.inputs), node.inputs))
@@ -110,12 +111,12 @@ def _at_inference(head, node):
     return custom_node(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
 
 
-def _made(node, op, attrs=None, data=None):
+def _made(node: Node, op: str, attrs : dict[str, str] | None= None, data : Entry | None= None) -> Node:
     """A node of one input, the head's own where none is named, in the head's place."""
     return Node(op, node.name, {**(attrs or {}), **node.marks()}, [data or node.inputs[0]])
 
 
-def _softmax_output(node):
+def _softmax_output(node: Node) -> Node:
     """By its definition a softmax over all but the batch, where no flag says otherwise.
 
     MXNet 1.9.1 computes that too, but for float32 of four dimensions at inference on the CPU: there oneDNN takes the
@@ -132,11 +133,11 @@ def _softmax_output(node):
     return made
 
 
-def _has_two_dimensions(node):
+def _has_two_dimensions(node: Node) -> bool:
     return node.op in ("Flatten", "flatten") or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
-def _identity(node):
+def _identity(node: Node) -> Node:
     return _made(node, IDENTITY)
 
 

@@ -50,14 +50,14 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     return model
 
 
-def _number_heads(graph):
+def _number_heads(graph: Graph) -> None:
     """Number the marks that keep loss heads apart: their text must not depend on the process that wrote them."""
     heads = [node for node in graph.nodes() if HEAD in node.attrs]
     for number, node in enumerate(heads):
         node.attrs[HEAD] = str(number)
 
 
-def _warn_of_custom(node):
+def _warn_of_custom(node: Node) -> None:
     package = package_of(node)
     needed = f", with {package}" if package else ""
     warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file needs it "

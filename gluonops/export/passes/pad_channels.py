@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 import numpy as np
 
-from ..graph import Node
+from ..graph import Graph, Node
+from ..shapes import Arrays
 from .fold_batch_norm import CHANNELS_FIRST
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
     return model
 
 
-def _fits(graph, layer, values):
+def _fits(graph: Graph, layer: Node, values: Arrays) -> bool:
     if not int(layer.attrs["num_filter"]) % CHANNELS or int(layer.attrs.get("num_group", 1)) != 1:
         return False
     if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
@@ -54,7 +55,7 @@ def _fits(graph, layer, values):
                for node, _ in layer.inputs[1:])
 
 
-def _pad(graph, layer, values):
+def _pad(graph: Graph, layer: Node, values: Arrays) -> None:
     channels = int(layer.attrs["num_filter"])
     missing = -channels % CHANNELS
     layer.attrs["num_filter"] = str(channels + missing)
@@ -70,7 +71,7 @@ def _pad(graph, layer, values):
     cut.inputs = [(last, 0)]
 
 
-def _last_channelwise(graph, node):
+def _last_channelwise(graph: Graph, node: Node) -> Node:
     """The end of the activations and poolings in a row behind a node."""
     readers = graph.readers()
     while len(readers[node]) == 1:
