@@ -91,7 +91,7 @@ def _pair(text: str) -> tuple[int, int]:
 class _Cuda:
     """``libcuda.so.1``; its errors are raised as OSError."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError as error:
@@ -104,7 +104,7 @@ class _Cuda:
             self._library.cuGetErrorString(code, ctypes.byref(text))
             raise OSError(f"{function} of the driver says {code}: {(text.value or b'unknown error').decode()}")
 
-    def number(self, function: str, *arguments, kind : type= ctypes.c_int) -> int:
+    def number(self, function: str, *arguments, kind: type = ctypes.c_int) -> int:
         value = kind()
         self.call(function, ctypes.byref(value), *arguments)
         return value.value

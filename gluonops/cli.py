@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def add(name: str, run: Callable, help: str, description: str,
-            parents : Sequence[argparse.ArgumentParser]= ()) -> argparse.ArgumentParser:
+            parents: Sequence[argparse.ArgumentParser] = ()) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, parents=[common, *parents], help=help, description=textwrap.fill(description, 79),
             epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -135,7 +135,7 @@ def terminal(width: int = 100, names: list[str] | None = None) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _attributes(row: dict, quote : str= "") -> str:
+def _attributes(row: dict, quote: str = "") -> str:
     return ", ".join(f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()) or "none"
 
 

@@ -66,7 +66,7 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
     return [result, *(with_ptxas(ptxas, name, program, known) for known in newer(ptxas))]
 
 
-def check(names: list[str], ptxas : str | None= None, every : bool= True, jobs : int= 1) -> list[Result]:
+def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
     """The Results for these operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for what ptxas adds.
 
     For every combination of dtypes, or else for every dtype of the data once.
@@ -100,7 +100,7 @@ def table(results: list[Result], every: bool) -> Iterator[str]:
         yield f"{kernel:{width}} " + " ".join(f"{row[head]:>7}" for head in heads)
 
 
-def main(argv : list[str] | None= None) -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", choices=gops.ops.list(), help="only this operator; may be repeated")
     parser.add_argument("--quick", action="store_true", help="every dtype of the data once, in place of every "

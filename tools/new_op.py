@@ -202,7 +202,7 @@ def substitute(pattern: str, replacement: str, text: str, file: str) -> str:
     return text
 
 
-def definition(text: str, name : str | None= None) -> ast.Module | ast.FunctionDef | ast.ClassDef:
+def definition(text: str, name: str | None = None) -> ast.Module | ast.FunctionDef | ast.ClassDef:
     """The syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
     if name is None:
@@ -213,7 +213,7 @@ def definition(text: str, name : str | None= None) -> ast.Module | ast.FunctionD
     raise Refused(f"{TEMPLATE} defines no {name}. Adapt tools/new_op.py")
 
 
-def with_docstring(text: str, docstring: str, name : str | None= None) -> str:
+def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
     old = definition(text, name).body[0]
     lines = text.splitlines(keepends=True)
     lines[old.lineno - 1:old.end_lineno] = [" " * old.col_offset + docstring + "\n"]

@@ -32,7 +32,7 @@ class Kind:
 class Int(Kind):
     """An integer of at least ``low`` (None: any)."""
 
-    def __init__(self, low : int | None= None) -> None:
+    def __init__(self, low: int | None = None):
         self.low = low
         self.expected = "an integer" if low is None else f"an integer of at least {low}"
 
@@ -51,7 +51,7 @@ class Int(Kind):
 class Float(Kind):
     """A finite real number, ``above`` a bound or from ``low`` up, ``below`` a bound (None: unbounded)."""
 
-    def __init__(self, low : float | None= None, above : float | None= None, below : float | None= None) -> None:
+    def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
         self.low, self.above, self.below = low, above, below
         bounds = [f"{word} {bound}" for word, bound in (("of at least", low), ("above", above), ("below", below))
                   if bound is not None]
@@ -90,7 +90,7 @@ class Bool(Kind):
 class Choice(Kind):
     """One of a few words."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str):
         self.words = words
         self.expected = " or ".join(", ".join(repr(w) for w in words).rsplit(", ", 1))
 
@@ -103,7 +103,7 @@ class Choice(Kind):
 class IntOrTuple(Kind):
     """An integer, or a tuple of integers, of at least ``low``."""
 
-    def __init__(self, low: int) -> None:
+    def __init__(self, low: int):
         self.item = Int(low)
         self.expected = f"{self.item.expected}, or a tuple of them"
 
@@ -140,7 +140,7 @@ class Pairs(Kind):
 class Optional(Kind):
     """Another kind, or None."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind):
         self.kind = kind
         self.expected = f"None or {kind.expected}"
 
@@ -154,7 +154,7 @@ class Optional(Kind):
 class Attr:
     """An attribute: its name, kind, default and one line of documentation."""
 
-    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str) -> None:
+    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str):
         self.name, self.kind, self.default, self.doc = name, kind, default, doc
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:

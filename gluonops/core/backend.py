@@ -42,7 +42,7 @@ class backend:   # pylint: disable=invalid-name
         The name is unknown, or the backend is not available.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str):
         global _default
         self._name, self._previous = _available(name), _default
         _default = name
@@ -256,7 +256,7 @@ def needs_plain_layout(space: ModuleType, inputs: Sequence[Array]) -> bool:
     return not has_gpu()
 
 
-def plain_layout(space: ModuleType, value: Array, like : Array | None= None, may_be_scalar : bool= False,
+def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may_be_scalar: bool = False,
                  **named: str) -> Array:
     """A copy in plain layout, and the same for the gradient.
 

@@ -37,7 +37,7 @@ def guarded(body: bool) -> Callable:
 class Operator(mx.operator.CustomOp):
     """Runs one node: the CUDA kernel on a GPU, the native one on a CPU, the reference in ``mx.nd`` where neither is."""
 
-    def __init__(self, entry: Entry, attrs: tuple) -> None:
+    def __init__(self, entry: Entry, attrs: tuple):
         super().__init__()
         self.op, self.reference, self.attrs = entry.op, entry.reference, attrs
 
@@ -168,7 +168,7 @@ class Properties(mx.operator.CustomOpProp):
 
     entry = None   # set by the subclass that `register` makes
 
-    def __init__(self, **kwargs: str) -> None:
+    def __init__(self, **kwargs: str):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
         self._error = None
         try:
@@ -239,7 +239,7 @@ def unlisted(ids: Iterable[int]) -> list[int]:
     return [_Unlisted(i) for i in ids]
 
 
-def _array(handle: ctypes.c_void_p, writable : bool= True, stype : int= 0) -> mx.nd.NDArray:
+def _array(handle: ctypes.c_void_p, writable: bool = True, stype: int = 0) -> mx.nd.NDArray:
     return mx.nd.NDArray(handle, writable=writable)
 
 

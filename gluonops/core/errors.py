@@ -32,7 +32,7 @@ class OpError(ValueError):
         What the user can do about it; one sentence, without the full stop.
     """
 
-    def __init__(self, where: str, what: str, remedy: str) -> None:
+    def __init__(self, where: str, what: str, remedy: str):
         super().__init__(f"gluonops.{where}: {what}. {remedy}.")
         self.where, self.what, self.remedy = where, what, remedy
 

@@ -40,7 +40,7 @@ class Expression:
         The text is not an expression, or uses more of Python than this module names.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str):
         try:
             tree = ast.parse(text.strip(), mode="eval")
         except SyntaxError as error:

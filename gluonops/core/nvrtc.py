@@ -61,7 +61,7 @@ class Compiler:
         It is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         path = _wheel() or SYSTEM_LIBRARY
         try:
             self._nvrtc = ctypes.CDLL(str(path))

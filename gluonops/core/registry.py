@@ -27,7 +27,7 @@ def folders(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-def check_folder(folder: pathlib.Path, unsupported : Collection[str]= ()) -> None:
+def check_folder(folder: pathlib.Path, unsupported: Collection[str] = ()) -> None:
     """Raise an OpError naming the files that an operator's folder lacks."""
     missing = [name for name in FILES if name not in unsupported and not (folder / name).is_file()]
     if missing:

@@ -207,7 +207,7 @@ def _module(op_name: str, exports: tuple[str, ...], device: int) -> mx.rtc.CudaM
                       "Report it with this text") from error
 
 
-def excerpts(files: dict[str, str], message: str, around : int= 2) -> str:
+def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
     """The lines of the source that a compiler's message names, marked, with their numbers and neighbours."""
     shown = []
     for file, text in files.items():

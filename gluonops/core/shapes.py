@@ -125,8 +125,8 @@ class Shapes:
         Tensor -> pattern; the first input comes first.
     """
 
-    def __init__(self, when : str | None= None, whole : str | None= None, remedies : dict[str, str] | None= None,
-                 **patterns: str) -> None:
+    def __init__(self, when: str | None = None, whole: str | None = None, remedies: dict[str, str] | None = None,
+                 **patterns: str):
         self.when = None if when is None else Expression(when)
         self.whole_text, self.texts = whole, patterns
         self.remedies = remedies or {}

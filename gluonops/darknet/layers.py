@@ -73,7 +73,7 @@ class BatchNorm(nn.BatchNorm):
         - **out**: the same shape.
     """
 
-    def __init__(self, in_channels : int= 0, **kwargs) -> None:
+    def __init__(self, in_channels: int = 0, **kwargs):
         super().__init__(momentum=MOMENTUM, epsilon=OFFSET ** 2, in_channels=in_channels, **kwargs)
 
     def hybrid_forward(self, F, x: Array, gamma: Array, beta: Array, running_mean: Array, running_var: Array) -> Array:
@@ -111,9 +111,9 @@ class Convolution(HybridBlock):
         - **out**: (B, channels, (H + 2*padding - size) // stride + 1, likewise for W).
     """
 
-    def __init__(self, channels: int, size : int= 1, in_channels : int= 0, stride : int= 1, padding : int | None= None,
-                 groups : int= 1, batch_norm : bool= True, activation : str= "leaky", epsilon : float | None= None,
-                 **kwargs) -> None:
+    def __init__(self, channels: int, size: int = 1, in_channels: int = 0, stride: int = 1, padding: int | None = None,
+                 groups: int = 1, batch_norm: bool = True, activation: str = "leaky", epsilon: float | None = None,
+                 **kwargs):
         super().__init__(**kwargs)
         if padding is None:
             padding = size // 2
@@ -160,8 +160,8 @@ class MaxPool(HybridBlock):
         With this padding a window could lie outside the image.
     """
 
-    def __init__(self, size : int= 2, stride : int= 2, padding : int | None= None, any_size : bool= False,
-                 **kwargs) -> None:
+    def __init__(self, size: int = 2, stride: int = 2, padding: int | None = None, any_size: bool = False,
+                 **kwargs):
         super().__init__(**kwargs)
         padding = size - 1 if padding is None else padding
         if not 0 <= padding <= 2 * size - 2:
@@ -229,7 +229,7 @@ class Route(HybridBlock):
         - **out**: (B, sum of C / groups, H, W).
     """
 
-    def __init__(self, channels: Sequence[int], groups : int= 1, group : int= 0, **kwargs) -> None:
+    def __init__(self, channels: Sequence[int], groups: int = 1, group: int = 0, **kwargs):
         super().__init__(**kwargs)
         self._bounds = None
         if groups > 1:
@@ -256,7 +256,7 @@ class Shortcut(HybridBlock):
         - **out**: that shape.
     """
 
-    def __init__(self, activation : str= "linear", alpha : float= 1.0, beta : float= 1.0, **kwargs) -> None:
+    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         self._alpha = alpha
         self._beta = beta
@@ -284,7 +284,7 @@ class Upsample(HybridBlock):
         - **out**: (B, C, H*stride, W*stride).
     """
 
-    def __init__(self, stride : int= 2, scale : float= 1.0, **kwargs) -> None:
+    def __init__(self, stride: int = 2, scale: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         self._stride = stride
         self._scale = scale
@@ -310,7 +310,7 @@ class Softmax(HybridBlock):
         - **out**: (B, N).
     """
 
-    def __init__(self, groups : int= 1, temperature : float= 1.0, **kwargs) -> None:
+    def __init__(self, groups: int = 1, temperature: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         self._groups = groups
         self._temperature = temperature

@@ -32,7 +32,7 @@ class DarknetNet(HybridBlock):
 
     preprocessing = PREPROCESSING
 
-    def __init__(self, input_shape: tuple[int, int, int], **kwargs) -> None:
+    def __init__(self, input_shape: tuple[int, int, int], **kwargs):
         super().__init__(**kwargs)
         self.input_shape = input_shape
         self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data

@@ -14,7 +14,7 @@ SPACE = 38.0   # between layers
 class Item:
     """A box, or a way point of an edge, which has no size. ``x`` is the centre and ``y`` the top, in points."""
 
-    def __init__(self, width: float = 0.0, height: float = 0.0) -> None:
+    def __init__(self, width: float = 0.0, height: float = 0.0):
         self.width = width
         self.height = height
         self.x = 0.0
@@ -53,7 +53,7 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
 class _View:
     """grandalf's view of a vertex: its size, and its centre once it is arranged."""
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item):
         self.w = item.width
         self.h = item.height
         self.xy = (0.0, 0.0)

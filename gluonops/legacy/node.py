@@ -84,7 +84,7 @@ def names(instance: PythonOp, method: str) -> list[str]:
 class Operator(mx.operator.CustomOp):
     """Runs ``forward`` and ``backward`` of an instance, and writes or adds the results as requested."""
 
-    def __init__(self, instance: PythonOp, where: str) -> None:
+    def __init__(self, instance: PythonOp, where: str):
         super().__init__()
         self.instance, self.where = instance, where
         outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
@@ -132,7 +132,7 @@ class Operator(mx.operator.CustomOp):
 class Properties(mx.operator.CustomOpProp):
     """Answers MXNet's questions about a node before it runs, from the instance; its answers are validated."""
 
-    def __init__(self, **kwargs: str) -> None:
+    def __init__(self, **kwargs: str):
         super().__init__()
         self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
         try:

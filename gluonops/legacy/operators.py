@@ -42,7 +42,7 @@ class PythonOp:
         instances.register(self, args, kwargs)
         return self
 
-    def __init__(self, need_top_grad: bool = True) -> None:
+    def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
 
     def __call__(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:

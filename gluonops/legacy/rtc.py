@@ -41,7 +41,7 @@ class Rtc:
     """
 
     def __init__(self, name: str, inputs: list[tuple[str, mx.nd.NDArray]], outputs: list[tuple[str, mx.nd.NDArray]],
-                 kernel: str) -> None:
+                 kernel: str):
         once("Rtc", INSTEAD, stacklevel=2)
         self.where = "legacy.Rtc"
         self.name, self.body = name, kernel

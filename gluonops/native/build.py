@@ -46,8 +46,8 @@ class BuildError(Exception):
     """The library cannot be built; the message says why and what to do."""
 
 
-def build(library : str | os.PathLike= LIBRARY, mxnet : str | os.PathLike | None= None, jobs : int | None= None,
-          generated : str | os.PathLike= GENERATED, operators : list[str] | None= None) -> pathlib.Path:
+def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None = None, jobs: int | None = None,
+          generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> pathlib.Path:
     """Build the library.
 
     Parameters
@@ -90,7 +90,7 @@ def build(library : str | os.PathLike= LIBRARY, mxnet : str | os.PathLike | None
     return library
 
 
-def write_sources(generated : str | os.PathLike= GENERATED) -> list[pathlib.Path]:
+def write_sources(generated: str | os.PathLike = GENERATED) -> list[pathlib.Path]:
     """Write the C++ that follows from the contracts; returns the source file of every operator."""
     generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
     return generate(pathlib.Path(generated))

@@ -122,7 +122,7 @@ def listed(items: Iterable[str]) -> str:
     return ", ".join(items)
 
 
-def indented(lines: Iterable[str], levels : int= 1) -> list[str]:
+def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
     return [INDENT * levels + line if line else "" for line in lines]
 
 
@@ -153,7 +153,7 @@ def number(value: float | None) -> str:
 class Attribute:
     """One attribute in C++: how it is declared, parsed, and written in an expression."""
 
-    def __init__(self, attr: Any) -> None:
+    def __init__(self, attr: Any):
         self.name, self.kind, self.default, self.doc = attr.name, attr.kind, attr.default, attr.doc
         self.type = kind_name(attr.kind)
         if not hasattr(self, f"_parse_{self.type}"):
@@ -236,7 +236,7 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "
 class Translator(ast.NodeVisitor):
     """An expression of a contract in C++. ``locals_`` are names that are variables there, not attributes."""
 
-    def __init__(self, attributes: dict[str, Attribute], locals_ : Iterable[str]= ()) -> None:
+    def __init__(self, attributes: dict[str, Attribute], locals_: Iterable[str] = ()):
         self.attributes, self.locals = attributes, set(locals_)
 
     def __call__(self, expression: Any) -> str:
@@ -312,7 +312,7 @@ class SizeTranslator(Translator):
 class Operator:
     """Writes the two files of one operator."""
 
-    def __init__(self, op: Any, read: Contracts) -> None:
+    def __init__(self, op: Any, read: Contracts):
         self.op, self.camel = op, camel(op.name)
         self.core, self.shapes = read.core, read.shapes
         self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
@@ -614,7 +614,7 @@ def _conjunction(conditions: list[str]) -> list[str]:
     return [*lines[:-1], f"{lines[-1]};"]
 
 
-def main(arguments : list[str] | None= None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Command line: ``generate.py FOLDER``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the files go")

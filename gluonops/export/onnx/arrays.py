@@ -198,7 +198,7 @@ def shape_array(model: Model, call: Call) -> str:
     return model.shape(call.shapes[0])
 
 
-def as_indices(model: Model, value: str, count : int | None= None, mode : str= "clip") -> str:
+def as_indices(model: Model, value: str, count: int | None = None, mode: str = "clip") -> str:
     """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
     value = model.cast(value, np.int64)
     if count is None:

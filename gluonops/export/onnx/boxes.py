@@ -141,8 +141,9 @@ def box_decode(model: Model, call: Call) -> str:
     """Corners of boxes from their offsets from anchors."""
     offsets = []
     for i in range(4):
+        offset = _columns(model, call.inputs[0], i)
         deviation = model.scalar(call.value(f"std{i}", 1.0), call.dtype)
-        offsets.append(model.add("Mul", _columns(model, call.inputs[0], i), deviation))
+        offsets.append(model.add("Mul", offset, deviation))
     x, y, width, height = (_columns(model, call.inputs[1], i) for i in range(4))
     if call.text("format", "center") == "corner":
         width = model.add("Sub", width, x)

@@ -54,7 +54,7 @@ class Model:
         self._names.add(free)
         return free
 
-    def add(self, op: str, *inputs: str, outputs : int= 1, name : str | None= None, **attrs: Any) -> str | list[str]:
+    def add(self, op: str, *inputs: str, outputs: int = 1, name: str | None = None, **attrs: Any) -> str | list[str]:
         """Add a node.
 
         Parameters
@@ -82,7 +82,7 @@ class Model:
         self._producer.update(dict.fromkeys(made, node))
         return made[0] if outputs == 1 else made
 
-    def constant(self, array: np.ndarray, name : str= "constant") -> str:
+    def constant(self, array: np.ndarray, name: str = "constant") -> str:
         """A constant tensor. Small ones that are equal are stored once."""
         content = array.tobytes() if array.size <= SMALL else id(array)
         key = (array.dtype.str, array.shape, content)
@@ -102,7 +102,7 @@ class Model:
         """``value`` in another type."""
         return self.add("Cast", value, to=onnx_type(dtype))
 
-    def reduce(self, op: str, value: str, axes : Sequence[int] | None= None, keepdims : bool= True) -> str:
+    def reduce(self, op: str, value: str, axes: Sequence[int] | None = None, keepdims: bool = True) -> str:
         """A reduction over ``axes``, by default over all. From opset 18 on ONNX takes the axes as a tensor."""
         if axes is None:
             return self.add(op, value, keepdims=int(keepdims))
@@ -241,7 +241,7 @@ class Call:
         Types of the inputs.
     """
 
-    def __init__(self, node: Node, inputs: list[str], sizes: Sizes) -> None:
+    def __init__(self, node: Node, inputs: list[str], sizes: Sizes):
         self.node = node
         self.inputs = inputs
         self.shapes = [sizes.shape[entry] for entry in node.inputs]
@@ -258,10 +258,11 @@ class Call:
         """Type of the first output."""
         return self._sizes.dtype[self.node, 0]
 
-    def text(self, name: str, default : str | None= None) -> str | None:
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """An attribute as a string."""
         return self.node.attrs.get(name, default)
 
-    def value(self, name: str, default : Any= None) -> Any:
+    def value(self, name: str, default: Any = None) -> Any:
         """An attribute as a number, a tuple or None."""
         text = self.node.attrs.get(name)
         if text is None:
@@ -278,10 +279,11 @@ class Call:
             return default
         return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
-    def flag(self, name: str, default : bool= False) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute as a boolean."""
         return self.node.flag(name, default)
 
-    def axis(self, name : str= "axis", default : int= -1) -> int:
+    def axis(self, name: str = "axis", default: int = -1) -> int:
         """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
 

@@ -42,8 +42,8 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     path : str or os.PathLike
         The file. Its folder must exist.
     data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported, because they store it.
-        For files one shape is that of the only input, whatever its name is.
+        As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported, because they store
+        it. For files, a single shape is that of the only input, whatever its name is.
     dynamic_batch : bool, default True
         Whether the file takes any batch size. If False, it takes the one in ``data_shape``. Other sizes are fixed.
     dtype : str, optional
