@@ -19,13 +19,14 @@ def checking() -> bool:
 
 
 def check_call(op: Op, attrs: tuple, arrays: dict) -> None:
-    """If label checks are on, check the labels that a block is called with.
+    """Check the labels that a block is called with, if label checks are on.
 
-    The block checks them because a hybridized net may consist of MXNet's own operators, which do not. Symbols pass.
-    Arguments and errors are those of :func:`check`. Only the shape of the tensor with the classes is read.
+    A block checks labels because a hybridized net may consist of MXNet's own operators, which do not. Symbols are not
+    checked. For arguments and errors see :func:`check`.
     """
-    if checking() and not any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
-        check(op, attrs, arrays)
+    if not checking() or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
+        return
+    check(op, attrs, arrays)
 
 
 def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
@@ -47,7 +48,8 @@ def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
 
 
 def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int) -> None:
-    values, ignore = label.astype(np.float64), arg.values.ignore
+    values = label.astype(np.float64)
+    ignore = arg.values.ignore
     with np.errstate(invalid="ignore"):
         good = (values >= 0) & (values < size) & (values == np.floor(values))
     if ignore and getattr(attrs, ignore) is not None:
@@ -62,10 +64,15 @@ def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int)
 
 
 def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:
-    rows, values = arg.values, attrs._asdict()
-    valid, numbers = expression(rows.valid), array.astype(np.float64)
-    wrong = [index for index in np.ndindex(*array.shape[:-1])
-             if numbers[index].any() and not valid({**values, **dict(zip(rows.columns, numbers[index].tolist()))})]
+    rows = arg.values
+    values = attrs._asdict()
+    is_valid = expression(rows.valid)
+    numbers = array.astype(np.float64)
+    wrong = []
+    for index in np.ndindex(*array.shape[:-1]):
+        columns = dict(zip(rows.columns, numbers[index].tolist()))
+        if numbers[index].any() and not is_valid({**values, **columns}):
+            wrong.append(index)
     if not wrong:
         return
     first = wrong[0]

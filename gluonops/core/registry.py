@@ -1,4 +1,4 @@
-"""Finds the operators: every folder of ``gluonops/ops`` holds one, complete."""
+"""The registry of the operators. Each folder of ``gluonops/ops`` contains one operator."""
 from __future__ import annotations
 
 import dataclasses
@@ -36,7 +36,7 @@ def check_folder(folder: pathlib.Path, unsupported: Collection[str] = ()) -> Non
 
 
 def register(folder: pathlib.Path) -> Entry:
-    """Import one operator's contract and reference and enter it."""
+    """Import the contract and the reference of an operator and register it."""
     package = f"gluonops.ops.{folder.name}"
     if not (folder / "contract.py").is_file():
         check_folder(folder)

@@ -1,6 +1,6 @@
-"""Retrace a hybridized net when the backend has changed since it was traced.
+"""Traces a hybridized net again if the backend has changed since its last trace.
 
-Gluon traces a net at its first call and keeps the graph, so the three methods of ``HybridBlock`` that trace, run and
+Gluon traces a net at its first call and keeps the graph. So the three methods of ``HybridBlock`` that trace, run and
 export a graph are wrapped. A net without operators of gluonops keeps its graph, and so does a ``SymbolBlock``, whose
 graph was loaded.
 """
@@ -14,7 +14,7 @@ from mxnet.gluon.block import _regroup
 
 from . import backend
 
-_ABSENT = -1   # gluon's format of the arguments has it for None
+_ABSENT = -1   # stands for None in gluon's format of the arguments
 
 
 def install() -> None:
