@@ -1,15 +1,15 @@
-"""Writes the C++ of every operator that its contract decides: ``native/generated/<op>.h`` and ``<op>.cc``.
+"""Writes the C++ that follows from the contracts: ``native/generated/<op>.h`` and ``<op>.cc`` of each operator.
 
-From ``ops/<op>/contract.py`` follow the struct of the attributes, the struct of the tensors, parsing, types, shapes,
-refusals, checks of values, registration with lib_api and the dispatch over dtypes and instruction sets. ``kernel.cc``
-holds what the kernels take, the kernels and one adapter::
+From ``ops/<op>/contract.py`` follow the structs of the attributes and of the tensors, parsing, types, shapes, error
+conditions, checks of values, registration with lib_api, and the dispatch over dtypes and instruction sets. A
+``kernel.cc`` has a struct with the arguments of the kernels, the kernels, and an adapter::
 
     struct XCall { int type; ... };
     namespace GLUONOPS_TARGET { template <typename T> void forward(const XCall &); }   // and backward
     inline XCall adapt(const XAttrs &, const XTensors &, Workspace &);
 
-Contracts are read without gluonops being imported, which needs MXNet: they depend on Python alone. ``setup.py`` runs
-this file, and so does ``python -m gluonops.native.build``.
+Contracts are read without importing gluonops, which needs MXNet. They need Python only. ``setup.py`` and ``python -m
+gluonops.native.build`` run this file.
 """
 from __future__ import annotations
 
@@ -41,22 +41,23 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
     Parameters
     ----------
     folder : Path
-        Where it goes; a file that would not change is left alone, one that no operator has any more is removed.
+        Folder of the files. A file that would not change is not written. Files of other operators are removed.
     package : Path
-        The folder of the package whose operators are read.
+        Folder of the package with the operators.
 
     Returns
     -------
     list of Path
         The ``.cc`` files, one per operator, sorted.
     """
-    folder, written = pathlib.Path(folder), []
+    folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    read = contracts(package)
-    for op in read.operators:
+    written = []
+    loaded = contracts(package)
+    for op in loaded.operators:
         if not (package / "ops" / op.name / "kernel.cc").is_file():
             continue
-        operator = Operator(op, read)
+        operator = Operator(op, loaded)
         _write(folder / f"{op.name}.h", operator.header())
         _write(folder / f"{op.name}.cc", operator.source())
         written.append(folder / f"{op.name}.cc")
@@ -67,7 +68,7 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
 
 
 class Contracts(typing.NamedTuple):
-    """Contracts, and the modules ``core.contract`` and ``core.shapes`` that they were made with."""
+    """Contracts, and the modules ``core.contract`` and ``core.shapes`` of their classes."""
     operators: list
     core: types.ModuleType
     shapes: types.ModuleType
@@ -79,13 +80,14 @@ def contracts(package: pathlib.Path = PACKAGE) -> Contracts:
     with _bare_packages(root, package):
         names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
         operators = [importlib.import_module(f"{root}.ops.{name}.contract").OP for name in names]
-        core, shapes = (importlib.import_module(f"{root}.core.{name}") for name in ("contract", "shapes"))
+        core = importlib.import_module(f"{root}.core.contract")
+        shapes = importlib.import_module(f"{root}.core.shapes")
         return Contracts(operators, core, shapes)
 
 
 @contextlib.contextmanager
 def _bare_packages(root: str, package: pathlib.Path) -> Iterator[None]:
-    """The package and its folders as ``root``, importable without running any ``__init__.py``."""
+    """Make the package importable as ``root`` inside the ``with`` block, without running any ``__init__.py``."""
     operators = sorted(path for path in (package / "ops").iterdir() if path.is_dir())
     folders = [package, package / "core", package / "ops", *operators]
     try:
@@ -100,7 +102,7 @@ def _bare_packages(root: str, package: pathlib.Path) -> Iterator[None]:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Write a file at once, so that a compiler beside us never sees half of one; leave an equal one alone."""
+    """Write a file in one step, so that another process never reads half of it. An equal file is left alone."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
     partial = path.with_name(f".{path.name}.partial")
@@ -119,10 +121,12 @@ def quoted(text: str) -> str:
 
 
 def listed(items: Iterable[str]) -> str:
+    """Items separated by commas."""
     return ", ".join(items)
 
 
 def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
+    """Lines with an indent, except for empty ones."""
     return [INDENT * levels + line if line else "" for line in lines]
 
 
@@ -132,7 +136,7 @@ def function(signature: str, body: Iterable[str]) -> list[str]:
 
 
 def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """``opening item, item, ... closing``, on several lines where one is too short."""
+    """``opening item, item, ... closing``, on several lines if it does not fit on one."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]
@@ -142,19 +146,23 @@ def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
 
 # -- attributes ----------------------------------------------------------------------------------------------------
 def kind_name(kind: object) -> str:
+    """The name of a kind's class. The classes themselves are loaded again for every build."""
     return type(kind).__name__
 
 
 def number(value: float | None) -> str:
-    """A number, or infinity where there is none."""
+    """A number, or infinity for None."""
     return "INFINITY" if value is None else repr(float(value))
 
 
 class Attribute:
-    """One attribute in C++: how it is declared, parsed, and written in an expression."""
+    """The C++ of an attribute: its declaration and its parsing."""
 
     def __init__(self, attr: Any):
-        self.name, self.kind, self.default, self.doc = attr.name, attr.kind, attr.default, attr.doc
+        self.name = attr.name
+        self.kind = attr.kind
+        self.default = attr.default
+        self.doc = attr.doc
         self.type = kind_name(attr.kind)
         if not hasattr(self, f"_parse_{self.type}"):
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
@@ -170,7 +178,7 @@ class Attribute:
         return getattr(self, f"_declare_{self.type}")()
 
     def parsing(self) -> str:
-        """The expression that reads it from the strings of a graph."""
+        """The expression that parses it from the strings of a graph."""
         return getattr(self, f"_parse_{self.type}")()
 
     def _declare_Int(self) -> str:
@@ -187,7 +195,8 @@ class Attribute:
         kind = self.kind
         low = "-INFINITY" if kind.low is None else number(kind.low)
         above = "-INFINITY" if kind.above is None else number(kind.above)
-        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {number(kind.below)}}}"
+        below = number(kind.below)
+        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {below}}}"
         return f'given.number("{self.name}", attrs.{self.name}, {bounds})'
 
     def _declare_Bool(self) -> str:
@@ -234,10 +243,11 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "
 
 
 class Translator(ast.NodeVisitor):
-    """An expression of a contract in C++. ``locals_`` are names that are variables there, not attributes."""
+    """Translates an expression of a contract to C++. Names in ``locals_`` are variables, all others attributes."""
 
     def __init__(self, attributes: dict[str, Attribute], locals_: Iterable[str] = ()):
-        self.attributes, self.locals = attributes, set(locals_)
+        self.attributes = attributes
+        self.locals = set(locals_)
 
     def __call__(self, expression: Any) -> str:
         return self.visit(expression.tree)
@@ -263,9 +273,12 @@ class Translator(ast.NodeVisitor):
         return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
 
     def visit_BoolOp(self, node: ast.AST) -> str:
-        return f" {_BINARY[type(node.op)]} ".join([
-            f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
-            for value in node.values])
+        operands = []
+        for value in node.values:
+            text = self.visit(value)
+            needs_brackets = isinstance(value, (ast.BoolOp, ast.IfExp))
+            operands.append(f"({text})" if needs_brackets else text)
+        return f" {_BINARY[type(node.op)]} ".join(operands)
 
     def visit_BinOp(self, node: ast.AST) -> str:
         return f"{self._operand(node.left)} {_BINARY[type(node.op)]} {self._operand(node.right)}"
@@ -274,7 +287,8 @@ class Translator(ast.NodeVisitor):
         return f"{self._operand(node.test)} ? {self._operand(node.body)} : {self._operand(node.orelse)}"
 
     def visit_Compare(self, node: ast.AST) -> str:
-        left, pairs = node.left, []
+        left = node.left
+        pairs = []
         for operator, right in zip(node.ops, node.comparators):
             pairs.append(self._comparison(left, operator, right))
             left = right
@@ -282,7 +296,8 @@ class Translator(ast.NodeVisitor):
 
     def _comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         if isinstance(operator, (ast.Is, ast.IsNot)):
-            return f"{'!' if isinstance(operator, ast.Is) else ''}{self.visit(left)}.has_value()"
+            negation = "!" if isinstance(operator, ast.Is) else ""
+            return f"{negation}{self.visit(left)}.has_value()"
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
             choice = f"Attrs::{camel(left.id)}::{camel(right.value)}"
             return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
@@ -299,7 +314,7 @@ class Translator(ast.NodeVisitor):
 
 
 class SizeTranslator(Translator):
-    """The same in integers that do not wrap round; a list of pairs counts as their number."""
+    """Translates to integers that do not overflow. A list of pairs counts as their number."""
 
     def visit_Name(self, node: ast.AST) -> str:
         if self.attributes[node.id].type == "Pairs":
@@ -313,14 +328,17 @@ class Operator:
     """Writes the two files of one operator."""
 
     def __init__(self, op: Any, read: Contracts):
-        self.op, self.camel = op, camel(op.name)
-        self.core, self.shapes = read.core, read.shapes
+        self.op = op
+        self.camel = camel(op.name)
+        self.core = read.core
+        self.shapes = read.shapes
         self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
         self.condition = Translator(self.attributes)
         self.size = SizeTranslator(self.attributes)
 
-    # The header: what the adapter in kernel.cc takes.
+    # The header: the types that the adapter in kernel.cc takes.
     def header(self) -> str:
+        """The text of ``<op>.h``."""
         guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
         lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
                  '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
@@ -348,8 +366,9 @@ class Operator:
     def _with_gradient(self) -> list:
         return [arg for arg in self.op.inputs if arg.gradient]
 
-    # The source: kernel.cc, the dispatch, and what MXNet asks.
+    # The source: kernel.cc, the dispatch, and the operator as MXNet sees it.
     def source(self) -> str:
+        """The text of ``<op>.cc``."""
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
             *self._dispatch(), "}  // namespace gluonops", "",
@@ -358,29 +377,38 @@ class Operator:
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 
     def _dispatch(self) -> list[str]:
-        """The kernel for a dtype in each instruction set, and the best instruction set of the processor."""
+        """The functions that choose the kernel for a dtype and for the processor."""
         lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
         for direction in ("forward", "backward"):
-            lines += [f"void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
-                      f"{INDENT}switch (call.type) {{"]
-            for dtype in self.op.types["T"]:
-                number_, name = TYPES[dtype]
-                lines.append(f"{INDENT}case {number_}: return {direction}<{name}>(call);")
-            lines += [f"{INDENT}}}", "}", ""]
+            lines += [*self._type_dispatch(direction), ""]
         lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
-                  "// The kernels for the best instruction set that this processor has."]
-        lines += ["#ifdef GLUONOPS_ALL_TARGETS"]
+                  "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
         for target in ("avx2", "avx512"):
-            lines += [f"namespace {target} {{ void {self.op.name}_{direction}(const {self.camel}Call &call); }}"
-                      for direction in ("forward", "backward")]
+            for direction in ("forward", "backward"):
+                lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
         lines += ["#endif", ""]
         for direction in ("forward", "backward"):
-            call = f"{self.op.name}_{direction}(call)"
-            lines += [f"inline void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
-                      "#ifdef GLUONOPS_ALL_TARGETS", f"{INDENT}switch (target()) {{",
-                      f"{INDENT}case AVX512: return avx512::{call};", f"{INDENT}case AVX2: return avx2::{call};",
-                      f"{INDENT}default: break;", f"{INDENT}}}", "#endif", f"{INDENT}base::{call};", "}", ""]
+            lines += [*self._target_dispatch(direction), ""]
         return [*lines, "#endif"]
+
+    def _signature(self, direction: str) -> str:
+        return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
+
+    def _type_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel of a dtype."""
+        cases = []
+        for dtype in self.op.types["T"]:
+            label, c_type = TYPES[dtype]
+            cases.append(f"case {label}: return {direction}<{c_type}>(call);")
+        return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
+
+    def _target_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernels of the best instruction set."""
+        call = f"{self.op.name}_{direction}(call)"
+        return [f"inline {self._signature(direction)}", "{", "#ifdef GLUONOPS_ALL_TARGETS",
+                *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
+                           f"case AVX2: return avx2::{call};", "default: break;", "}"]),
+                "#endif", *indented([f"base::{call};"]), "}"]
 
     def _operator(self) -> list[str]:
         op = self.op
@@ -411,13 +439,19 @@ class Operator:
                 *indented([f"{self._filled(refused.what)},", f"{self._filled(refused.remedy)});"], 4)]
 
     def _filled(self, text: str) -> str:
-        """A text whose expressions in braces are put in, as an expression of strings."""
+        """The C++ expression of a text with the values of the expressions in braces."""
         parts = self.core._PLACE.split(text)
-        pieces = [quoted(part) if i % 2 == 0 else f"value_text({self.condition(self.core.expression(part))})"
-                  for i, part in enumerate(parts) if part]
-        if len(pieces) == 1:
-            return pieces[0]
-        return " + ".join([f"std::string({pieces[0]})" if pieces[0][0] == '"' else pieces[0], *pieces[1:]])
+        pieces = []
+        for i, part in enumerate(parts):
+            is_expression = i % 2 == 1
+            if is_expression:
+                pieces.append(f"value_text({self.condition(self.core.expression(part))})")
+            elif part:
+                pieces.append(quoted(part))
+        first, *others = pieces
+        if others and first.startswith('"'):
+            first = f"std::string({first})"
+        return " + ".join([first, *others])
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
@@ -447,9 +481,13 @@ class Operator:
         return function("static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)", body)
 
     def _reads_ndim(self, tensor: str, first: bool) -> bool:
-        texts = [rule.when.text for rule in self.op.rules if rule.when] + [r.when for r in self.op.refused]
-        groups = any(isinstance(term, self.shapes.Group) for rule in self.op.rules for term in rule.first)
-        return (first and groups) or any(f"{tensor}.ndim" in text for text in texts)
+        """Whether the shapes need the number of dimensions of an input."""
+        conditions = [rule.when.text for rule in self.op.rules if rule.when]
+        conditions += [refused.when for refused in self.op.refused]
+        if any(f"{tensor}.ndim" in text for text in conditions):
+            return True
+        terms = [term for rule in self.op.rules for term in rule.first]
+        return first and any(isinstance(term, self.shapes.Group) for term in terms)
 
     def _rule(self, rule: Any) -> list[str]:
         lines = self._groups(rule)
@@ -458,11 +496,14 @@ class Operator:
         for refused in self.op.refused:
             if refused.reads_ndim:
                 lines += self._refusal(refused)
-        tensors = listed([t.name for t in self.op.tensors])
-        lines += self._pattern("const Pattern whole = ", rule.whole, ";") if rule.whole else []
+        whole = "{}"
+        if rule.whole:
+            lines += self._pattern("const Pattern whole = ", rule.whole, ";")
+            whole = "whole"
+        tensors = listed([tensor.name for tensor in self.op.tensors])
         texts = {**self.op.remedies, **rule.remedies}
         remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
-        return [*lines, f"return {{{{{tensors}}}, {'whole' if rule.whole else '{}'}, {{{remedies}}}}};"]
+        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}}};"]
 
     def _groups(self, rule: Any) -> list[str]:
         """The variables that hold the dimensions of the groups, from the first pattern."""
@@ -552,7 +593,7 @@ class Operator:
                 *indented([f"{self._filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
     def _size_of(self, dimension: str) -> str:
-        """The size of a named dimension, read off an input that has it."""
+        """The expression for the size of a named dimension, from a tensor that has it."""
         for tensor, terms in self.op.rules[-1].patterns.items():
             if any(isinstance(term, self.shapes.Group) for term in terms):
                 at = [term for term in terms if isinstance(term, self.shapes.At) and term.name == dimension]
@@ -565,12 +606,14 @@ class Operator:
         raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
 
     def _backward(self) -> list[str]:
-        op, read = self.op, set(self.op.backward)
+        op = self.op
+        read = set(op.backward)
         views = [f"tensors.{out.name}_grad = view(grads[{i}]);" for i, out in enumerate(op.outputs)
                  if f"{out.name}_grad" in read]
         for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
-            views += [f"tensors.{t.name} = {'view' if t.name in read else 'shape_of'}({source}[{i}]);"
-                      for i, t in enumerate(tensors)]
+            for i, tensor in enumerate(tensors):
+                made = "view" if tensor.name in read else "shape_of"
+                views.append(f"tensors.{tensor.name} = {made}({source}[{i}]);")
         views += [f"tensors.{arg.name}_grad = view(results[{i}]);" for i, arg in enumerate(op.inputs) if arg.gradient]
         arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
         return function(f"static void backward(const Attrs &attrs, {arrays})", [
@@ -589,14 +632,16 @@ class Operator:
         for i, arg in enumerate(self.op.inputs):
             if arg.gradient is True:
                 continue
+            clear = f"clear(results[{i}]);"
             if arg.gradient:
-                lines.append(f"if ({self._negated(arg.gradient)})")
-            lines.append(f"{INDENT if arg.gradient else ''}clear(results[{i}]);")
+                lines += [f"if ({self._negated(arg.gradient)})", *indented([clear])]
+            else:
+                lines.append(clear)
         return lines
 
 
 def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """As :func:`wrapped`, with an item a line where one line is too short."""
+    """As :func:`wrapped`, but with one item per line if they do not fit on one line."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]
@@ -608,14 +653,14 @@ def _variable_of(group: Any) -> str:
 
 
 def _conjunction(conditions: list[str]) -> list[str]:
-    """``return a && b;``, a condition a line."""
+    """``return a && b;``, with one condition per line."""
     first, *others = conditions
     lines = [f"return {first}", *[f"       && {condition}" for condition in others]]
     return [*lines[:-1], f"{lines[-1]};"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Command line: ``generate.py FOLDER``."""
+    """Run the command line ``generate.py FOLDER``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the files go")
     generate(parser.parse_args(arguments).folder)
