@@ -56,7 +56,7 @@ EXAMPLES = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code, of EXIT_CODES."""
+    """Run the command and return its exit code; see EXIT_CODES."""
     args = _parser().parse_args(argv)
     try:
         code = args.run(args)
@@ -227,12 +227,12 @@ def _seconds(text: str) -> float:
 
 
 def _doctor() -> ModuleType:
-    """doctor.py."""
+    """The module doctor.py."""
     return _load("doctor.py")
 
 
 def _load(*path: str) -> ModuleType:
-    """A module of the package, loaded as a file, because importing the package may fail."""
+    """A module of the package, loaded as a file: an import of the package may fail."""
     file = HERE.joinpath(*path)
     spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)

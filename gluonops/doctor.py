@@ -69,14 +69,22 @@ def examine() -> dict:
 
 
 def _versions() -> dict[str, str | None]:
-    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}",
-                "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"], "numpy": _version("numpy")}
-    names = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
-    return {**versions, **{name: version for name, version in sorted(names.items())
-                           if name == "mxnet" or name.startswith("mxnet-")}}
+    """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
+    versions = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"],
+        "numpy": _version("numpy"),
+    }
+    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    for name, version in sorted(installed.items()):
+        if name == "mxnet" or name.startswith("mxnet-"):
+            versions[name] = version
+    return versions
 
 
 def _version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

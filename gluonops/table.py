@@ -1,4 +1,4 @@
-"""The support table, from the contracts: for the README (Markdown), for a terminal, and as plain data."""
+"""The support table of the operators, from their contracts: as Markdown, for a terminal, and as plain data."""
 from __future__ import annotations
 
 import re
@@ -6,7 +6,7 @@ import textwrap
 
 from . import loss, nn
 from .core import registry
-from .core.contract import Arg, Bool, Choice, Op
+from .core.contract import Arg, Attr, Bool, Choice, Op
 from .core.errors import OpError
 from .export.formats import formats_of
 
@@ -16,7 +16,7 @@ HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does
 
 
 def rows(names: list[str] | None = None) -> list[dict]:
-    """One dict per operator (of ``names``, or all); its keys are those of ``HEADINGS``, its values plain data."""
+    """A dict for each operator (of ``names``, or all), with the keys of ``HEADINGS`` and plain data as values."""
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
@@ -58,8 +58,9 @@ def _backends(op: Op) -> str:
 
 
 def _dtypes(op: Op) -> str:
-    """``data: float16/32/64; label: ...``: what the inputs take, those of one type together."""
-    type_vars, texts = op.type_vars(op.parse({})), []
+    """The dtypes of the inputs, such as ``data: float16/32/64; label: ...``. Inputs of one dtype come together."""
+    type_vars = op.type_vars(op.parse({}))
+    texts = []
     for variable, dtypes in op.types.items():
         inputs = [arg.name for arg in op.inputs if type_vars[arg.name] == variable]
         if inputs:
@@ -77,17 +78,18 @@ def short(dtypes: tuple) -> str:
 
 
 def _gradient(op: Op) -> str:
+    """The inputs that have a gradient."""
     texts = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
-    return ", ".join(texts or ["none"]) + ("" if op.reads_head_gradient else "; ignores the head gradient")
+    gradient = ", ".join(texts or ["none"])
+    return gradient if op.reads_head_gradient else f"{gradient}; ignores the head gradient"
 
 
 def _condition(op: Op, arg: Arg) -> str:
-    """For an input that has a gradient only with some attributes: the value that gives it one."""
+    """The value of an attribute with which an input has a gradient, if it does not have one by default."""
     if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
         return ""
     for attr in op.attrs:
-        choices = (True, False) if isinstance(attr.kind, Bool) else getattr(attr.kind, "words", ())
-        for value in choices if isinstance(attr.kind, (Bool, Choice)) else ():
+        for value in _choices(attr):
             try:
                 if arg.has_gradient(op.parse({attr.name: value})):
                     return f" where {attr.name}={value!r}"
@@ -96,8 +98,15 @@ def _condition(op: Op, arg: Arg) -> str:
     return " with some attributes"
 
 
+def _choices(attr: Attr) -> tuple:
+    """The values of an attribute, if they can be listed."""
+    if isinstance(attr.kind, Bool):
+        return True, False
+    return attr.kind.words if isinstance(attr.kind, Choice) else ()
+
+
 def markdown() -> str:
-    """The table as it stands in the README, between its two markers."""
+    """The table of the README, without its two markers."""
     lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
     for row in rows():
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in _quoted(row).values()) + " |")
@@ -105,7 +114,7 @@ def markdown() -> str:
 
 
 def sections(folder: str) -> str:
-    """The same as a section per operator, linked to its page in ``folder``: eight columns do not fit narrow screens."""
+    """The table as a section per operator, for narrow screens. Each links to the operator's page in ``folder``."""
     paragraphs = []
     for row in rows():
         cells = _quoted(row)
@@ -117,7 +126,7 @@ def sections(folder: str) -> str:
 
 
 def _quoted(row: dict) -> dict[str, str]:
-    """A row's cells in Markdown."""
+    """The cells of a row in Markdown."""
     layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
     return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
 
@@ -140,7 +149,7 @@ def _attributes(row: dict, quote: str = "") -> str:
 
 
 def replace(text: str) -> str:
-    """``text`` with the table between its markers renewed; an OpError where it lacks them."""
+    """``text`` with a new table between its markers. An OpError if it lacks them."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")
     before, rest = text.split(BEGIN)

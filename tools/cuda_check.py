@@ -51,7 +51,7 @@ def spills(kernels: Iterable[nvrtc.Usage]) -> str:
 
 
 def newer(ptxas: str | None) -> list[str]:
-    """Which of NEWER a ptxas knows; it may be None."""
+    """The architectures of NEWER that ptxas knows; none without ptxas."""
     if not ptxas:
         return []
     known = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
@@ -59,7 +59,7 @@ def newer(ptxas: str | None) -> list[str]:
 
 
 def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
-    """The Results of an operator for one GPU; ``architecture`` None is mx.rtc's target, and what ptxas makes of it."""
+    """The Results of an operator for an architecture. None is the target of mx.rtc, whose PTX ptxas compiles too."""
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
         return [result]
@@ -67,9 +67,9 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
 
 
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
-    """The Results for these operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for what ptxas adds.
+    """The Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of ptxas.
 
-    For every combination of dtypes, or else for every dtype of the data once.
+    With ``every`` all combinations of dtypes are compiled, otherwise each dtype of the data once.
     """
     work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
     if jobs == 1:

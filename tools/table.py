@@ -1,4 +1,4 @@
-"""Write the support table of a Markdown file anew, between its markers: ``tools/table.py README.md [--check]``."""
+"""Update the support table of a Markdown file, between its markers: ``tools/table.py README.md [--check]``."""
 from __future__ import annotations
 
 import argparse

@@ -43,7 +43,7 @@ def strings(instance: PythonOp) -> dict[str, str]:
 
 
 def find(operator: str, instance: str, given: str | None = None) -> PythonOp:
-    """The instance of these attributes; created again if it no longer exists.
+    """The instance with these attributes. It is created again if it no longer exists.
 
     Raises
     ------

@@ -33,23 +33,28 @@ def emit(instance: PythonOp, space: ModuleType, inputs: list, name: str | None) 
     name : str or None
         Of the node; None for NDArrays.
     """
-    plain = backend.needs_plain_layout(space, inputs)
-    heads = plain and instance.need_top_grad()
-    if plain:
+    copies_inputs = backend.needs_plain_layout(space, inputs)
+    copies_outputs = copies_inputs and instance.need_top_grad()
+    if copies_inputs:
         inputs = [backend.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
-    options = {} if name is None else {"name": f"{name}_custom" if heads else name}
-    result = space.Custom(*inputs, op_type=OP_TYPE, **instances.strings(instance), **options)
-    if not heads:
+    suffix = "_custom" if copies_outputs else ""
+    attributes = instances.strings(instance)
+    result = space.Custom(*inputs, op_type=OP_TYPE, **attributes, **_named(name, suffix))
+    if not copies_outputs:
         return result
+
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        named = {} if name is None else {"name": name}
-        return backend.plain_layout(space, result, may_be_scalar=True, **named)
+        return backend.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
     values = []
     for i, output in enumerate(outputs):
-        named = {} if name is None else {"name": f"{name}_{output}"}
-        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **named))
+        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
     return mx.sym.Group(values) if space is mx.sym else values
+
+
+def _named(name: str | None, suffix: str) -> dict[str, str]:
+    """The argument ``name`` of a node with a suffix; none for NDArrays."""
+    return {} if name is None else {"name": name + suffix}
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
@@ -87,7 +92,8 @@ class Operator(mx.operator.CustomOp):
     def __init__(self, instance: PythonOp, where: str):
         super().__init__()
         self.instance, self.where = instance, where
-        outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
+        outputs = len(names(instance, "list_outputs"))
+        inputs = len(names(instance, "list_arguments"))
         ids = list(range(2 * outputs + inputs))
         self._dependencies = set(instance.declare_backward_dependency(
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
@@ -107,10 +113,23 @@ class Operator(mx.operator.CustomOp):
                   in_data=declared(in_data), out_data=declared(out_data))
 
     def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
+        """Call a method of the instance, and write or add its results to the targets.
+
+        Parameters
+        ----------
+        method : {'forward', 'backward'}
+        written : str
+            Name of the list that the method writes into.
+        targets : list of NDArray
+        requests : list of str
+        **read : list
+            The lists that the method reads.
+        """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
-        lists = {name: [None if array is None else instance._opened(array) for array in arrays]
-                 for name, arrays in read.items()}
+        lists = {}
+        for name, arrays in read.items():
+            lists[name] = [None if array is None else instance._opened(array) for array in arrays]
         lists[written] = list(blank)
         try:
             getattr(instance, method)(**lists)

@@ -44,8 +44,10 @@ class Rtc:
                  kernel: str):
         once("Rtc", INSTEAD, stacklevel=2)
         self.where = "legacy.Rtc"
-        self.name, self.body = name, kernel
-        self.inputs, self.outputs = [name for name, _ in inputs], [name for name, _ in outputs]
+        self.name = name
+        self.body = kernel
+        self.inputs = [array_name for array_name, _ in inputs]
+        self.outputs = [array_name for array_name, _ in outputs]
         arrays = self.inputs + self.outputs
         for text in [name, *arrays]:
             if not re.fullmatch(r"[A-Za-z_]\w*", str(text)) or arrays.count(text) > 1:
