@@ -1,4 +1,6 @@
-"""Sphinx: `make docs` builds the pages into docs/_build/html. The operators' pages are their docstrings."""
+"""The settings of Sphinx. `make docs` builds the pages into docs/_build/html, and operators' pages from docstrings."""
+from __future__ import annotations
+
 import pathlib
 import sys
 
@@ -22,7 +24,7 @@ autodoc_default_options = {"members": True}
 nitpicky = False
 
 OP_PAGE = """\
-.. This page is made by conf.py; the words are in gluonops/ops/{name}/__init__.py.
+.. conf.py generates this page. Its text is the docstring of gluonops/ops/{name}/__init__.py.
 
 {name}
 {line}
@@ -48,20 +50,29 @@ PICTURE = """
 """
 
 
-def write_pages(_):
-    """A page per operator, what each supports, and the pictures, from the code as it is."""
+def write_pages(_) -> None:
+    """Write a page per operator, the support table, and the pictures into docs/ops."""
     import pictures
     folder = HERE / "ops"
     folder.mkdir(exist_ok=True)
-    drawn = pictures.draw(folder)
+    descriptions = pictures.draw(folder)
     for name in ops.list():
-        blocks = [f".. autoclass:: {space.__name__}.{block}\n   :no-members:\n" for space in (nn, loss)
-                  for block in space.__all__ if getattr(space, block).__module__ == f"gluonops.ops.{name}.block"]
-        picture = PICTURE.format(name=name, words=drawn[name]) if name in drawn else ""
-        (folder / f"{name}.rst").write_text(OP_PAGE.format(
-            name=name, line="=" * len(name), picture=picture, blocks="\n".join(blocks)))
+        picture = PICTURE.format(name=name, words=descriptions[name]) if name in descriptions else ""
+        page = OP_PAGE.format(name=name, line="=" * len(name), picture=picture, blocks="\n".join(_blocks(name)))
+        (folder / f"{name}.rst").write_text(page)
     (folder / "table.txt").write_text(table.sections("ops"))
 
 
-def setup(app):
+def _blocks(name):
+    """The reStructuredText for each block of an operator."""
+    texts = []
+    for module in (nn, loss):
+        for block in module.__all__:
+            if getattr(module, block).__module__ == f"gluonops.ops.{name}.block":
+                texts.append(f".. autoclass:: {module.__name__}.{block}\n   :no-members:\n")
+    return texts
+
+
+def setup(app) -> None:
+    """Sphinx calls this function before it builds the pages."""
     app.connect("builder-inited", write_pages)

@@ -2,7 +2,10 @@
 
 ``make docs`` draws them into ``docs/ops``: one for the light theme of the site and one for the dark one.
 """
+from __future__ import annotations
+
 import pathlib
+from collections.abc import Callable
 
 import gluonops as gops
 import matplotlib
@@ -19,7 +22,7 @@ BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # on whi
 TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # of cells; their numbers are black
 
 
-def draw(folder: pathlib.Path) -> dict:
+def draw(folder: pathlib.Path) -> dict[str, str]:
     """Write ``<operator>-<theme>.svg`` for every operator.
 
     Parameters
@@ -40,7 +43,7 @@ def draw(folder: pathlib.Path) -> dict:
     return {name: " ".join(picture.__doc__.split()) for name, picture in PICTURES.items()}
 
 
-def style(theme: str) -> dict:
+def style(theme: str) -> dict[str, object]:
     """Settings of matplotlib: no background, and ink that is legible in the theme."""
     ink = INK[theme]
     return {"text.color": ink, "axes.edgecolor": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink,
@@ -49,23 +52,23 @@ def style(theme: str) -> dict:
             "axes.titlesize": 9, "lines.linewidth": 2, "svg.hashsalt": "gluonops"}
 
 
-def panels(*widths, height=2.6):
+def panels(*widths: float, height: float = 2.6) -> tuple[plt.Figure, np.ndarray]:
     """A figure of axes side by side."""
     figure, axes = plt.subplots(1, len(widths), figsize=(8, height), layout="constrained", width_ratios=widths)
     return figure, np.atleast_1d(axes)
 
 
-def value_and_gradient(function, x, head=None):
+def value_and_gradient(function: Callable, x: np.ndarray | list) -> tuple[np.ndarray, np.ndarray]:
     """The output of a function of one array, and the gradient of the array, in NumPy."""
     x = mx.nd.array(x)
     x.attach_grad()
     with autograd.record():
         output = function(x)
-    output.backward(head)
+    output.backward()
     return output.asnumpy(), x.grad.asnumpy()
 
 
-def abs_():
+def abs_() -> plt.Figure:
     """The absolute value of x from -3 to 3, and its gradient: -1 below 0, 0 at 0, and 1 above."""
     x = np.linspace(-3, 3, 121)
     output, gradient = value_and_gradient(gops.ops.abs, x)
@@ -79,7 +82,7 @@ def abs_():
     return figure
 
 
-def tile():
+def tile() -> plt.Figure:
     """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
     element sums."""
     data = np.arange(6, dtype="float32").reshape(2, 3)
@@ -93,7 +96,7 @@ def tile():
     return figure
 
 
-def cells(axes, values, sources, title):
+def cells(axes: plt.Axes, values: np.ndarray, sources: np.ndarray, title: str) -> None:
     """A matrix as numbered cells; a cell has the colour of the element that it comes from."""
     rows, columns = values.shape
     for (row, column), value in np.ndenumerate(values):
@@ -104,7 +107,7 @@ def cells(axes, values, sources, title):
     axes.set_axis_off()
 
 
-def reorg():
+def reorg() -> plt.Figure:
     """A tensor of 4 channels of 2 x 4 elements, and where its elements are after each mode of reorg. With this height,
     which is no multiple of 4, Darknet's layout mixes channels, as it does in YOLOv2."""
     data = np.arange(32, dtype="float32").reshape(1, 4, 2, 4)
@@ -115,7 +118,7 @@ def reorg():
     return figure
 
 
-def channels(axes, data, title):
+def channels(axes: plt.Axes, data: np.ndarray, title: str) -> None:
     """Channels one below the other; an element's colour is the channel that it came from."""
     _, count, height, width = data.shape
     step = height + 0.35
@@ -127,7 +130,7 @@ def channels(axes, data, title):
     axes.set_axis_off()
 
 
-def softmax():
+def softmax() -> plt.Figure:
     """Four logits, and their probabilities at the temperatures 0.5, 1 and 3: the lower the temperature, the more the
     largest logit gets."""
     logits = np.array([[1.0, 2.0, 3.0, 0.5]])
@@ -141,7 +144,7 @@ def softmax():
     return figure
 
 
-def softmax_output():
+def softmax_output() -> plt.Figure:
     """The probabilities of four classes, and the gradient of the logits for the label 2: the probabilities, minus 1 at
     the label."""
     label = mx.nd.array([2])
@@ -155,7 +158,7 @@ def softmax_output():
     return figure
 
 
-def softmax_cross_entropy():
+def softmax_cross_entropy() -> plt.Figure:
     """The loss of one row of three classes and its gradient, while the logit of the label's class goes from -6 to 6 and
     the other logits are 0, without smoothing and with smoothing of 0.2."""
     logit = np.linspace(-6, 6, 121)
@@ -174,7 +177,7 @@ def softmax_cross_entropy():
     return figure
 
 
-def center_loss():
+def center_loss() -> plt.Figure:
     """Features of three classes in the plane, the centre of each class as a cross, and arrows along the negative
     gradient: every feature moves to the centre of its class."""
     random = np.random.RandomState(0)
@@ -198,7 +201,7 @@ def center_loss():
     return figure
 
 
-def grid(axes, size, title):
+def grid(axes: plt.Axes, size: int, title: str) -> None:
     """A map's cells."""
     for line in range(size + 1):
         axes.plot([line, line], [0, size], [0, size], [line, line], color=plt.rcParams["text.color"], linewidth=0.4)
@@ -206,13 +209,13 @@ def grid(axes, size, title):
     axes.set_axis_off()
 
 
-def box(axes, centre, size, colour, **how):
+def box(axes: plt.Axes, centre: tuple[float, float], size: tuple[float, float], colour: str, **how: str) -> None:
     """A box in cells, by its centre and size."""
     corner = np.array(centre) - np.array(size) / 2
     axes.add_patch(plt.Rectangle(corner, *size, fill=False, edgecolor=colour, linewidth=2, **how))
 
 
-def region_decode():
+def region_decode() -> plt.Figure:
     """The five anchors of YOLOv2 for VOC around the middle of a map of 13 x 13 cells; and one prediction: its cell, its
     anchor dashed, and the box that the operator makes of it, moved within the cell and scaled."""
     anchors = np.array(VOC_ANCHORS).reshape(-1, 2)
@@ -234,7 +237,7 @@ def region_decode():
     return figure
 
 
-def region_loss():
+def region_loss() -> plt.Figure:
     """A ground truth in a map of 5 x 5 cells: the cell of its centre is marked, and of two anchors, dashed, the one
     with the more similar size is matched. And the loss of the objectness, while its logit goes from -6 to 6: of the
     match, and of a prediction elsewhere."""

@@ -52,7 +52,7 @@ def import_mxnet() -> types.ModuleType:
     return mxnet
 
 
-def _has_alias(numpy):
+def _has_alias(numpy: types.ModuleType) -> bool:
     """True on NumPy before 1.24, whose module ``__getattr__`` still knows ``numpy.bool``."""
     major, minor = (int(part) for part in numpy.__version__.split(".")[:2])
     return (major, minor) < (1, 24)

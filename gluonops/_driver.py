@@ -51,7 +51,7 @@ def make_current(index: int) -> None:
 
 
 @functools.cache
-def _loaded():
+def _loaded() -> _Cuda | None:
     """The driver, or None."""
     try:
         return _Cuda()
@@ -60,7 +60,7 @@ def _loaded():
 
 
 @functools.cache
-def _primary_context(index):
+def _primary_context(index: int) -> int:
     """The address of a GPU's primary context, retained until the process ends."""
     _loaded().call("cuInit", 0)
     return _loaded().number("cuDevicePrimaryCtxRetain", _loaded().number("cuDeviceGet", index), kind=ctypes.c_void_p)
@@ -83,7 +83,7 @@ def too_old(cuda: str | None) -> bool:
     return cuda is not None and _pair(cuda) < NVRTC
 
 
-def _pair(text):
+def _pair(text: str) -> tuple[int, int]:
     major, minor = text.split(".")
     return int(major), int(minor)
 
@@ -97,19 +97,19 @@ class _Cuda:
         except OSError as error:
             raise OSError(f"there is no NVIDIA driver ({error})") from error
 
-    def call(self, function, *arguments):
+    def call(self, function: str, *arguments) -> None:
         code = getattr(self._library, function)(*arguments)
         if code:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(text))
             raise OSError(f"{function} of the driver says {code}: {(text.value or b'unknown error').decode()}")
 
-    def number(self, function, *arguments, kind=ctypes.c_int):
+    def number(self, function: str, *arguments, kind: type = ctypes.c_int) -> int:
         value = kind()
         self.call(function, ctypes.byref(value), *arguments)
         return value.value
 
-    def gpu(self, index):
+    def gpu(self, index: int) -> dict:
         device, name = self.number("cuDeviceGet", index), ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, len(name), device)
         major, minor = (self.number("cuDeviceGetAttribute", which, device) for which in (75, 76))
@@ -117,7 +117,7 @@ class _Cuda:
                 "total_bytes": self.number("cuDeviceTotalMem_v2", device, kind=ctypes.c_size_t)}
 
 
-def _driver_version():
+def _driver_version() -> str | None:
     """The version that nvidia-smi prints, read from NVML; None without NVML."""
     version = ctypes.create_string_buffer(96)
     try:

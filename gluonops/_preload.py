@@ -92,5 +92,5 @@ def remedy(load_errors: dict[str, str]) -> str:
     return ". ".join(sentences)
 
 
-def _folders():
+def _folders() -> list[pathlib.Path]:
     return [pathlib.Path(entry) for entry in dict.fromkeys(sys.path) if entry]

@@ -14,6 +14,8 @@ import runpy
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 HERE = pathlib.Path(__file__).parent
 EXIT_CODES = """\
@@ -54,7 +56,7 @@ EXAMPLES = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code, of EXIT_CODES."""
+    """Run the command and return its exit code; see EXIT_CODES."""
     args = _parser().parse_args(argv)
     try:
         code = args.run(args)
@@ -72,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -84,7 +86,8 @@ def _parser():
     parser.add_argument("--version", action="version", version=f"gluonops {version}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def add(name, run, help, description, parents=()):
+    def add(name: str, run: Callable, help: str, description: str,
+            parents: Sequence[argparse.ArgumentParser] = ()) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, parents=[common, *parents], help=help, description=textwrap.fill(description, 79),
             epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,7 +112,7 @@ def _parser():
     return parser
 
 
-def _add_darknet(add):
+def _add_darknet(add: Callable) -> None:
     detection = argparse.ArgumentParser(add_help=False)
     detection.add_argument("--threshold", type=float, help=f"lowest probability (default: {DETECTION['threshold']})")
     detection.add_argument("--nms", type=float, help=f"largest IoU of two detections (default: {DETECTION['nms']})")
@@ -132,7 +135,7 @@ def _add_darknet(add):
     detect.add_argument("--names", help="text file with the classes' names, one in a line")
 
 
-def _add_anchors(add):
+def _add_anchors(add: Callable) -> None:
     formats = _load("data", "formats.py").names("detection")
     anchors = add("anchors", _run_anchors, "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
@@ -148,7 +151,7 @@ def _add_anchors(add):
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
 
 
-def _add_bench(add):
+def _add_bench(add: Callable) -> None:
     bench = add("bench", _run_bench, "the operators' speed here, beside MXNet's own",
                 "Time the operators, as NDArray functions, beside MXNet's own (its peers, the builtin backend, "
                 "identity and copyto), after comparing their results. Prints the median of each, and how many times "
@@ -160,7 +163,7 @@ def _add_bench(add):
     bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
 
 
-def _add_export(add):
+def _add_export(add: Callable) -> None:
     export = add("export", _run_export, "exported files for another backend, with folded batch norm, or as ONNX",
                  "Rewrite exported files without the source code of the net. IN and OUT are paths without "
                  "-symbol.json: IN means IN-symbol.json and IN-0000.params.")
@@ -182,7 +185,7 @@ def _add_export(add):
                         "(default: 17)")
 
 
-def _sizes(text):
+def _sizes(text: str) -> tuple[int, ...]:
     """argparse's type for a shape."""
     try:
         shape = tuple(int(part) for part in text.strip("()").split(",") if part.strip())
@@ -193,7 +196,7 @@ def _sizes(text):
     return shape
 
 
-def _named_sizes(text):
+def _named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
     """argparse's type for the shape of one input: its name, or None, and the sizes."""
     name, mark, sizes = text.rpartition("=")
     if mark and not name:
@@ -201,7 +204,7 @@ def _named_sizes(text):
     return name or None, _sizes(sizes)
 
 
-def _data_shape(args):
+def _data_shape(args: argparse.Namespace) -> tuple[int, ...] | dict[str, tuple[int, ...]] | None:
     """The options --data-shape as the functions of gluonops.export take them."""
     given = args.data_shape or []
     names = [name for name, _ in given]
@@ -212,7 +215,7 @@ def _data_shape(args):
     return dict(given) or None
 
 
-def _seconds(text):
+def _seconds(text: str) -> float:
     """argparse's type for a duration."""
     try:
         seconds = float(text)
@@ -223,13 +226,13 @@ def _seconds(text):
     return seconds
 
 
-def _doctor():
-    """doctor.py."""
+def _doctor() -> ModuleType:
+    """The module doctor.py."""
     return _load("doctor.py")
 
 
-def _load(*path):
-    """A module of the package, loaded as a file, because importing the package may fail."""
+def _load(*path: str) -> ModuleType:
+    """A module of the package, loaded as a file: an import of the package may fail."""
     file = HERE.joinpath(*path)
     spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
@@ -237,14 +240,14 @@ def _load(*path):
     return module
 
 
-def _run_doctor(args):
+def _run_doctor(args: argparse.Namespace) -> int:
     doctor = _doctor()
     report = doctor.examine()
     print(json.dumps(report, indent=2) if args.json else doctor.render(report))
     return 0 if report["ok"] else 1
 
 
-def _run_ops(args):
+def _run_ops(args: argparse.Namespace) -> int:
     from gluonops import table
     from gluonops.core import registry
     names = [registry.get(args.name).op.name] if args.name else None
@@ -255,7 +258,7 @@ def _run_ops(args):
     return 0
 
 
-def _run_convert(args):
+def _run_convert(args: argparse.Namespace) -> int:
     given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
     if given and not args.detections:
         verb = "goes" if len(given) == 1 else "go"
@@ -265,25 +268,25 @@ def _run_convert(args):
     return convert.run(args)
 
 
-def _fill_detection(args):
+def _fill_detection(args: argparse.Namespace) -> None:
     """Set the options of detections that were not given to their defaults."""
     for name, default in DETECTION.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
 
 
-def _run_detect(args):
+def _run_detect(args: argparse.Namespace) -> int:
     _fill_detection(args)
     from gluonops.commands import detect
     return detect.run(args)
 
 
-def _run_anchors(args):
+def _run_anchors(args: argparse.Namespace) -> int:
     from gluonops.commands import anchors
     return anchors.run(args)
 
 
-def _run_export(args):
+def _run_export(args: argparse.Namespace) -> int:
     if args.target is None and args.onnx is None:
         args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
     if args.onnx is None and (args.data_shape or args.fixed_batch or args.opset is not None):
@@ -293,13 +296,13 @@ def _run_export(args):
     return export.run(args)
 
 
-def _run_viz(args):
+def _run_viz(args: argparse.Namespace) -> int:
     args.data_shape = _data_shape(args)
     from gluonops.commands import viz
     return viz.run(args)
 
 
-def _run_bench(args):
+def _run_bench(args: argparse.Namespace) -> int:
     if args.shape and len(args.op or ()) != 1:
         args.parser.error("--shape goes with a single --op")
     from gluonops.commands import bench

@@ -16,6 +16,7 @@ import re
 import runpy
 import shutil
 import sys
+import types
 
 __all__ = ["doctor"]
 
@@ -24,7 +25,7 @@ FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 SIBLINGS = pathlib.Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 
 
-def _file(name):
+def _file(name: str) -> types.ModuleType:
     """A file of the package as a module of its own."""
     spec = importlib.util.spec_from_file_location(f"gluonops{name}", HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -67,22 +68,30 @@ def examine() -> dict:
     return report
 
 
-def _versions():
-    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}",
-                "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"], "numpy": _version("numpy")}
-    names = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
-    return {**versions, **{name: version for name, version in sorted(names.items())
-                           if name == "mxnet" or name.startswith("mxnet-")}}
+def _versions() -> dict[str, str | None]:
+    """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
+    versions = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"],
+        "numpy": _version("numpy"),
+    }
+    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    for name, version in sorted(installed.items()):
+        if name == "mxnet" or name.startswith("mxnet-"):
+            versions[name] = version
+    return versions
 
 
-def _version(name):
+def _version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _example_packages():
+def _example_packages() -> dict[str, str | None]:
     """Installed version, or None, of each requirement that gluonops declares for its examples."""
     try:
         requirements = importlib.metadata.requires("gluonops") or []
@@ -107,7 +116,7 @@ def explain(error: BaseException) -> str:
     return f"{text}. {remedy}" if remedy else text
 
 
-def _examine_mxnet(report):
+def _examine_mxnet(report: dict) -> None:
     mx = importlib.import_module("mxnet")
     features = mx.runtime.Features()
     report["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
@@ -119,7 +128,7 @@ def _examine_mxnet(report):
             "one")
 
 
-def _examine_backends(report):
+def _examine_backends(report: dict) -> None:
     from gluonops.core.backend import BACKENDS, backend, current_backend, resolve
     for name in BACKENDS:
         try:
@@ -133,7 +142,7 @@ def _examine_backends(report):
         report["problems"].append(str(error))
 
 
-def _examine_gpus(report):
+def _examine_gpus(report: dict) -> None:
     """The GPUs of the driver and what runs on them, and whether this MXNet can use them."""
     report["gpus"] = [{"id": i, **gpu, "works": driver.works(gpu["capability"]), "free_bytes": None}
                      for i, gpu in enumerate(report["driver"]["gpus"])]
@@ -157,7 +166,7 @@ def _examine_gpus(report):
             "Run in the clone: pip uninstall mxnet, then pip install '.[cu117]'")
 
 
-def _examine_packages(report):
+def _examine_packages(report: dict) -> None:
     missing = [requirement for requirement, version in report["packages"].items() if version is None]
     if missing:
         report["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
@@ -165,7 +174,7 @@ def _examine_packages(report):
         report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
 
 
-def _examine_threads(report):
+def _examine_threads(report: dict) -> None:
     """Hint at unused processors: on x86 MXNet assumes that each core has two, and uses half of them."""
     processors = os.cpu_count() or 1
     with contextlib.suppress(OSError):
@@ -181,7 +190,7 @@ def render(report: dict) -> str:
     versions, mxnet = report["versions"], report["mxnet"]
     lines = [f"gluonops {versions['gluonops']} in {report['path']}"]
 
-    def line(title, text):
+    def line(title: str, text: str) -> None:
         lines.append(f"  {title:<12}{text}")
 
     line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
@@ -213,7 +222,7 @@ def render(report: dict) -> str:
     return "\n".join(lines)
 
 
-def _driver_text(driver):
+def _driver_text(driver: dict) -> str:
     versions = []
     if driver["version"]:
         versions.append(driver["version"])

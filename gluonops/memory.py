@@ -1,4 +1,6 @@
 """Tune glibc's malloc to keep the memory of large tensors instead of returning it to the system after each use."""
+from __future__ import annotations
+
 import ctypes
 import os
 
@@ -52,7 +54,7 @@ def tune_if_asked() -> bool:
     return os.environ.get("GLUONOPS_TUNE_MALLOC") == "1" and tune_malloc()
 
 
-def _is_glibc():
+def _is_glibc() -> bool:
     try:
         return os.confstr("CS_GNU_LIBC_VERSION").startswith("glibc")
     except (AttributeError, OSError, ValueError):   # Windows; another C library

@@ -1,4 +1,7 @@
-"""The support table, from the contracts: for the README (Markdown), for a terminal, and as plain data."""
+"""The support table of the operators: in Markdown for the README, as text for a terminal, and as plain data.
+
+Everything in it comes from the contracts.
+"""
 from __future__ import annotations
 
 import re
@@ -6,21 +9,36 @@ import textwrap
 
 from . import loss, nn
 from .core import registry
-from .core.contract import Bool, Choice
+from .core.contract import Arg, Attr, Bool, Choice, Op
 from .core.errors import OpError
 from .export.formats import formats_of
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
-HEADINGS = {"op": "Operator", "layer": "Layer or loss", "summary": "What it does", "backends": "Backends",
-            "dtypes": "Types", "attributes": "Attributes", "gradient": "Gradient", "export": "Export"}
+HEADINGS = {
+    "op": "Operator",
+    "layer": "Layer or loss",
+    "summary": "What it does",
+    "backends": "Backends",
+    "dtypes": "Types",
+    "attributes": "Attributes",
+    "gradient": "Gradient",
+    "export": "Export",
+}
+DETAILS = ("backends", "dtypes", "attributes", "gradient", "export")   # columns behind layer and summary
 
 
 def rows(names: list[str] | None = None) -> list[dict]:
-    """One dict per operator (of ``names``, or all); its keys are those of ``HEADINGS``, its values plain data."""
+    """One dict per operator, with the keys of ``HEADINGS`` and plain data as values.
+
+    Parameters
+    ----------
+    names : list of str, optional
+        Names of operators. The default is all operators.
+    """
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry):
+def _row(entry: registry.Entry) -> dict:
     op = entry.op
     return {
         "op": op.name,
@@ -34,8 +52,8 @@ def _row(entry):
     }
 
 
-def _layer(entry):
-    """``nn.Reorg``: the class of the catalogue that the operator's block.py defines."""
+def _layer(entry: registry.Entry) -> str:
+    """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
     module = f"gluonops.ops.{entry.op.name}.block"
     for catalogue, place in ((nn, "nn"), (loss, "loss")):
         for name in catalogue.__all__:
@@ -44,8 +62,8 @@ def _layer(entry):
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _backends(op):
-    """``custom with CUDA, native, builtin``, and why a kernel is missing."""
+def _backends(op: Op) -> str:
+    """``custom with CUDA, native, builtin``, and the reason if a kernel is missing."""
     names = ["custom with CUDA", "native", "builtin"]
     reasons = []
     if "kernel.cu" in op.unsupported:
@@ -57,9 +75,10 @@ def _backends(op):
     return "; ".join([", ".join(names), *reasons])
 
 
-def _dtypes(op):
-    """``data: float16/32/64; label: ...``: what the inputs take, those of one type together."""
-    type_vars, texts = op.type_vars(op.parse({})), []
+def _dtypes(op: Op) -> str:
+    """``data: float16/32/64; label: ...``: the dtypes of the inputs. Inputs with one type variable are together."""
+    type_vars = op.type_vars(op.parse({}))
+    texts = []
     for variable, dtypes in op.types.items():
         inputs = [arg.name for arg in op.inputs if type_vars[arg.name] == variable]
         if inputs:
@@ -76,72 +95,109 @@ def short(dtypes: tuple) -> str:
     return ", ".join(word + "/".join(bits) for word, bits in groups.items())
 
 
-def _gradient(op):
-    texts = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
-    return ", ".join(texts or ["none"]) + ("" if op.reads_head_gradient else "; ignores the head gradient")
+def _gradient(op: Op) -> str:
+    """The inputs that have a gradient, and whether the operator ignores the head gradient."""
+    inputs = [arg.name + _condition(op, arg) for arg in op.inputs if arg.gradient]
+    text = ", ".join(inputs) or "none"
+    if not op.reads_head_gradient:
+        text += "; ignores the head gradient"
+    return text
 
 
-def _condition(op, arg):
-    """For an input that has a gradient only with some attributes: the value that gives it one."""
+def _condition(op: Op, arg: Arg) -> str:
+    """`` with sparse_label=False``: the attribute that gives the input a gradient. Empty if it always has one."""
     if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
         return ""
     for attr in op.attrs:
-        choices = (True, False) if isinstance(attr.kind, Bool) else getattr(attr.kind, "words", ())
-        for value in choices if isinstance(attr.kind, (Bool, Choice)) else ():
+        for value in _choices(attr):
             try:
                 if arg.has_gradient(op.parse({attr.name: value})):
-                    return f" where {attr.name}={value!r}"
-            except OpError:   # the contract refuses this value beside the other defaults
+                    return f" with {attr.name}={value!r}"
+            except OpError:   # the contract does not allow this value with the other defaults
                 continue
     return " with some attributes"
 
 
+def _choices(attr: Attr) -> tuple:
+    """All values of an attribute, if they can be listed."""
+    if isinstance(attr.kind, Bool):
+        return True, False
+    if isinstance(attr.kind, Choice):
+        return attr.kind.words
+    return ()
+
+
 def markdown() -> str:
-    """The table as it stands in the README, between its two markers."""
+    """The table in Markdown, for the README."""
     lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
     for row in rows():
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in _quoted(row).values()) + " |")
+        cells = [cell.replace("|", "\\|") for cell in _quoted(row).values()]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def sections(folder):
-    """The same as a section per operator, linked to its page in ``folder``: eight columns do not fit narrow screens."""
+def sections(folder: str) -> str:
+    """The table in Markdown as one section per operator, for the documentation. It fits narrow screens.
+
+    Parameters
+    ----------
+    folder : str
+        Folder with the operators' pages. The headings are links to them.
+    """
     paragraphs = []
     for row in rows():
         cells = _quoted(row)
         lines = [f"## [{cells['op']}]({folder}/{row['op']}.rst)", f"{cells['layer']}: {cells['summary']}.", ""]
-        lines += [f"- **{HEADINGS[key]}** {cells[key]}"
-                  for key in ("backends", "dtypes", "attributes", "gradient", "export")]
+        lines += [f"- **{HEADINGS[key]}** {cells[key]}" for key in DETAILS]
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
 
 
-def _quoted(row):
-    """A row's cells in Markdown."""
-    layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
+def _quoted(row: dict) -> dict[str, str]:
+    """The cells of a row in Markdown."""
+    has_layer = " " not in row["layer"]
+    layer = f"`{row['layer']}`" if has_layer else row["layer"]
     return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
 
 
 def terminal(width: int = 100, names: list[str] | None = None) -> str:
-    """A paragraph per operator (of ``names``, or all)."""
+    """The table as text, with one paragraph per operator.
+
+    Parameters
+    ----------
+    width : int, default 100
+        Columns of the terminal. Lines are at least 40 long.
+    names : list of str, optional
+        Names of operators. The default is all operators.
+    """
     paragraphs = []
     for row in rows(names):
         lines = [f"{row['op']}: {row['summary']}"]
         cells = {**row, "attributes": _attributes(row)}
-        for key in ("layer", "backends", "dtypes", "attributes", "gradient", "export"):
-            lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {HEADINGS[key].split()[0]:<12}",
+        for key in ("layer", *DETAILS):
+            heading = HEADINGS[key].split()[0]
+            lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {heading:<12}",
                                    subsequent_indent=" " * 14)
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
 
 
-def _attributes(row, quote=""):
-    return ", ".join(f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()) or "none"
+def _attributes(row: dict, quote: str = "") -> str:
+    """``stride=2, mode='darknet'``: names and defaults."""
+    texts = [f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()]
+    return ", ".join(texts) or "none"
 
 
 def replace(text: str) -> str:
-    """``text`` with the table between its markers renewed; an OpError where it lacks them."""
+    """``text`` with a new table between the two markers.
+
+    Raises
+    ------
+    OpError
+        The text does not contain each marker once, in the right order.
+    """
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{markdown()}\n{END}{rest.split(END)[1]}"
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{markdown()}\n{END}{after}"

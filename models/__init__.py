@@ -1,6 +1,7 @@
-"""Whole networks, each with its layers visible, to train as they are or to copy from.
+"""Complete networks. You can train them as they are, or copy from their source.
 
-``gluonops.models.get_model(name, **kw)`` makes one by name; ``help(gluonops.models.lenet_reorg)`` is a network's page.
+``gluonops.models.get_model(name, **kw)`` creates a network by name. ``help(gluonops.models.lenet_reorg)`` prints the
+page of a network.
 """
 from __future__ import annotations
 
@@ -15,18 +16,24 @@ from .yolov2 import TinyYOLOv2, YOLOv2, tiny_yolov2, yolov2
 __all__ = ["Darknet19", "LeNetReorg", "MLP", "TinyYOLOv2", "YOLOv2", "darknet19", "get_model", "lenet_reorg", "mlp",
            "tiny_yolov2", "yolov2"]
 
-_MODELS = {"darknet19": darknet19, "lenet_reorg": lenet_reorg, "mlp": mlp, "tiny_yolov2": tiny_yolov2, "yolov2": yolov2}
+_MODELS = {
+    "darknet19": darknet19,
+    "lenet_reorg": lenet_reorg,
+    "mlp": mlp,
+    "tiny_yolov2": tiny_yolov2,
+    "yolov2": yolov2,
+}
 
 
 def get_model(name: str, **kwargs) -> HybridBlock:
-    """Make a network by name.
+    """Create a network by name.
 
     Parameters
     ----------
     name : {'darknet19', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'yolov2'}
-        The network's function in this package.
+        Name of the network's function in this package.
     **kwargs
-        That function's arguments.
+        Arguments of this function.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Features of strides 16 and 32 out of any classifier of gluoncv's zoo."""
+"""Features with strides 16 and 32 from a classifier of gluoncv's model zoo."""
 from __future__ import annotations
 
 import json
@@ -11,26 +11,28 @@ from mxnet.gluon import SymbolBlock
 __all__ = ["gluoncv_features"]
 
 WHERE = "models.yolov2"
-PROBE = 224   # pixels
+SIDE = 224   # height and width in pixels of the image for shape inference
 
 
 def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, int, int]:
-    """A network of gluoncv's zoo, cut where it has strides 16 and 32.
+    """The features of a classifier of gluoncv's model zoo, at strides 16 and 32.
 
-    A layer is a place to cut if everything flows through it, as it does through the end of a stage and not through a
-    branch of a residual unit; of those with the right size the last one is taken.
+    The network can be cut at a layer if all data flows through this layer. This is true for the end of a stage, and not
+    for a branch of a residual unit. The features are the last such layer of each stride.
 
     Parameters
     ----------
     name : str
-        A classifier that ``gluoncv.model_zoo.get_model`` knows.
+        Name of a classifier in ``gluoncv.model_zoo``.
     pretrained : bool, default False
-        Download its weights.
+        Whether to download its weights.
 
     Returns
     -------
-    (SymbolBlock, int, int)
-        The block returns features of strides 16 and 32; then their numbers of channels.
+    block : SymbolBlock
+        Maps images (B, 3, H, W) to the features of stride 16 and of stride 32.
+    fine_channels, coarse_channels : int
+        Number of channels of the features of stride 16 and of stride 32.
 
     Raises
     ------
@@ -49,46 +51,60 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
         fine, coarse = (_cut(name, graph, stride) for stride in (16, 32))
     except mx.MXNetError as error:
         raise _unfit(name, "it does not take them") from error
-    channels = [_shape(layer)[1] for layer in (fine, coarse)]
+    fine_channels, coarse_channels = (_output_shapes(layer)[0][1] for layer in (fine, coarse))
     block = SymbolBlock([fine, coarse], [mx.sym.var("data")], params=network.collect_params())
-    return (block, *channels)
+    return block, fine_channels, coarse_channels
 
 
 def _unfit(name, why):
-    return OpError(WHERE, f"backbone {name!r} does not fit: {why}; expected a classifier of images of {PROBE} pixels, "
+    return OpError(WHERE, f"backbone {name!r} does not fit: {why}; expected a classifier of images of {SIDE} pixels, "
                    "with features of strides 16 and 32", "Choose another network")
 
 
-def _shape(layer):
-    return layer.infer_shape(data=(1, 3, PROBE, PROBE))[1][0]
+def _output_shapes(graph):
+    _, shapes, _ = graph.infer_shape(data=(1, 3, SIDE, SIDE))
+    return shapes
 
 
 def _cut(name, graph, stride):
-    """The last layer of this stride that everything flows through."""
-    internals, nodes = graph.get_internals(), json.loads(graph.tojson())["nodes"]
-    shapes = dict(zip(internals.list_outputs(), internals.infer_shape(data=(1, 3, PROBE, PROBE))[1]))
-    carries = _carries_data(nodes)
-    last_use = {}
+    """The last layer with this stride that all data flows through."""
+    internals = graph.get_internals()
+    shapes = dict(zip(internals.list_outputs(), _output_shapes(internals)))
+    nodes = json.loads(graph.tojson())["nodes"]
+    depends_on_data = _depends_on_data(nodes)
+    last_reader = _last_readers(nodes)
+
+    cut_layer = None
+    last_use_of_earlier = 0   # position of the last node that reads an earlier layer
     for position, node in enumerate(nodes):
-        for source, *_ in node["inputs"]:
-            last_use[source] = position
-    cut_layer, open_until = None, 0
-    for position, node in enumerate(nodes):
-        if not carries[position] or node["op"] == "null":
+        if not depends_on_data[position] or node["op"] == "null":
             continue
-        shape = shapes.get(f"{node['name']}_output")
-        # What was computed before this layer is not used behind it.
-        if open_until <= position and shape and len(shape) == 4 and shape[2] == shape[3] == PROBE // stride:
+        all_data_flows_through = last_use_of_earlier <= position
+        if all_data_flows_through and _has_stride(shapes.get(f"{node['name']}_output"), stride):
             cut_layer = node["name"]
-        open_until = max(open_until, last_use.get(position, 0))
+        last_use_of_earlier = max(last_use_of_earlier, last_reader.get(position, 0))
     if cut_layer is None:
         raise _unfit(name, f"it has no layer of stride {stride} that everything flows through")
     return internals[f"{cut_layer}_output"]
 
 
-def _carries_data(nodes):
-    """Whether a node depends on the image, rather than on parameters only."""
-    carries = []
+def _has_stride(shape, stride):
+    return bool(shape) and len(shape) == 4 and shape[2] == shape[3] == SIDE // stride
+
+
+def _last_readers(nodes):
+    """The position of the last node that reads each node, by position."""
+    last_reader = {}
+    for position, node in enumerate(nodes):
+        for source, *_ in node["inputs"]:
+            last_reader[source] = position
+    return last_reader
+
+
+def _depends_on_data(nodes):
+    """For each node: whether it depends on the image. If not, it depends on parameters only."""
+    depends = []
     for node in nodes:
-        carries.append(node["name"] == "data" or any(carries[source] for source, *_ in node["inputs"]))
-    return carries
+        reads_data = any(depends[source] for source, *_ in node["inputs"])
+        depends.append(node["name"] == "data" or reads_data)
+    return depends

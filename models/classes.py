@@ -1,4 +1,4 @@
-"""The classes of a detector: their names, and which rows of its output layer a new set of them takes over."""
+"""The classes of a detector: their names, and the rows of the output layer that are kept when the classes change."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,13 +8,28 @@ from gluonops.core.errors import OpError
 
 __all__ = ["class_names", "copied_rows"]
 
+BOX_ROWS = 5   # of an anchor: x, y, w, h and objectness
+
 
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
-    """Names of the classes, from names or a number."""
+    """Names of the classes.
+
+    Parameters
+    ----------
+    where : str
+        Name of the caller, for errors.
+    classes : int or sequence of str
+        The names, or their number. With a number, the names are "0", "1", ...
+
+    Raises
+    ------
+    OpError
+        The number is below 1, or two names are equal.
+    """
     if isinstance(classes, (list, tuple)) and classes and all(isinstance(name, str) for name in classes):
         if len(set(classes)) < len(classes):
-            raise OpError(where, f"classes has {next(n for n in classes if classes.count(n) > 1)!r} twice; expected "
-                          "different names", "Rename one of them")
+            duplicate = next(name for name in classes if classes.count(name) > 1)
+            raise OpError(where, f"classes has {duplicate!r} twice; expected different names", "Rename one of them")
         return tuple(classes)
     count = Attr("classes", Int(1), None, "names or their number").parse(where, classes)
     return tuple(str(i) for i in range(count))
@@ -22,27 +37,28 @@ def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
 
 def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors: int,
                 reuse: dict | list | None) -> list[tuple[int, int]]:
-    """(new row, old row) of the output layer for every row that is kept.
+    """The rows of the output layer that are kept when the classes change.
 
     Parameters
     ----------
     where : str
-        Who complains.
+        Name of the caller, for errors.
     old, new : tuple of str
-        Names of the classes.
+        Names of the old and of the new classes.
     anchors : int
-        Number of anchors; each has rows for x, y, w, h, objectness and the classes.
+        Number of anchors. Each has rows for x, y, w, h, objectness and the classes.
     reuse : dict, list or None
-        ``{new: old}``, by names or numbers, or names that are in both.
+        The classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None: nothing.
 
     Returns
     -------
     list of tuple of int
+        (new row, old row). If a class is kept, the rows of box and objectness are kept as well.
 
     Raises
     ------
     OpError
-        A class does not exist, or ``reuse`` is something else.
+        A class does not exist, or ``reuse`` has another type.
     """
     if reuse is None:
         return []
@@ -51,12 +67,24 @@ def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors:
     if not isinstance(reuse, dict):
         raise OpError(where, f"reuse_weights is {reuse!r}; expected None, a dict of new to old classes, or a list of "
                       "names", "Pass for instance {'person': 14}")
-    kept = [(i, i) for i in range(5)] if reuse else []
-    kept += [(5 + _index(where, "new", new, a), 5 + _index(where, "old", old, b)) for a, b in reuse.items()]
-    return [(anchor * (5 + len(new)) + a, anchor * (5 + len(old)) + b) for anchor in range(anchors) for a, b in kept]
+    if not reuse:
+        return []
+    kept = [(row, row) for row in range(BOX_ROWS)]
+    for new_class, old_class in reuse.items():
+        new_id = _class_id(where, "new", new, new_class)
+        old_id = _class_id(where, "old", old, old_class)
+        kept.append((BOX_ROWS + new_id, BOX_ROWS + old_id))
+
+    rows = []
+    for anchor in range(anchors):
+        new_start = anchor * (BOX_ROWS + len(new))
+        old_start = anchor * (BOX_ROWS + len(old))
+        rows += [(new_start + new_row, old_start + old_row) for new_row, old_row in kept]
+    return rows
 
 
-def _index(where, which, classes, key):
+def _class_id(where, which, classes, key):
+    """The class id of a name or class id."""
     if isinstance(key, str) and key in classes:
         return classes.index(key)
     if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(classes):

@@ -1,6 +1,6 @@
-"""darknet19: the classifier under YOLOv2. Nineteen convolutions, batch norm, leaky ReLU, five poolings.
+"""darknet19: the classifier that is the backbone of YOLOv2. It has 19 convolutions with batch norm and leaky ReLU.
 
-Outputs for ``data`` (B, 3, H, W), in sizes of the input:
+Outputs for ``data`` of shape (B, 3, H, W):
 
 ==================  =================================  =======================
 stem                32, pool, 64, pool, 128 64 128,    (B, 256, H/8, W/8)
@@ -10,7 +10,8 @@ coarse              pool, 1024 512 1024 512 1024       (B, 1024, H/32, W/32)
 output              1x1 convolution, mean over pixels  (B, classes)
 ==================  =================================  =======================
 
-Numbers are channels; convolutions are 3x3, every second one of a run 1x1. Any H and W that are multiples of 32.
+Numbers are channels of convolutions. A convolution that reduces the number of channels is 1x1, and the others are 3x3.
+"pool" is a 2x2 max pooling with stride 2. H and W must be multiples of 32.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016), table 6; pjreddie/darknet ``cfg/darknet19.cfg``.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import mxnet as mx
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.net import PREPROCESSING
@@ -37,17 +39,17 @@ STRIDE = 32
 
 
 def stack(plan: Sequence[int | str], in_channels: int, prefix: str) -> nn.HybridSequential:
-    """Convolution units and poolings in a row.
+    """A sequence of convolutions (with batch norm and leaky ReLU) and poolings.
 
     Parameters
     ----------
     plan : sequence of int or str
-        Channels of a convolution, or ``"pool"``. A convolution that reduces the number of channels is 1x1, the others
-        are 3x3.
+        For each layer the channels of a convolution, or ``"pool"``. A convolution that reduces the number of channels
+        is 1x1, and the others are 3x3.
     in_channels : int
         Channels of the input.
     prefix : str
-        Of the block's name.
+        Prefix of the block's name.
 
     Returns
     -------
@@ -59,17 +61,18 @@ def stack(plan: Sequence[int | str], in_channels: int, prefix: str) -> nn.Hybrid
             if step == POOL:
                 block.add(nn.MaxPool2D(2, 2))
             else:
-                block.add(Convolution(step, 1 if step < in_channels else 3, in_channels))
+                kernel_size = 1 if step < in_channels else 3
+                block.add(Convolution(step, kernel_size, in_channels))
                 in_channels = step
     return block
 
 
 class DarknetModel(HybridBlock):
-    """What our Darknet networks share: sizes are checked, and Darknet's weights load."""
+    """The base class of Darknet networks. It checks the image size, and loads Darknet's weights."""
 
     preprocessing = PREPROCESSING
 
-    def load_darknet(self, path, ctx=None):
+    def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None):
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""
         return load_weights(self, path, ctx)
 
@@ -112,7 +115,7 @@ class Darknet19(DarknetModel):
     Parameters
     ----------
     classes : int or sequence of str, default 1000
-        Number of logits, or the names of the classes, which an ONNX file then carries. The net's ``classes`` are names.
+        Number of logits, or the names of the classes. An ONNX file of the net contains the names.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, in RGB from 0 to 1.
@@ -121,7 +124,7 @@ class Darknet19(DarknetModel):
         - **out**: logits, (B, classes).
     """
 
-    def __init__(self, classes=1000, **kwargs):
+    def __init__(self, classes: int | Sequence[str] = 1000, **kwargs):
         super().__init__(**kwargs)
         self.classes = class_names("models.darknet19", classes)
         with self.name_scope():
@@ -142,15 +145,16 @@ def darknet19(classes: int | Sequence[str] = 1000, **kwargs) -> Darknet19:
     Parameters
     ----------
     classes : int or sequence of str, default 1000
-        Number of logits, or the names of the classes, which an ONNX file then carries. The net's ``classes`` are names.
+        Number of logits, or the names of the classes. An ONNX file of the net contains the names.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
     Darknet19
-        Takes (B, 3, H, W), RGB from 0 to 1, sides multiples of 32; returns logits (B, classes), where Darknet returns
-        their softmax. Not initialized: ``net.initialize()``, or ``net.load_darknet("darknet19.weights")``.
+        Maps images (B, 3, H, W), RGB from 0 to 1, to logits (B, classes). H and W are multiples of 32. Darknet itself
+        returns the softmax of the logits. The net is not initialized: call ``net.initialize()`` or
+        ``net.load_darknet("darknet19.weights")``.
 
     Raises
     ------

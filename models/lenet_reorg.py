@@ -1,4 +1,4 @@
-"""lenet_reorg: a small convolutional network for digits in which ``reorg`` takes the place of the first pooling.
+"""lenet_reorg: a small convolutional network for digits. ``reorg`` replaces the first pooling.
 
 Shapes for ``size=28``, batch B:
 
@@ -12,10 +12,10 @@ fully connected 500, tanh (B, 500)
 fully connected, classes  (B, classes)
 ========================  =================
 
-No layer pads, so the sides must be even (reorg halves what the first convolution leaves) and at least 22.
+The convolutions do not pad. So the image size must be even, because reorg halves it, and at least 22.
 
-Sources: the tutorial on run-time kernels, whose reorg kernel wrote the CRD order (``mode="CRD"`` here); LeCun,
-Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition" (1998).
+Sources: the tutorial on run-time kernels, whose reorg kernel has the CRD order (``mode="CRD"``); LeCun, Bottou, Bengio
+and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from .weights import without_pretrained
 
 __all__ = ["LeNetReorg", "lenet_reorg"]
 
-SMALLEST = 22
+MIN_SIZE = 22
 
 
 class LeNetReorg(HybridBlock):
-    """LeNet with ``reorg`` for the first pooling. See :func:`gluonops.models.lenet_reorg`.
+    """LeNet with ``reorg`` instead of the first pooling. See :func:`gluonops.models.lenet_reorg`.
 
-    ``features`` ends in the 500 units, ``output`` makes the logits: to fine-tune on other classes, put a new ``Dense``
-    in place of ``output``.
+    ``features`` ends with the layer of 500 units. ``output`` computes the logits. To fine-tune the net on other
+    classes, replace ``output`` by a new ``Dense``.
 
     Parameters
     ----------
     classes : int, default 10
-        Number of logits.
+        Number of logits, at least 1.
     size : int, default 28
-        Height and width of the input: even, at least 22.
+        Height and width of the input, even and at least 22.
     mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
-        Order of the channels that reorg makes; the tutorial's was 'CRD'.
+        Order of the output channels of reorg. The tutorial's order is 'CRD'.
 
     Inputs:
-        - **data**: images, (B, channels, size, size); the first run fixes the number of channels.
+        - **data**: images, (B, channels, size, size). The first call sets the number of channels.
 
     Outputs:
         - **out**: logits, (B, classes).
     """
 
-    def __init__(self, classes=10, size=28, mode="darknet", **kwargs):
+    def __init__(self, classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs):
         super().__init__(**kwargs)
         classes = Attr("classes", Int(1), 10, "number of logits").parse("models.lenet_reorg", classes)
         self._size = _checked(size)
-        side = (self._size - 4) // 2 - 4 - 4   # 5x5 takes 4 pixels, reorg halves
+        side = (self._size - 4) // 2 - 4 - 4   # each 5x5 convolution subtracts 4, and reorg halves
         with self.name_scope():
             self.features = nn.HybridSequential()
             self.features.add(nn.Conv2D(20, 5, activation="tanh"),
@@ -69,10 +69,10 @@ class LeNetReorg(HybridBlock):
             self.output = nn.Dense(classes, in_units=500)
 
     def forward(self, x, *args):
-        # Here, because hybrid_forward sees no shapes once the net is hybridized.
+        # The check is here because a hybridized hybrid_forward does not see shapes.
         if isinstance(x, NDArray) and (x.ndim != 4 or x.shape[2:] != (self._size, self._size)):
             raise OpError("models.lenet_reorg", f"data has shape {x.shape}; expected (batch, channels, {self._size}, "
-                          f"{self._size})", "Resize the images, or make the net with another size")
+                          f"{self._size})", "Resize the images, or create the net with another size")
         return super().forward(x, *args)
 
     def hybrid_forward(self, F, data):
@@ -81,32 +81,32 @@ class LeNetReorg(HybridBlock):
 
 def _checked(size):
     size = Attr("size", Int(1), 28, "height and width of the input").parse("models.lenet_reorg", size)
-    if size < SMALLEST or size % 2:
+    if size < MIN_SIZE or size % 2:
         raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a side, "
                       "which must be even, for reorg, and at least 18, for the convolutions after it",
-                      f"Choose an even size of at least {SMALLEST}")
+                      f"Choose an even size of at least {MIN_SIZE}")
     return size
 
 
 def lenet_reorg(classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs) -> LeNetReorg:
-    """The tutorial's digit network.
+    """The network for digits of the tutorial on run-time kernels.
 
     Parameters
     ----------
     classes : int, default 10
-        Number of logits.
+        Number of logits, at least 1.
     size : int, default 28
-        Height and width of the input: even, at least 22.
+        Height and width of the input, even and at least 22.
     mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
-        Order of the channels that reorg makes. A net trained from scratch learns as well with any of them; the
-        tutorial's was 'CRD'.
+        Order of the output channels of reorg. It makes no difference for a net that is trained from scratch. The
+        tutorial's order is 'CRD'.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
     LeNetReorg
-        Takes (B, channels, size, size), returns logits (B, classes). Not initialized.
+        Maps images (B, channels, size, size) to logits (B, classes). It is not initialized.
 
     Raises
     ------

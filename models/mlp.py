@@ -1,7 +1,8 @@
-"""mlp: fully connected layers under a softmax.
+"""mlp: fully connected layers with ReLU, and a softmax.
 
-``data`` (B, ...) is flattened; every number in ``hidden`` is a layer of so many units with ReLU; ``classes`` logits;
-softmax. Source: the NumpyOp tutorial's network (128, 64, 10).
+``data`` (B, ...) is flattened. Each number in ``hidden`` is a fully connected layer with this number of units and ReLU.
+A fully connected layer with ``classes`` units and a softmax follow. Source: the network of the NumpyOp tutorial
+(128, 64, 10).
 """
 from __future__ import annotations
 
@@ -15,26 +16,26 @@ __all__ = ["MLP", "mlp"]
 
 
 class MLP(HybridBlock):
-    """Fully connected layers (``body``) under a softmax (``head``). See :func:`gluonops.models.mlp`.
+    """Fully connected layers (``body``) and a softmax (``head``). See :func:`gluonops.models.mlp`.
 
-    Train it on its logits, ``SoftmaxCELoss()(net.body(x), y)``; for ``Module`` export them with
+    Train the logits: ``SoftmaxCELoss()(net.body(x), y)``. For ``Module``, export the body with a loss head:
     ``gluonops.export.symbol(net.body, prefix, shape, head="softmax_output")``.
 
     Parameters
     ----------
     classes : int, default 10
-        Number of probabilities.
+        Number of probabilities, at least 1.
     hidden : int or tuple of int, default (128, 64)
-        Units of the hidden layers; an empty tuple makes it logistic regression.
+        Units of the hidden layers, each at least 1. An empty tuple gives logistic regression.
 
     Inputs:
-        - **data**: (B, ...); the first run fixes the number of elements per example.
+        - **data**: (B, ...). The first call sets the number of elements per sample.
 
     Outputs:
         - **out**: probabilities, (B, classes).
     """
 
-    def __init__(self, classes=10, hidden=(128, 64), **kwargs):
+    def __init__(self, classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs):
         super().__init__(**kwargs)
         classes = Attr("classes", Int(1), 10, "number of logits").parse("models.mlp", classes)
         with self.name_scope():
@@ -57,21 +58,21 @@ def _units(hidden):
 
 
 def mlp(classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs) -> MLP:
-    """Fully connected layers with ReLU under a softmax.
+    """Fully connected layers with ReLU, and a softmax.
 
     Parameters
     ----------
     classes : int, default 10
-        Number of probabilities.
+        Number of probabilities, at least 1.
     hidden : int or tuple of int, default (128, 64)
-        Units of the hidden layers.
+        Units of the hidden layers, each at least 1. An empty tuple gives logistic regression.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
     MLP
-        Takes (B, ...), returns probabilities (B, classes); ``net.body`` returns the logits. Not initialized.
+        Maps data (B, ...) to probabilities (B, classes). ``net.body`` returns the logits. The net is not initialized.
 
     Raises
     ------

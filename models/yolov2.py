@@ -1,6 +1,6 @@
-"""yolov2 and tiny_yolov2: detection in one pass.
+"""yolov2 and tiny_yolov2: object detectors.
 
-``data`` (B, 3, H, W), A anchors, K classes:
+Outputs for ``data`` of shape (B, 3, H, W), A anchors and K classes:
 
 ===============  =============================================================  ============================
 backbone         Darknet-19, or another                                         fine (B, C, H/16, W/16),
@@ -11,8 +11,8 @@ merge            3x3 convolution on passthrough and head, side by side          
 output           1x1 convolution                                                (B, A*(5+K), H/32, W/32)
 ===============  =============================================================  ============================
 
-The channels of the raw map are (A, 5+K): x, y, w, h, objectness, classes, before sigmoid and softmax. ``net.detect``
-makes boxes of it. Tiny YOLOv2 has nine convolutions in a row and no passthrough.
+The channels of the raw map are (A, 5+K): x, y, w, h, objectness and classes, before sigmoid and softmax. ``net.detect``
+computes boxes from it. Tiny YOLOv2 is a sequence of nine convolutions without a passthrough.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``cfg/yolov2-voc.cfg``, ``cfg/yolov2-tiny-voc.cfg``.
 """
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import gluonops.nn
 import numpy as np
 import numpy.typing as npt
-from gluonops.core.attributes import Attr, Int
+from gluonops.core.attributes import Attr, Float, Int
 from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
@@ -42,76 +42,78 @@ COCO = ((0.57273, 0.677385), (1.87446, 2.06253), (3.33843, 5.47434), (7.88282, 3
 VOC = tuple(zip(VOC_ANCHORS[::2], VOC_ANCHORS[1::2]))
 TINY_VOC = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
 
-HEAD, PASSTHROUGH = 1024, 64
+HEAD = 1024         # channels of the head
+PASSTHROUGH = 64    # channels of the passthrough before reorg
 TINY = (16, POOL, 32, POOL, 64, POOL, 128, POOL, 256, POOL, 512)
 
 
 class YOLOv2Base(DarknetModel):
-    """The output, classes and anchors of both networks; a network supplies the layers before.
+    """The base class of both networks: the output layer, classes and anchors. A subclass adds the layers before it.
 
     Attributes
     ----------
     classes : tuple of str
-        Names; numbers from 0 where only their count was given.
+        Names of the classes. If only their number was given, they are "0", "1", ...
     anchors : numpy.ndarray
         (A, 2): widths and heights in cells of 32 pixels.
     """
 
-    _published = {}
+    _published = {}   # anchors of the published weights, by name
 
-    def __init__(self, classes, anchors, **kwargs):
+    def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
         self.classes = class_names(self._where, classes)
         self.anchors = _anchors(self._where, self._published, anchors)
 
     def _make_output(self, in_channels):
-        return Convolution(len(self.anchors) * (5 + len(self.classes)), 1, in_channels, batch_norm=False,
-                           activation="linear", prefix="output_")
+        channels = len(self.anchors) * (5 + len(self.classes))
+        return Convolution(channels, 1, in_channels, batch_norm=False, activation="linear", prefix="output_")
 
     @property
     def _where(self):
         return f"models.{type(self).__name__}"
 
     def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
-        """Change the classes: a new output layer, as gluoncv's detectors have it. The other layers stay.
+        """Change the classes. The net gets a new output layer, as in gluoncv's detectors. The other layers stay.
 
         Parameters
         ----------
         classes : int or sequence of str
-            The new classes, or how many.
+            Names of the new classes, or their number.
         reuse_weights : dict or list, optional
-            Classes to keep the weights of: ``{new: old}`` by names or numbers, or a list of names that are in both. The
-            rows for boxes and objectness are kept then, too. Without it the whole output starts anew.
+            Classes whose weights are kept: ``{new: old}`` by names or class ids, or a list of names that are in both.
+            The weights of boxes and objectness are then kept as well. Without it, the whole output layer is
+            initialized again.
 
         Raises
         ------
         OpError
             A class of ``reuse_weights`` does not exist.
         """
-        old_classes, old = self.classes, self.output
+        old_conv = self.output.conv
         new_classes = class_names(self._where, classes)
-        rows = copied_rows(self._where, old_classes, new_classes, len(self.anchors), reuse_weights)
+        rows = copied_rows(self._where, self.classes, new_classes, len(self.anchors), reuse_weights)
         self.classes = new_classes
         with self.name_scope():
-            self.output = self._make_output(old.conv.weight.shape[1])
-        if old.conv.weight._data is not None:
-            self.output.initialize(ctx=old.conv.weight.list_ctx())
-            for source, target in ((old.conv.weight, self.output.conv.weight), (old.conv.bias, self.output.conv.bias)):
-                _copy_rows(source, target, rows)
+            self.output = self._make_output(old_conv.weight.shape[1])
+        if old_conv.weight._data is not None:
+            self.output.initialize(ctx=old_conv.weight.list_ctx())
+            _copy_rows(old_conv.weight, self.output.conv.weight, rows)
+            _copy_rows(old_conv.bias, self.output.conv.bias, rows)
         self._clear_cached_op()
 
     def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
-        """The net with its boxes and non-maximum suppression, as a block to hybridize and to export.
+        """The net with decoded boxes and non-maximum suppression, as a block that you can hybridize and export.
 
         Parameters
         ----------
         threshold, nms, topk
-            As of :class:`gluonops.darknet.Detector`.
+            Parameters of :class:`gluonops.darknet.Detector`.
 
         Returns
         -------
         Detector
-            Shares this net's parameters, which have to be initialized. Anchors are constants among its parameters.
+            It shares the parameters of this net, which must be initialized. The anchors are constants.
 
         Raises
         ------
@@ -127,38 +129,31 @@ class YOLOv2Base(DarknetModel):
         return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)
 
     def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
-        """Detections of a batch. For many batches keep ``detector()`` and hybridize it.
+        """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.
 
         Parameters
         ----------
         x : NDArray or Symbol
-            Images, (B, 3, H, W), RGB from 0 to 1, H and W multiples of 32.
+            Images, (B, 3, H, W), RGB from 0 to 1. H and W are multiples of 32.
         threshold, nms, topk
-            As of :class:`gluonops.darknet.Detector`.
+            Parameters of :class:`gluonops.darknet.Detector`.
 
         Returns
         -------
         tuple of NDArray or Symbol
-            ids (B, N, 1), scores (B, N, 1), boxes (B, N, 4) in pixels of x, as gluoncv's metrics and ``plot_bbox`` take
-            them; -1 where there is none.
+            ids (B, N, 1), scores (B, N, 1) and boxes (B, N, 4) in pixels of x, in the format of gluoncv's metrics and
+            ``plot_bbox``. Rows without a detection are -1.
 
         Raises
         ------
         OpError
-            An argument is out of range, or the sides of x do not divide by 32.
+            An argument is out of range, or H or W is not a multiple of 32.
         """
         return self.detector(threshold, nms, topk)(x)
 
 
 class YOLOv2(YOLOv2Base):
-    """YOLOv2. See :func:`gluonops.models.yolov2`.
-
-    Parameters
-    ----------
-    classes : int or sequence of str, default 20
-    anchors : {'voc', 'coco'} or array_like, default 'voc'
-    backbone : str, default 'darknet19'
-    pretrained_backbone : bool, default False
+    """YOLOv2. :func:`gluonops.models.yolov2` describes the parameters.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
@@ -169,10 +164,11 @@ class YOLOv2(YOLOv2Base):
 
     _published = {"coco": COCO, "voc": VOC}
 
-    def __init__(self, classes=20, anchors="voc", backbone="darknet19", pretrained_backbone=False, **kwargs):
+    def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
+                 backbone: str = "darknet19", pretrained_backbone: bool = False, **kwargs):
         super().__init__(classes, anchors, **kwargs)
         with self.name_scope():
-            # In the order of Darknet's file.
+            # The children have the order of Darknet's weights file.
             if backbone == "darknet19":
                 self.backbone, fine, coarse = Darknet19Features(prefix="darknet19_"), 512, 1024
             else:
@@ -188,17 +184,12 @@ class YOLOv2(YOLOv2Base):
 
     def hybrid_forward(self, F, data):
         fine, coarse = self.backbone(data)
-        return self.output(self.merge(F.concat(self.passthrough(fine), self.head(coarse), dim=1)))
+        merged = self.merge(F.concat(self.passthrough(fine), self.head(coarse), dim=1))
+        return self.output(merged)
 
 
 class TinyYOLOv2(YOLOv2Base):
-    """Tiny YOLOv2. See :func:`gluonops.models.tiny_yolov2`.
-
-    Parameters
-    ----------
-    classes : int or sequence of str, default 20
-    anchors : {'voc', 'coco'} or array_like, default 'voc'
-    head_channels : int, default 1024
+    """Tiny YOLOv2. :func:`gluonops.models.tiny_yolov2` describes the parameters.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
@@ -209,23 +200,26 @@ class TinyYOLOv2(YOLOv2Base):
 
     _published = {"coco": COCO, "voc": TINY_VOC}
 
-    def __init__(self, classes=20, anchors="voc", head_channels=HEAD, **kwargs):
+    def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
+                 head_channels: int | tuple[int, int] = HEAD, width: float = 1.0, **kwargs):
         super().__init__(classes, anchors, **kwargs)
-        channels = Attr("head_channels", Int(1), HEAD, "channels before the output").parse(self._where, head_channels)
+        first, last = _head_channels(self._where, head_channels)
+        width = Attr("width", Float(above=0), 1.0, "factor of the backbone's channels").parse(self._where, width)
+        layers = [layer if layer == POOL else max(1, round(layer * width)) for layer in TINY]
         with self.name_scope():
-            self.backbone = stack(TINY, 3, "backbone_")
+            self.backbone = stack(layers, 3, "backbone_")
             self.pool = MaxPool(2, 1)
             self.head = nn.HybridSequential(prefix="head_")
             with self.head.name_scope():
-                self.head.add(Convolution(HEAD, 3, TINY[-1]), Convolution(channels, 3, HEAD))
-            self.output = self._make_output(channels)
+                self.head.add(Convolution(first, 3, layers[-1]), Convolution(last, 3, first))
+            self.output = self._make_output(last)
 
     def hybrid_forward(self, F, data):
         return self.output(self.head(self.pool(self.backbone(data))))
 
 
 def _copy_rows(source, target, rows):
-    """Copy rows of a Parameter to another one; ``rows`` has (target row, source row)."""
+    """Copy rows of a Parameter to another Parameter. ``rows`` is a list of (target row, source row)."""
     source_values = source.data(source.list_ctx()[0])
     target_values = target.data(target.list_ctx()[0])
     for target_row, source_row in rows:
@@ -233,9 +227,21 @@ def _copy_rows(source, target, rows):
     target.set_data(target_values)
 
 
+def _head_channels(where, channels):
+    """Channels of the two convolutions before the output layer. A single number is that of the second one."""
+    kind = Attr("head_channels", Int(1), HEAD, "channels before the output")
+    if not isinstance(channels, (tuple, list)):
+        return HEAD, kind.parse(where, channels)
+    if len(channels) != 2:
+        raise OpError(where, f"head_channels is {channels!r}; expected a number or two", "Pass for instance (256, 256)")
+    return tuple(kind.parse(where, count) for count in channels)
+
+
 def _anchors(where, published, anchors):
+    """Anchors as float32 (A, 2), from a name or an array."""
+    values = published.get(anchors) if isinstance(anchors, str) else anchors
     try:
-        values = np.array(published.get(anchors) if isinstance(anchors, str) else anchors, "float32")
+        values = np.array(values, "float32")
     except (TypeError, ValueError):
         values = np.zeros(0, "float32")
     if values.ndim != 2 or values.shape[1] != 2 or not len(values) or not (values > 0).all():
@@ -253,20 +259,22 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     classes : int or sequence of str, default 20
         Names of the classes, or their number.
     anchors : {'voc', 'coco'} or array_like, default 'voc'
-        Those of the published weights, or widths and heights in cells of 32 pixels, (A, 2).
+        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
     backbone : str, default 'darknet19'
-        Or a classifier of gluoncv's zoo by name, such as 'resnet50_v1b', up to its last layer of stride 32. Those were
-        trained on images less ImageNet's mean, over its deviation.
+        ``'darknet19'``, or the name of a classifier in gluoncv's model zoo, such as 'resnet50_v1b'. Its layers up to
+        the last one with stride 32 are used. gluoncv's networks were trained on images that were normalized by the
+        mean and standard deviation of ImageNet.
     pretrained_backbone : bool, default False
-        Download ImageNet's weights of gluoncv's network.
+        Whether to download the ImageNet weights of gluoncv's network.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
     YOLOv2
-        Takes (B, 3, H, W), RGB from 0 to 1, of any size that is a multiple of 32; returns the raw map. ``net.detect``
-        returns detections. Not initialized: ``net.initialize()``, or ``net.load_darknet("yolov2-voc.weights")``.
+        Maps images (B, 3, H, W), RGB from 0 to 1, to the raw map. H and W are multiples of 32. ``net.detect`` returns
+        detections. The net is not initialized: call ``net.initialize()`` or
+        ``net.load_darknet("yolov2-voc.weights")``.
 
     Raises
     ------
@@ -279,8 +287,8 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     return YOLOv2(classes, anchors, backbone, pretrained_backbone, **options)
 
 
-def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", head_channels: int = HEAD,
-                **kwargs) -> TinyYOLOv2:
+def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
+                head_channels: int | Sequence[int] = HEAD, width: float = 1.0, **kwargs) -> TinyYOLOv2:
     """Tiny YOLOv2.
 
     Parameters
@@ -288,16 +296,20 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     classes : int or sequence of str, default 20
         Names of the classes, or their number.
     anchors : {'voc', 'coco'} or array_like, default 'voc'
-        Those of the published weights, or widths and heights in cells of 32 pixels, (A, 2).
-    head_channels : int, default 1024
-        Channels before the output: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO).
+        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
+    head_channels : int or pair of int, default 1024
+        Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO). A pair gives the
+        channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
+    width : float, default 1.0
+        Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
+        processes larger images in the same time.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
     Returns
     -------
     TinyYOLOv2
-        As :func:`yolov2`.
+        It is used like the net of :func:`yolov2`.
 
     Raises
     ------
@@ -307,4 +319,4 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     options = without_pretrained("models.tiny_yolov2", kwargs,
                                  "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), or train the "
                                  "network with examples/finetune_yolov2.py")
-    return TinyYOLOv2(classes, anchors, head_channels, **options)
+    return TinyYOLOv2(classes, anchors, head_channels, width, **options)

@@ -141,7 +141,7 @@ def test_rows_say_what_the_contract_says():
     assert rows["reorg"]["layer"] == "nn.Reorg" and rows["softmax_cross_entropy"]["layer"] == "loss.SoftmaxCELoss"
     assert rows["reorg"]["attributes"] == {"stride": 2, "mode": "darknet", "reverse": False}
     assert rows["reorg"]["dtypes"] == "data: float16/32/64, uint8, int8/32/64"
-    assert rows["softmax_cross_entropy"]["gradient"] == "data, label where sparse_label=False"
+    assert rows["softmax_cross_entropy"]["gradient"] == "data, label with sparse_label=False"
     assert rows["softmax_output"]["gradient"] == "data; ignores the head gradient"
 
 

@@ -181,3 +181,34 @@ def test_package_data_is_installed():
     assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
     families = [path.name for path in (PACKAGE / "ops").glob("_[a-z]*") if path.is_dir()]
     assert families and all((PACKAGE / "ops" / family / "__init__.py").is_file() for family in families)
+
+
+def functions(body, owner=""):
+    """(name, node) of the public functions and methods, and of constructors; not of functions inside functions."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node.body, f"{owner}{node.name}.")
+        elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+            yield owner + node.name, node
+
+
+def without_hints(node):
+    """The arguments without a type hint, and "return" for the result; ``*args`` and ``**kwargs`` need none."""
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    missing = [argument.arg for argument in arguments if argument.annotation is None]
+    if node.returns is None and node.name != "__init__":
+        missing.append("return")
+    return [name for name in missing if name not in ("self", "cls", "F")]   # F is mx.nd or mx.sym
+
+
+TYPED = [path for room in ("core", "darknet", "export", "legacy", "native") for path in (PACKAGE / room).rglob("*.py")]
+TYPED += [*PACKAGE.glob("*.py"), *(ROOT / "tools").glob("*.py")]
+
+
+def test_public_functions_have_type_hints():
+    missing = {}
+    for path in TYPED:
+        for name, node in functions(ast.parse(path.read_text(encoding="utf-8")).body):
+            if without_hints(node):
+                missing[f"{path.relative_to(ROOT)}: {name}"] = without_hints(node)
+    assert not missing

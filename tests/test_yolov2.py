@@ -47,6 +47,11 @@ def test_layers_in_the_order_of_darknets_files(name, layers):
     assert found == layers
 
 
+def test_a_narrow_tiny_yolov2():
+    net = gops.models.tiny_yolov2(head_channels=(24, 20), width=0.25)
+    assert [unit.conv.weight.shape[0] for unit in units(net)] == [4, 8, 16, 32, 64, 128, 24, 20, 125]
+
+
 def units(block):
     for child in block._children.values():
         if isinstance(child, gops.darknet.Convolution):
@@ -78,7 +83,9 @@ def test_refuses_sizes(shape, shared_tiny):
     ({"classes": ["a", "b", "a"]}, "classes has 'a' twice"), ({"classes": []}, "classes is []"),
     ({"anchors": "imagenet"}, "anchors are 'imagenet'; expected 'voc', 'coco', or pairs"),
     ({"anchors": [1, 2]}, "anchors are [1, 2]"), ({"anchors": [(1, 0)]}, "anchors are [(1, 0)]"),
-    ({"anchors": [(1, 2), 3]}, "anchors are [(1, 2), 3]"), ({"head_channels": 0}, "head_channels is 0")])
+    ({"anchors": [(1, 2), 3]}, "anchors are [(1, 2), 3]"), ({"head_channels": 0}, "head_channels is 0"),
+    ({"head_channels": (8, 0)}, "head_channels is 0"), ({"head_channels": (8,)}, "expected a number or two"),
+    ({"width": 0}, "width is 0")])
 def test_refuses_arguments(kwargs, text):
     with pytest.raises(gops.OpError) as caught:
         gops.models.tiny_yolov2(**kwargs)

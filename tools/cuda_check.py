@@ -4,6 +4,8 @@ NVRTC 11.8 compiles each operator's kernels, for every combination of dtypes, as
 If a ptxas on the PATH knows newer GPUs, it compiles for them the PTX that mx.rtc passes to the driver, as the driver
 does. A warning or a spilled register is a failure.
 """
+from __future__ import annotations
+
 import argparse
 import collections
 import concurrent.futures
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 
 import gluonops as gops
 from gluonops.core import nvrtc
@@ -24,13 +27,13 @@ NEWER = ("sm_100", "sm_120")   # than NVRTC 11.8: one of each generation
 Result = collections.namedtuple("Result", "op architecture kernels problem")
 
 
-def with_nvrtc(name, architecture, every):
+def with_nvrtc(name: str, architecture: str | None, every: bool) -> tuple[Result, nvrtc.Program]:
     """(Result, Program) of an operator's kernels."""
     program = nvrtc.compile_op(nvrtc.Compiler(), name, architecture, every)
     return Result(name, architecture or DEFAULT, program.kernels, program.messages or spills(program.kernels)), program
 
 
-def with_ptxas(ptxas, name, program, architecture):
+def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str) -> Result:
     """The Result of compiling a Program's PTX for a GPU that NVRTC does not know."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as source:
         source.write(program.ptx)
@@ -42,31 +45,31 @@ def with_ptxas(ptxas, name, program, architecture):
     return Result(name, architecture, kernels, nvrtc.remarks(log) or spills(kernels))
 
 
-def spills(kernels):
+def spills(kernels: Iterable[nvrtc.Usage]) -> str:
     """A line for each kernel that spills registers."""
     return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in kernels if usage.spilled)
 
 
-def newer(ptxas):
-    """Which of NEWER a ptxas knows; it may be None."""
+def newer(ptxas: str | None) -> list[str]:
+    """The architectures of NEWER that ptxas knows; none without ptxas."""
     if not ptxas:
         return []
     known = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
     return [architecture for architecture in NEWER if f"'{architecture}'" in known]
 
 
-def compile_one(name, architecture, every, ptxas):
-    """The Results of an operator for one GPU; ``architecture`` None is mx.rtc's target, and what ptxas makes of it."""
+def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
+    """The Results of an operator for an architecture. None is the target of mx.rtc, whose PTX ptxas compiles too."""
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
         return [result]
     return [result, *(with_ptxas(ptxas, name, program, known) for known in newer(ptxas))]
 
 
-def check(names, ptxas=None, every=True, jobs=1):
-    """The Results for these operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for what ptxas adds.
+def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
+    """The Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of ptxas.
 
-    For every combination of dtypes, or else for every dtype of the data once.
+    With ``every`` all combinations of dtypes are compiled, otherwise each dtype of the data once.
     """
     work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
     if jobs == 1:
@@ -76,7 +79,7 @@ def check(names, ptxas=None, every=True, jobs=1):
         return [result for results in pool.map(compile_one, *zip(*work)) for result in results]
 
 
-def table(results, every):
+def table(results: list[Result], every: bool) -> Iterator[str]:
     """Lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of them.
 
     Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
@@ -97,7 +100,7 @@ def table(results, every):
         yield f"{kernel:{width}} " + " ".join(f"{row[head]:>7}" for head in heads)
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", choices=gops.ops.list(), help="only this operator; may be repeated")
     parser.add_argument("--quick", action="store_true", help="every dtype of the data once, in place of every "

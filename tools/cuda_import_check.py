@@ -5,6 +5,8 @@ libraries from PyPI, and puts a stub in the driver's place. Then `import gluonop
 but the stub's, the doctor has to name the stub's GPU, and MXNet's own mx.rtc has to compile every kernel. It also
 has to fail with a clear error without the driver, and without one of the libraries.
 """
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -41,7 +43,7 @@ print(json.dumps({"import_seconds": round(seconds, 2), "loaded": _preload.preloa
 """
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
                         help="make the environment in DIR, or use the one that is there, and keep it")
@@ -54,7 +56,7 @@ def main():
         return check(python, pathlib.Path(folder))
 
 
-def install(home, python):
+def install(home: pathlib.Path, python: pathlib.Path) -> None:
     start = time.perf_counter()
     run([sys.executable, "-m", "venv", home])
     run([python, "-m", "pip", "install", "--quiet", "--no-cache-dir", f"{ROOT}[cu117]"])
@@ -62,7 +64,7 @@ def install(home, python):
     print(f"installed {size / 1e9:.1f} GB in {time.perf_counter() - start:.0f} s")
 
 
-def check(python, folder):
+def check(python: pathlib.Path, folder: pathlib.Path) -> int:
     """Print the findings; return 1 if a check fails."""
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
         run(["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", folder / name, STUB])
@@ -95,19 +97,20 @@ def check(python, folder):
     return 1 if wrong else 0
 
 
-def ask(python, folder, environment, *arguments):
+def ask(python: pathlib.Path, folder: pathlib.Path, environment: dict[str, str],
+        *arguments: str | pathlib.Path) -> subprocess.CompletedProcess:
     """Run Python with a minimal environment: PATH, HOME and ``environment``."""
     return subprocess.run([python, *arguments], cwd=folder, capture_output=True, encoding="utf-8", env={
         "PATH": os.environ["PATH"], "HOME": str(folder), **environment})
 
 
-def hide(python, library):
+def hide(python: pathlib.Path, library: str) -> pathlib.Path:
     """Rename a library so that it is not found; returns its new path."""
     path, = python.parent.parent.glob(f"lib/python*/site-packages/nvidia/*/lib/{library}")
     return pathlib.Path(shutil.move(path, f"{path}.hidden"))
 
 
-def run(command):
+def run(command: list) -> None:
     subprocess.run([str(part) for part in command], check=True)
 
 

@@ -4,6 +4,8 @@ Copies the smallest real operator, ``abs``, under the new name: its folder, its 
 catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and documentation are left out, so the new suite fails
 until they are written. Either all files are changed or none.
 """
+from __future__ import annotations
+
 import argparse
 import ast
 import keyword
@@ -55,7 +57,7 @@ class Refused(Exception):
     """The operator cannot be started; says why and what to do."""
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(prog="new_op.py", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="in snake_case, as in gluonops.ops.<name>")
     name = parser.parse_args().name
@@ -72,7 +74,7 @@ The suite:    make test PYTEST=tests/ops/test_{name}.py
 Then:         make table test lint""")
 
 
-def check(name):
+def check(name: str) -> None:
     """Refuse a name that cannot be an operator's."""
     example = "Choose one in snake_case, for instance: make new-op NAME=center_crop"
     if not name:
@@ -90,22 +92,22 @@ def check(name):
             raise Refused(f"there is a gluonops.{room}.{camel(name)} already. Choose another name")
 
 
-def camel(name):
+def camel(name: str) -> str:
     """``center_crop`` -> ``CenterCrop``."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def rename(text, name):
+def rename(text: str, name: str) -> str:
     """The template's text under another name: ``abs``, ``abs_forward``, ``test_abs``, ``Abs``, ``TestAbs``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
     return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![A-Za-z0-9])", rf"\g<1>{camel(name)}", text)
 
 
-def scaffold(name):
+def scaffold(name: str) -> list[pathlib.Path]:
     """Write everything; returns the files to fill, in the order in which they are best filled."""
     folder, tests, oracles = ROOT / "gluonops" / "ops", ROOT / "tests" / "ops", ROOT / "tests" / "oracles"
 
-    def template(file):
+    def template(file: str) -> str:
         return rename((folder / TEMPLATE / file).read_text(encoding="utf-8"), name)
 
     test = rename((tests / f"test_{TEMPLATE}.py").read_text(encoding="utf-8"), name)
@@ -130,13 +132,13 @@ def scaffold(name):
 
 
 # -- what each file keeps of the template ----------------------------------------------------------------------------
-def page(text, name):
+def page(text: str, name: str) -> str:
     text = with_docstring(text, PAGE.format(name=name))
     text = with_docstring(text, FUNCTION, name)
     return re.sub(r" *# pylint:.*", "", text)
 
 
-def contract(text, name):
+def contract(text: str, name: str) -> str:
     text = blank(text, name, "contract.py", "scalars", "elements")
     text = substitute(r"(?m)^(from \.\.\.core\.contract import .*\n)", r"\1from ...core.errors import OpError\n",
                       text, "contract.py")
@@ -145,13 +147,13 @@ def contract(text, name):
     return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {UNSUPPORTED}\n", text, "contract.py")
 
 
-def reference(text, name):
+def reference(text: str, name: str) -> str:
     lines = blank(text, name, "reference.py", "forward", "backward").splitlines(keepends=True)
     lines.insert(definition(text).body[0].end_lineno, "from ...core.errors import OpError\n")
     return "".join(lines)
 
 
-def kernels(text, name):
+def kernels(text: str, name: str) -> str:
     """The two kernels' signatures; the rest of the source is the template's own."""
     signatures = re.findall(r"template <typename T>\n__global__ [^{]*\n\{\n", text)
     if len(signatures) != 2:
@@ -166,24 +168,24 @@ def kernels(text, name):
     return head + "\n".join(aligned(signature) + body for signature in signatures)
 
 
-def aligned(signature):
+def aligned(signature: str) -> str:
     """The parameters on later lines below those on the first one."""
     template, first, *rest, brace = signature.splitlines()
     indent = " " * (first.index("(") + 1)
     return "\n".join([template, first, *(indent + line.strip() for line in rest), brace, ""])
 
 
-def block(text, name):
+def block(text: str, name: str) -> str:
     return with_docstring(text, BLOCK.format(name=name), camel(name))
 
 
-def suite(text, name):
+def suite(text: str, name: str) -> str:
     return substitute(r"(?m)^( +)Row\(.*\),$",
                       r'\1Row("fill in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
                       f"test_{TEMPLATE}.py")
 
 
-def oracle(text, name):
+def oracle(text: str, name: str) -> str:
     text = with_docstring(text, f'"""{name}: <fill in: what it computes, in a line>."""')
     for function in ("forward", "backward"):
         text = substitute(rf"(def {function}\(.*\):\n)    return .*\n",
@@ -193,14 +195,14 @@ def oracle(text, name):
 
 
 # -- editing text ----------------------------------------------------------------------------------------------------
-def substitute(pattern, replacement, text, file):
+def substitute(pattern: str, replacement: str, text: str, file: str) -> str:
     text, count = re.subn(pattern, replacement, text)
     if not count:
         raise Refused(f"{file} of {TEMPLATE} does not look as expected (no {pattern!r}). Adapt tools/new_op.py")
     return text
 
 
-def definition(text, name=None):
+def definition(text: str, name: str | None = None) -> ast.Module | ast.FunctionDef | ast.ClassDef:
     """The syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
     if name is None:
@@ -211,14 +213,14 @@ def definition(text, name=None):
     raise Refused(f"{TEMPLATE} defines no {name}. Adapt tools/new_op.py")
 
 
-def with_docstring(text, docstring, name=None):
+def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
     old = definition(text, name).body[0]
     lines = text.splitlines(keepends=True)
     lines[old.lineno - 1:old.end_lineno] = [" " * old.col_offset + docstring + "\n"]
     return "".join(lines)
 
 
-def blank(text, name, file, *functions):
+def blank(text: str, name: str, file: str, *functions: str) -> str:
     """The functions' bodies, each replaced by an error that says where to write it."""
     for function in functions:
         body = definition(text, function).body
@@ -229,7 +231,7 @@ def blank(text, name, file, *functions):
     return text
 
 
-def exported(text):
+def exported(text: str) -> list[str]:
     """The names in ``__all__``."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "__all__":
@@ -237,7 +239,7 @@ def exported(text):
     raise Refused("a catalogue has no __all__. Restore it first")
 
 
-def with_block(text, name):
+def with_block(text: str, name: str) -> str:
     """The catalogue with one more line and name, both in order."""
     imports = re.findall(r"(?m)^from \.\.ops\.\w+\.block import \w+\n", text)
     start = text.index(imports[0])
@@ -254,7 +256,7 @@ def with_block(text, name):
     return re.sub(r"__all__ = \[[^\]]*\]", "\n".join(line.rstrip() for line in all_lines), text)
 
 
-def with_change(text, name):
+def with_change(text: str, name: str) -> str:
     """The CHANGELOG with a line under Unreleased."""
     match = re.search(r"(?m)^## .*Unreleased.*\n+", text)
     if not match:

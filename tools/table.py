@@ -1,4 +1,6 @@
-"""Write the support table of a Markdown file anew, between its markers: ``tools/table.py README.md [--check]``."""
+"""Update the support table of a Markdown file, between its markers: ``tools/table.py README.md [--check]``."""
+from __future__ import annotations
+
 import argparse
 import pathlib
 import sys
@@ -7,7 +9,7 @@ import gluonops  # noqa: F401  (registers the operators)
 from gluonops import table
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the table is out of date")

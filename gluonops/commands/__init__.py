@@ -1,1 +1,1 @@
-"""The commands that need the package; ``cli.py`` parses their arguments."""
+"""The commands that need the package. ``cli.py`` parses their arguments."""

@@ -1,4 +1,4 @@
-"""``gluonops anchors``: anchors for a data set, by k-means on 1 - IoU."""
+"""``gluonops anchors``: anchors for a data set, by k-means with 1 - IoU as the distance."""
 from __future__ import annotations
 
 import argparse
@@ -17,15 +17,21 @@ __all__ = ["plot", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute, print and plot."""
+    """Compute the anchors, print them, and plot them into ``args.output``. Return the exit code."""
     if args.output:
         files.check_target("anchors", args.output)
     options = {} if args.classes is None else {"classes": args.classes}
     dataset = detection(args.dataset, args.root, args.split, **options)
     anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
     if args.json:
-        print(json.dumps({"anchors": anchors.round(4).tolist(), "mean_iou": round(iou, 6), "boxes": len(sizes),
-                          "input": args.input, "stride": args.stride}))
+        result = {
+            "anchors": anchors.round(4).tolist(),
+            "mean_iou": round(iou, 6),
+            "boxes": len(sizes),
+            "input": args.input,
+            "stride": args.stride,
+        }
+        print(json.dumps(result))
     else:
         print("anchors = " + ", ".join(f"{width:.4f},{height:.4f}" for width, height in anchors))
         print(f"num = {len(anchors)}")
@@ -36,16 +42,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
-    """Draw the boxes' sizes as points, the anchors as rectangles from the origin.
+    """Draw the sizes of the boxes as points, and the anchors as rectangles from the origin.
 
     Parameters
     ----------
     sizes, anchors : numpy.ndarray
         (n, 2), width and height in cells.
     iou : float
-        What :func:`gluonops.data.anchors.kmeans` returned.
+        Mean IoU, for the title.
     path : str
-        The file to write; its ending decides the format.
+        The file to write. Its ending selects the format.
+
+    Raises
+    ------
+    OpError
+        matplotlib is not installed, or does not know the format.
     """
     figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
     ending = os.path.splitext(path)[1].lstrip(".").lower()

@@ -12,15 +12,20 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params."""
+    """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params.
+
+    Return the exit code.
+    """
     net = darknet.load(args.cfg, args.weights, progress=layers)
     shape = 1, *net.input_shape
-    written = net.detector(args.threshold, args.nms, args.topk) if args.detections else net
+    outputs = "maps"
+    if args.detections:
+        net = net.detector(args.threshold, args.nms, args.topk)
+        outputs = ["ids", "scores", "boxes"]
     make_folder("convert", args.prefix)
-    paths = export.symbol(written, args.prefix, shape, backend=args.backend)
+    symbol, params = export.symbol(net, args.prefix, shape, backend=args.backend)
     if args.json:
-        print(json.dumps({"symbol": paths[0], "params": paths[1], "input": "data", "shape": shape,
-                          "outputs": ["ids", "scores", "boxes"] if args.detections else "maps"}))
+        print(json.dumps({"symbol": symbol, "params": params, "input": "data", "shape": shape, "outputs": outputs}))
     else:
-        print(f"{paths[0]}\n{paths[1]}\ninput data {shape}, RGB from 0 to 1")
+        print(f"{symbol}\n{params}\ninput data {shape}, RGB from 0 to 1")
     return 0

@@ -1,21 +1,32 @@
-"""A progress bar, if tqdm is installed and stderr is a terminal."""
+"""Progress bars on stderr. They are shown if tqdm is installed and stderr is a terminal."""
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 try:
     from tqdm import tqdm
-except ImportError:   # the commands work without it
+except ImportError:   # tqdm is optional
     tqdm = None
 
 __all__ = ["layers", "over"]
 
 
 def over(items: Iterable, what: str, unit: str) -> Iterable:
-    """The items, with a bar on stderr if that is a terminal."""
-    return items if tqdm is None else tqdm(items, desc=what, unit=unit, disable=None)
+    """``items`` with a progress bar.
+
+    Parameters
+    ----------
+    items : iterable
+    what : str
+        Text in front of the bar.
+    unit : str
+        Name of an item.
+    """
+    if tqdm is None:
+        return items
+    return tqdm(items, desc=what, unit=unit, disable=None)
 
 
 def layers(items: Iterable) -> Iterable:
-    """The layers while their weights are read, with a bar."""
+    """The layers of a network with a progress bar, while their weights are read."""
     return over(items, "weights", "layer")

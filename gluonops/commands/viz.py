@@ -10,7 +10,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw ``args.source`` into ``args.output``."""
+    """Draw the exported net ``args.source`` into the file ``args.output``. Return the exit code."""
     path = export.picture(args.source, args.output, args.data_shape)
     print(json.dumps({"written": [path]}) if args.json else path)
     return 0

@@ -6,11 +6,15 @@ and every graph, hybridized or not; they add up over several batches; and they a
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 from mxnet import autograd
 
 from .errors import OpError
+
+if TYPE_CHECKING:
+    from .backend import Array
 
 __all__ = ["AccumulatedGradient", "accumulated_gradient", "with_auxiliary_losses"]
 
@@ -31,11 +35,11 @@ class AccumulatedGradient(mx.gluon.Parameter):
     def grad_req(self, request: str) -> None:
         self._grad_req = "null"
 
-    def _init_grad(self):
+    def _init_grad(self) -> None:
         self._grad = [mx.nd.zeros(data.shape, data.context, data.dtype) for data in self._data]
         autograd.mark_variables(self._data, self._grad, "add")
 
-    def cast(self, dtype) -> None:
+    def cast(self, dtype: str | type) -> None:
         super().cast(dtype)
         if self._data is not None:
             self._init_grad()   # Parameter.cast has marked the arrays with "null"
@@ -87,7 +91,7 @@ def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> Accumul
     return parameter
 
 
-def with_auxiliary_losses(F, output, *losses):
+def with_auxiliary_losses(F, output: Array, *losses: Array) -> Array:
     """``output``, whose ``backward()`` also differentiates the sum of every loss, whatever the head gradient is.
 
     The losses have the output's shape. Their values are not added to the output; only their gradients are computed.
@@ -97,7 +101,7 @@ def with_auxiliary_losses(F, output, *losses):
     return output
 
 
-def _sum_over_workers(trainer, name, total):
+def _sum_over_workers(trainer: mx.gluon.Trainer, name: str, total: mx.nd.NDArray) -> None:
     """Replace ``total`` by its sum over the workers of a distributed trainer."""
     if not trainer._kv_initialized:
         raise OpError("Trainer", "it has not made a step yet; expected one, which opens its kvstore",

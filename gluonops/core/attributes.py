@@ -32,7 +32,7 @@ class Kind:
 class Int(Kind):
     """An integer of at least ``low`` (None: any)."""
 
-    def __init__(self, low=None):
+    def __init__(self, low: int | None = None):
         self.low = low
         self.expected = "an integer" if low is None else f"an integer of at least {low}"
 
@@ -49,13 +49,22 @@ class Int(Kind):
 
 
 class Float(Kind):
-    """A finite real number, ``above`` a bound or from ``low`` up, ``below`` a bound (None: unbounded)."""
+    """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound)."""
 
-    def __init__(self, low=None, above=None, below=None):
-        self.low, self.above, self.below = low, above, below
-        bounds = [f"{word} {bound}" for word, bound in (("of at least", low), ("above", above), ("below", below))
-                  if bound is not None]
-        self.expected = " ".join(["a finite number"] + [" and ".join(bounds)] * bool(bounds))
+    def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
+        self.low = low
+        self.above = above
+        self.below = below
+        bounds = []
+        if low is not None:
+            bounds.append(f"of at least {low}")
+        if above is not None:
+            bounds.append(f"above {above}")
+        if below is not None:
+            bounds.append(f"below {below}")
+        self.expected = "a finite number"
+        if bounds:
+            self.expected += " " + " and ".join(bounds)
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
@@ -63,18 +72,23 @@ class Float(Kind):
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError
         value = float(value)
-        if (not math.isfinite(value) or (self.low is not None and value < self.low)
-                or (self.above is not None and value <= self.above)
-                or (self.below is not None and value >= self.below)):
+        if not math.isfinite(value) or not self._is_in_range(value):
             raise ValueError
         return value
+
+    def _is_in_range(self, value: float) -> bool:
+        if self.low is not None and value < self.low:
+            return False
+        if self.above is not None and value <= self.above:
+            return False
+        return self.below is None or value < self.below
 
     def text(self, value: typing.Any) -> str:
         return repr(value)
 
 
 class Bool(Kind):
-    """True or False; as a string also 1 and 0. ``bool("False")`` is True: that is why this exists."""
+    """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
 
     expected = "True or False"
     _words = {"true": True, "1": True, "false": False, "0": False}
@@ -90,9 +104,10 @@ class Bool(Kind):
 class Choice(Kind):
     """One of a few words."""
 
-    def __init__(self, *words):
+    def __init__(self, *words: str):
         self.words = words
-        self.expected = " or ".join(", ".join(repr(w) for w in words).rsplit(", ", 1))
+        listed = ", ".join(repr(word) for word in words)
+        self.expected = " or ".join(listed.rsplit(", ", 1))
 
     def parse(self, value: typing.Any) -> typing.Any:
         if value not in self.words:
@@ -103,7 +118,7 @@ class Choice(Kind):
 class IntOrTuple(Kind):
     """An integer, or a tuple of integers, of at least ``low``."""
 
-    def __init__(self, low):
+    def __init__(self, low: int):
         self.item = Int(low)
         self.expected = f"{self.item.expected}, or a tuple of them"
 
@@ -113,22 +128,19 @@ class IntOrTuple(Kind):
                 raise ValueError
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
-            return tuple(self.item.parse(v) for v in value)
+            return tuple(self.item.parse(item) for item in value)
         return self.item.parse(value)
 
 
 class Pairs(Kind):
-    """Pairs of finite numbers above 0, as one flat tuple: ``(w0, h0, w1, h1)``. Takes a sequence of pairs as well."""
+    """Pairs of finite numbers above 0, as a flat tuple ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
 
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            text = value.strip()
-            if text[:1] + text[-1:] in ("()", "[]"):
-                text = text[1:-1].strip()
-            value = [float(number) for number in (text[:-1] if text.endswith(",") else text).split(",")]
+            value = self._numbers(value.strip())
         values = []
         for entry in value:
             values.extend([entry] if isinstance(entry, numbers.Real) else entry)
@@ -136,16 +148,27 @@ class Pairs(Kind):
             raise ValueError
         return tuple(self.item.parse(float(number)) for number in values)
 
+    @staticmethod
+    def _numbers(text: str) -> list[float]:
+        """The numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
+        if text[:1] + text[-1:] in ("()", "[]"):
+            text = text[1:-1].strip()
+        if text.endswith(","):
+            text = text[:-1]
+        return [float(number) for number in text.split(",")]
+
 
 class Optional(Kind):
     """Another kind, or None."""
 
-    def __init__(self, kind):
+    def __init__(self, kind: Kind):
         self.kind = kind
         self.expected = f"None or {kind.expected}"
 
     def parse(self, value: typing.Any) -> typing.Any:
-        return None if value is None or value == "None" else self.kind.parse(value)
+        if value is None or value == "None":
+            return None
+        return self.kind.parse(value)
 
     def text(self, value: typing.Any) -> str:
         return "None" if value is None else self.kind.text(value)
@@ -154,13 +177,16 @@ class Optional(Kind):
 class Attr:
     """An attribute: its name, kind, default and one line of documentation."""
 
-    def __init__(self, name, kind, default, doc):
-        self.name, self.kind, self.default, self.doc = name, kind, default, doc
+    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str):
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.doc = doc
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
-            if isinstance(value, str) and not value.isascii():   # Python takes the digits of every script
+            if isinstance(value, str) and not value.isascii():   # int() and float() take the digits of any script
                 raise ValueError
             return self.kind.parse(value)
         except Beyond64Bits as error:
@@ -168,5 +194,5 @@ class Attr:
         except (ValueError, TypeError, OverflowError, SyntaxError, MemoryError, RecursionError) as error:
             raise self._refusal(where, value, self.kind.expected) from error
 
-    def _refusal(self, where, value, expected):
+    def _refusal(self, where: str, value: typing.Any, expected: str) -> OpError:
         return OpError(where, f"{self.name} is {value!r}; expected {expected}", f"Pass another {self.name}")

@@ -1,11 +1,12 @@
-"""Which node an operator emits: ``custom``, ``native``, ``builtin``, or ``auto``; and the emitter."""
+"""The choice of a backend (``custom``, ``native``, ``builtin`` or ``auto``), and the emitter of its nodes."""
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
 
 import mxnet as mx
 import numpy as np
@@ -14,7 +15,7 @@ from . import labels, native, registry
 from .contract import Op
 from .errors import OpError
 
-Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]   # what a function of an operator takes and returns
+Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
 _scopes = threading.local()
@@ -24,16 +25,16 @@ TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its
 class backend:   # pylint: disable=invalid-name
     """Choose the backend, for the process or for a ``with`` block.
 
-    ``gluonops.backend("builtin")`` sets the process's default; ``with gluonops.backend("builtin"):`` holds for
-    the block and the thread that runs it. The choice decides which node a function or block emits. A hybridized
-    net that is called or exported under another backend than it was traced under is traced anew. The environment
-    variable ``GLUONOPS_BACKEND`` sets the default at start.
+    ``gluonops.backend("builtin")`` sets the default of the process. ``with gluonops.backend("builtin"):`` sets the
+    backend of the block's thread inside the block. The backend decides which node a function or a HybridBlock emits. A
+    hybridized net is traced again if it is called or exported with another backend. The environment variable
+    ``GLUONOPS_BACKEND`` sets the default at start.
 
     Parameters
     ----------
     name : {'auto', 'custom', 'native', 'builtin'}
         ``custom``: Python CustomOp, CUDA kernels on a GPU. ``native``: the C++ library. ``builtin``: MXNet's own
-        operators only. ``auto``: ``native`` where it is loaded and there is no GPU, else ``custom``.
+        operators only. ``auto``: ``native`` if it is loaded and there is no GPU, else ``custom``.
 
     Raises
     ------
@@ -41,49 +42,52 @@ class backend:   # pylint: disable=invalid-name
         The name is unknown, or the backend is not available.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str):
         global _default
-        self._name, self._previous = _available(name), _default
+        self._name = _available(name)
+        self._previous = _default
         _default = name
 
-    def __enter__(self):
+    def __enter__(self) -> backend:
         global _default
         _default = self._previous
         _stack().append(self._name)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _stack().pop()
 
 
 def current_backend() -> str:
-    """The backend in force here: the innermost ``with`` block's, else the process's default."""
+    """The current backend: that of the innermost ``with`` block, or the default. An OpError if it is not available."""
     return _available(requested())
 
 
 def requested() -> str:
-    """The name of the backend in force here, whether it is available or not."""
+    """The name of the current backend, whether it is available or not."""
     stack = _stack()
     return stack[-1] if stack else _default
 
 
-def _stack():
+def _stack() -> list[str]:
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
     return _scopes.stack
 
 
 @contextlib.contextmanager
-def tracing(block):
-    """Meanwhile the emitter notes in ``block``, a HybridBlock, under which backend its graph is made."""
-    outer, _scopes.block = getattr(_scopes, "block", None), block
+def tracing(block: mx.gluon.HybridBlock) -> Iterator[None]:
+    """Inside the ``with`` block the emitter notes in a HybridBlock the backend of its graph."""
+    outer = getattr(_scopes, "block", None)
+    _scopes.block = block
     try:
         yield
     finally:
         _scopes.block = outer
 
 
-def _available(name):
+def _available(name: str) -> str:
+    """``name``, or an OpError if there is no such backend or it is not available."""
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
                       "Choose one of them (also in GLUONOPS_BACKEND)")
@@ -94,7 +98,7 @@ def _available(name):
 
 
 def resolve(name: str) -> str:
-    """What ``auto`` means here: ``native`` where the library is loaded and there is no GPU, else ``custom``."""
+    """The backend of ``auto``: ``native`` if the library is loaded and there is no GPU, else ``custom``."""
     if name != "auto":
         return name
     return "native" if native.loaded() and not has_gpu() else "custom"
@@ -116,32 +120,37 @@ def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array |
     op : Op
         The contract.
     inputs : dict of str to NDArray or Symbol
-        One for each input of the contract, in its order. In a graph None stands for a variable named after the node.
+        One for each input of the contract, in its order. In a graph, None becomes a variable named after the node.
     values : dict
         The attributes as the user gave them.
     name : str, optional
-        The node's name; the outputs are named after it in every backend.
+        Name of the node. With every backend the outputs are named after it.
 
     Returns
     -------
     NDArray or Symbol
-        The first output, the others are hidden; a tuple where the contract returns several.
+        The first output, or a tuple of outputs if the contract returns several.
     """
     attrs = op.parse(values)
     build = _builder(op, current_backend())
     if is_symbolic(op.error, inputs):
-        _note_backend()
-        name = full_name(name, op.name)
-        arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
-        with mx.name.NameManager():   # the name is complete: no block may put its prefix in front once more
-            return build(op, mx.sym, attrs, arguments, {"name": name})
+        return _emit_symbol(op, build, attrs, inputs, name)
     shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
                          tuple(array.dtype for array in inputs.values()))
     if labels.checking():
         labels.check(op, attrs, inputs)
-    if build is _builtin and 0 in shapes[op.outputs[0].name]:
+    is_empty = 0 in shapes[op.outputs[0].name]
+    if build is _builtin and is_empty:
         build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
     return build(op, mx.nd, attrs, inputs.values(), {})
+
+
+def _emit_symbol(op: Op, build: Callable, attrs: tuple, inputs: dict, name: str | None) -> Array | tuple:
+    _note_backend()
+    name = full_name(name, op.name)
+    arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
+    with mx.name.NameManager():   # the name is complete: no block adds its prefix again
+        return build(op, mx.sym, attrs, arguments, {"name": name})
 
 
 def call(op: Op, arguments: dict) -> Array | tuple:
@@ -151,7 +160,7 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     ----------
     op : Op
     arguments : dict
-        A value for every input and attribute of the contract, and ``name``; others are left alone.
+        A value for each input and attribute of the contract, and ``name``. Others are ignored.
 
     Returns
     -------
@@ -163,23 +172,23 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     return emit(op, inputs, values, arguments["name"])
 
 
-def _note_backend():
-    """Note in the HybridBlock that is being traced, if there is one, which backend its nodes are for."""
+def _note_backend() -> None:
+    """Note the backend in the HybridBlock that is being traced, if there is one."""
     block = getattr(_scopes, "block", None)
     if block is not None:
         setattr(block, TRACED, requested())
 
 
-def _inserted(kind, **marks):
-    """Attributes of the nodes that the emitter puts around an operator: ``guard``, ``head``, ``copy`` or ``name``.
+def _inserted(kind: str, **marks: str) -> mx.AttrScope:
+    """The attributes of inserted nodes. ``kind`` is ``guard``, ``head``, ``copy`` or ``name``.
 
-    Whoever rewrites a graph tells them from the user's own nodes by ``__gluonops_inserted__``.
+    Passes recognise the inserted nodes by ``__gluonops_inserted__``.
     """
     return mx.AttrScope(__gluonops_inserted__=kind, **marks)
 
 
-def _builder(op, name):
-    """The function that emits; only ``auto`` falls back where an operator has no native kernel."""
+def _builder(op: Op, name: str) -> Callable:
+    """The function that emits. If an operator has no native kernel, ``auto`` takes another backend."""
     chosen = resolve(name)
     if chosen == "native" and not native.has(op):
         if name == "native":
@@ -190,20 +199,20 @@ def _builder(op, name):
 
 
 def full_name(name: str | None, hint: str) -> str:
-    """The name that MXNet would give a node here: made from ``hint`` where there is none, with the block's prefix."""
+    """The name that MXNet would give a node here: with the block's prefix, and from ``hint`` if ``name`` is None."""
     current = mx.name.NameManager._current
     if not hasattr(current, "value"):
         current.value = mx.name.NameManager()
     return current.value.get(name, hint)
 
 
-def _native(op, space, attrs, inputs, named):
-    """The C++ operator behind the identity guard.
+def _native(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
+    """Emit the C++ operator, with an identity as a guard in front of each input.
 
-    MXNet tells a library's operator nothing of the request, so it overwrites where ``grad_req="add"`` or an input
-    used twice asks it to add. The backward of an identity in front of each input honours the request (a label has a
-    gradient too, of zeros).
-    Inside a hybridized graph it works in place; an imperative call that is not recorded needs none.
+    MXNet does not pass the request on to a library's operator. So the operator overwrites a gradient that it should
+    add to, for ``grad_req="add"`` or for an input that is used twice. The backward of an identity honours the request.
+    Labels have a guard too, because they have a gradient of zeros. Inside a hybridized graph the identity works in
+    place. An imperative call needs it only if it is recorded.
     """
     if space is mx.sym:
         inputs = _guards(op, inputs, named["name"])
@@ -212,133 +221,172 @@ def _native(op, space, attrs, inputs, named):
     if space is mx.nd or op.reads_head_gradient:
         result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named)
         return _returned(op, attrs, result)
-    # A library's operator always asks for a head gradient, and Module gives a loss head none: make_loss does. The
-    # mark keeps a hybridized graph from merging two equal heads into one.
+    # A library's operator always needs a head gradient. Module gives a loss head none, but make_loss does. The mark
+    # prevents a hybridized graph from merging two equal heads.
     name = named["name"]
     result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), name=f"{name}_native")
     with _inserted("head", __gluonops_head__=name):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
 
 
-def _guards(op, inputs, name):
+def _guards(op: Op, inputs: Iterable[Array], name: str) -> list[mx.sym.Symbol]:
     """An identity in front of each input of a node, named after the node and the input."""
     with _inserted("guard"):
         return [mx.sym.identity(value, name=f"{name}_{arg.name}_guard") for arg, value in zip(op.inputs, inputs)]
 
 
-def _custom(op, space, attrs, inputs, named):
+def _custom(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
+    """Emit the CustomOp, with copies to a plain layout around it where it needs them."""
     inputs = list(inputs)
+    attributes = {"op_type": op.graph_name, **op.strings(attrs)}
     if not needs_plain_layout(space, inputs):
-        return _returned(op, attrs, space.Custom(*inputs, op_type=op.graph_name, **op.strings(attrs), **named))
-    plain = [plain_layout(space, value, like=value, **{key: f"{name}_{arg.name}_copy" for key, name in named.items()})
-             if arg.has_gradient(attrs) else value for arg, value in zip(op.inputs, inputs)]
+        return _returned(op, attrs, space.Custom(*inputs, **attributes, **named))
+
+    plain = []
+    for arg, value in zip(op.inputs, inputs):
+        if arg.has_gradient(attrs):
+            value = plain_layout(space, value, like=value, **_with_suffix(named, f"_{arg.name}_copy"))
+        plain.append(value)
     if not op.reads_head_gradient:
-        return space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **named)
-    inner = {key: f"{name}_custom" for key, name in named.items()}
-    result = _returned(op, attrs, space.Custom(*plain, op_type=op.graph_name, **op.strings(attrs), **inner))
+        return space.Custom(*plain, **attributes, **named)
+
+    result = _returned(op, attrs, space.Custom(*plain, **attributes, **_with_suffix(named, "_custom")))
     like = inputs[0] if op.keeps_shape(attrs) else None
     if isinstance(result, tuple):
-        return (plain_layout(space, result[0], like, **named), *result[1:])
+        first, *others = result
+        return (plain_layout(space, first, like, **named), *others)
     return plain_layout(space, result, like, **named)
 
 
-def needs_plain_layout(space, inputs):
-    """Whether a CustomOp has to be kept from oneDNN's blocked layouts.
+def _with_suffix(named: dict[str, str], suffix: str) -> dict[str, str]:
+    """The argument ``name`` of a node, if there is one, with a suffix."""
+    return {key: name + suffix for key, name in named.items()}
 
-    On the CPU a convolution's output, or the gradient it sends back, may be in a layout of oneDNN's own. MXNet 1.9.1
-    hands a CustomOp a temporary copy in plain layout and frees it before the CustomOp, which runs in another thread,
-    has read it: in imperative calls, and in nets hybridized without ``static_alloc``. On a GPU there is no oneDNN.
-    A graph does not know its device: it is taken to be for the GPU where there is one, as ``auto`` does.
+
+def needs_plain_layout(space: ModuleType, inputs: Sequence[Array]) -> bool:
+    """Whether the inputs of a CustomOp must be copied to a plain layout.
+
+    On the CPU the output of a convolution, and the gradient of its input, may be in a blocked layout of oneDNN. MXNet
+    1.9.1 gives a CustomOp a temporary copy in plain layout. It frees the copy before the CustomOp, which runs in
+    another thread, has read it: in imperative calls, and in nets hybridized without ``static_alloc``. There is no
+    oneDNN on a GPU. A graph does not know its device. It is assumed to be for the GPU if there is one, as ``auto``
+    does.
     """
-    if space is mx.nd:
-        return inputs[0].context.device_type != "gpu" and inputs[0].ndim > 0 and 0 not in inputs[0].shape
-    return not has_gpu()
+    if space is mx.sym:
+        return not has_gpu()
+    data = inputs[0]
+    has_elements = data.ndim > 0 and 0 not in data.shape
+    return has_elements and data.context.device_type != "gpu"
 
 
-def plain_layout(space, value, like=None, may_be_scalar=False, **named):
-    """A copy in plain layout, and the same for the gradient.
+def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may_be_scalar: bool = False,
+                 **named: str) -> Array:
+    """A copy of a value in plain layout. The gradient is copied as well.
 
-    A shape that is known in part does not pass through the copy in either direction. An identity of MXNet's gives it
-    the shape of ``like``, the same value or another one; it works in place. ``may_be_scalar`` is for a graph's value
-    whose inference may answer with no dimension.
+    Parameters
+    ----------
+    space : mx.nd or mx.sym
+    value : NDArray or Symbol
+    like : NDArray or Symbol, optional
+        A value of the same shape. In a graph an identity gives its shape to the copy, because inference does not pass
+        a partly known shape through the copy. It works in place.
+    may_be_scalar : bool, default False
+        Whether inference may find no dimension for the value of a graph.
+    **named : str
+        ``name`` of the node, in a graph.
     """
     if space is mx.nd:
         return value if value.ndim == 0 else space.squeeze(value, axis=())
     with _inserted("copy"):
         if like is None:
             return _copy(value, may_be_scalar, **named)
-        copy = _copy(value, may_be_scalar, **{key: f"{name}_plain" for key, name in named.items()})
+        copy = _copy(value, may_be_scalar, **_with_suffix(named, "_plain"))
         return space._internal._identity_with_attr_like_rhs(copy, like, **named)
 
 
-def _copy(value, may_be_scalar, **named):
-    """``squeeze`` of no axis: of MXNet's operators that copy without oneDNN, the cheapest there and back.
+def _copy(value: Array, may_be_scalar: bool, **named: str) -> mx.sym.Symbol:
+    """``squeeze`` of no axis: the cheapest of MXNet's operators that copy without oneDNN, in both directions.
 
-    Identity and scalar arithmetic work in place, which keeps the layout. oneDNN's (``expand_dims``, ``reshape``) keep
-    some 10 kB for every new shape. A scalar has no dimension that squeeze could leave: it gets one first.
+    Identity and scalar arithmetic work in place and keep the layout. oneDNN's ``expand_dims`` and ``reshape`` keep
+    about 10 kB for each new shape. A scalar gets an axis first, because squeeze must leave one.
     """
     if not mx.util.is_np_shape():
-        if may_be_scalar:
-            value = mx.sym.expand_dims(value, axis=0, **{key: f"{name}_longer" for key, name in named.items()})
-        return mx.sym.squeeze(value, axis=0 if may_be_scalar else (), **named)
-    longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1),
-                                **{key: f"{name}_longer" for key, name in named.items()})
+        if not may_be_scalar:
+            return mx.sym.squeeze(value, axis=(), **named)
+        longer = mx.sym.expand_dims(value, axis=0, **_with_suffix(named, "_longer"))
+        return mx.sym.squeeze(longer, axis=0, **named)
+    longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1), **_with_suffix(named, "_longer"))
     return mx.sym.np.squeeze(longer, axis=-1, **named).as_nd_ndarray()
 
 
-def _builtin(op, space, attrs, inputs, named):
-    scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
+def _builtin(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
+    """Emit MXNet's own operators, those of the reference."""
     inputs = list(inputs)
+    scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
     with scope:
         if op.accumulate_fp32 and known_dtype(inputs[0]) == "float16":
-            result = _widened(op, space, attrs, inputs)
+            outputs = _widened(op, space, attrs, inputs)
         else:
-            result = registry.get(op.name).reference.forward(space, attrs, *inputs)
-    result = result if isinstance(result, tuple) else (result,)
-    if not named:
-        return _returned(op, attrs, [_unless_input(value, inputs) for value in result])
-    result = _returned(op, attrs, result)
+            outputs = _as_tuple(registry.get(op.name).reference.forward(space, attrs, *inputs))
+    if space is mx.nd:
+        return _returned(op, attrs, [_unless_input(value, inputs) for value in outputs])
+    return _named_outputs(op, attrs, _returned(op, attrs, outputs), named["name"])
+
+
+def _named_outputs(op: Op, attrs: tuple, result: Array | tuple, name: str) -> Array | tuple:
+    """What an operator returns, behind identities that have the names of its outputs."""
     values = ", ".join(f"{key}={value}" for key, value in op.strings(attrs).items())
-    with _inserted("name", __gluonops_layer__=named["name"], __gluonops_operator__=f"{op.name} {values}"):
+    with _inserted("name", __gluonops_layer__=name, __gluonops_operator__=f"{op.name} {values}"):
         if not isinstance(result, tuple):
-            return space.identity(result, **named)
-        return tuple(space.identity(value, name=named["name"] + (f"_{out.name}" if i else ""))
-                     for i, (out, value) in enumerate(zip(op.outputs, result)))
+            return mx.sym.identity(result, name=name)
+        first, *others = result
+        values = [mx.sym.identity(first, name=name)]
+        for out, value in zip(op.outputs[1:], others):
+            values.append(mx.sym.identity(value, name=f"{name}_{out.name}"))
+        return tuple(values)
 
 
-def _unless_input(value, inputs):
-    """The value itself, or a copy where a reference hands an input on; in a graph the node's name is on one."""
+def _as_tuple(result: Array | tuple) -> tuple:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _unless_input(value: Array, inputs: Iterable[Array]) -> mx.nd.NDArray:
+    """A value, or its copy if the reference has returned an input itself."""
     return mx.nd.identity(value) if any(value is given for given in inputs) else value
 
 
 def known_dtype(value: Array) -> str | None:
-    """The dtype of an NDArray; of a Symbol where it follows from its variables' types, as of parameters, else None."""
+    """The dtype of an NDArray, or of a Symbol if it follows from the types of its variables, else None."""
     if isinstance(value, mx.nd.NDArray):
         return np.dtype(value.dtype).name
     try:
-        found = value.infer_type_partial()[1]
+        _, outputs, _ = value.infer_type_partial()
     except mx.MXNetError:
         return None
-    return None if not found or found[0] is None else np.dtype(found[0]).name
+    if not outputs or outputs[0] is None:
+        return None
+    return np.dtype(outputs[0]).name
 
 
-def _widened(op, space, attrs, inputs):
-    """The reference on float16 in float32, and what it gives of the data's type in float16 again.
+def _widened(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array]) -> tuple:
+    """The outputs of the reference for float16 data, computed in float32.
 
-    MXNet has no operator that casts to the type of another tensor: a graph that does not know its types is left as it
-    is, and computes in float16.
+    A graph of unknown types computes in float16 instead: MXNet has no operator that casts to the type of another
+    tensor.
     """
     variables = op.type_vars(attrs)
-    widened = [space.cast(value, dtype="float32") if variables[arg.name] == "T" else value
-            for arg, value in zip(op.inputs, inputs)]
-    result = registry.get(op.name).reference.forward(space, attrs, *widened)
-    result = result if isinstance(result, tuple) else (result,)
-    return tuple(space.cast(value, dtype="float16") if variables[out.name] == "T" else value
-                 for out, value in zip(op.outputs, result))
+
+    def cast(declared: tuple, values: Iterable[Array], dtype: str) -> list[Array]:
+        """The values, those with the data's type in another type."""
+        return [space.cast(value, dtype=dtype) if variables[item.name] == "T" else value
+                for item, value in zip(declared, values)]
+
+    result = registry.get(op.name).reference.forward(space, attrs, *cast(op.inputs, inputs, "float32"))
+    return tuple(cast(op.outputs, _as_tuple(result), "float16"))
 
 
-def _returned(op, attrs, outputs):
-    """What the user gets of a node's outputs: one of them, or a tuple."""
+def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array | tuple:
+    """The outputs of a node that the user gets: the first one, or a tuple."""
     if len(op.outputs) == 1:
         return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
     count = op.number_returned(attrs)
@@ -346,23 +394,31 @@ def _returned(op, attrs, outputs):
 
 
 def is_symbolic(error: Callable, inputs: dict) -> bool:
-    """True for Symbols, of which some may be None; False for NDArrays; raises ``error(what, remedy)`` for others."""
+    """True for Symbols, of which some may be None; False for NDArrays.
+
+    Parameters
+    ----------
+    error : callable
+        ``error(what, remedy)`` makes the exception for other inputs.
+    inputs : dict of str to NDArray or Symbol
+    """
     kinds = {_kind(value) for value in inputs.values()}
     if "Symbol" in kinds:
         kinds.discard("NoneType")
     if kinds in ({"NDArray"}, {"Symbol"}):
         return kinds == {"Symbol"}
     got = ", ".join(f"{key} is {_kind(value)}" for key, value in inputs.items())
-    raise error(f"{got}; expected NDArrays or Symbols", next(
-        (remedy for kind, remedy in _REMEDIES.items() if kind in kinds),
-        "Convert arrays with mx.nd.array, and do not mix NDArrays with Symbols"))
+    remedies = [remedy for kind, remedy in _REMEDIES.items() if kind in kinds]
+    remedies.append("Convert arrays with mx.nd.array, and do not mix NDArrays with Symbols")
+    raise error(f"{got}; expected NDArrays or Symbols", remedies[0])
 
 
 _REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray()",
              "sparse NDArray": "Convert it with .tostype('default')"}
 
 
-def _kind(value):
+def _kind(value: object) -> str:
+    """What a value is, for the text of an error."""
     if isinstance(value, (mx.np.ndarray, mx.sym.np._Symbol)):
         return "mxnet.numpy.ndarray"
     if isinstance(value, mx.nd.sparse.BaseSparseNDArray):

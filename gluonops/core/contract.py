@@ -1,11 +1,11 @@
-"""Op, Arg, Out, Attr, Shapes, Cuda: what an operator declares, and what follows from the declaration alone.
+"""The declaration of an operator, :class:`Op`, and everything that follows from it alone.
 
-One :class:`Op` per operator is the only source of its names, types, attributes, shapes and refusals. From it follow the
-CustomOpProp, the CUDA signatures, the C++ operator (``gluonops/native/generate.py``), validation, the support table
-and the test suite. Nothing here needs MXNet or NumPy: a build reads contracts without them.
+The contract is the only source of an operator's names, types, attributes, shapes and error conditions. From it follow
+the CustomOpProp, the CUDA signatures, the C++ operator (``gluonops/native/generate.py``), validation, the support table
+and the test suite. This module needs neither MXNet nor NumPy, because a build reads contracts without them.
 
-Tensors have a type variable each (``"T"``: the data, ``"A"``: what T accumulates in, ``"L"``: the label), so that
-dtypes are inferred like shapes. Conditions are :class:`gluonops.core.expressions.Expression` s, written as strings.
+Each tensor has a type variable (``"T"`` for the data, ``"A"`` for the accumulator of T, ``"L"`` for labels), so that
+dtypes are inferred like shapes. Conditions are strings, see :class:`gluonops.core.expressions.Expression`.
 """
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ BLOCK = 0   # a length; see Cuda
 
 
 def accumulator(dtype: str) -> str:
-    """What a dtype accumulates in: float16 in float32, every other in itself."""
+    """The dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
     return "float32" if dtype == "float16" else dtype
 
 
 def dtype_name(dtype: typing.Any) -> str:
-    """``"float32"`` of a string, a NumPy dtype or a NumPy type."""
+    """The name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
     if isinstance(dtype, str):
         return dtype
     return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
@@ -49,16 +49,16 @@ def dtype_name(dtype: typing.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Indices:
-    """An input of whole numbers from 0 on, below the size of a dimension.
+    """The values of an input are whole numbers from 0 to the size of a dimension, less 1.
 
     Parameters
     ----------
     dimension : str
-        Its name in the shapes.
+        Name of the dimension in the shapes.
     ignore : str, optional
-        An attribute: the number, or None, that is allowed besides.
+        An attribute. Its value, unless it is None, is also allowed.
     when : str, optional
-        The condition under which the input holds indices; always without it.
+        The condition under which the values are indices. The default is always.
     """
     dimension: str
     ignore: str | None = None
@@ -67,15 +67,16 @@ class Indices:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """An input whose last axis is a row of numbers, of which each row is valid or all zeros.
+    """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
 
     Parameters
     ----------
     columns : tuple of str
+        Names of the numbers in a row.
     axes : tuple of str
-        What the axes in front of the last one count: ``("image", "box")``.
+        Names of the other axes, for errors, such as ``("image", "box")``.
     valid : str
-        The condition, over the columns and the attributes.
+        The condition for a row, over the columns and the attributes.
     expected, remedy : str
         The error's text; ``{expression}`` stands for a value.
     """
@@ -88,7 +89,7 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """A combination of attributes, or of attributes and numbers of dimensions, that is refused.
+    """A combination of attributes, or of attributes and numbers of dimensions, that is an error.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True)
 class Becomes:
-    """What a loss head is at inference: another operator on some of its inputs, with some of its attributes."""
+    """The operator that replaces a loss head at inference, with the inputs and attributes that it takes over."""
     operator: str
     inputs: tuple
     attrs: tuple = ()
@@ -127,7 +128,7 @@ class Arg:
     gradient : bool or str
         Whether it has a gradient, or the condition under which it has one.
     values : Indices or Rows, optional
-        What its numbers may be; looked at only where labels are checked (``GLUONOPS_CHECK_LABELS=1``).
+        The valid values. They are checked only with ``GLUONOPS_CHECK_LABELS=1``.
     """
     name: str
     dtype: str
@@ -143,8 +144,10 @@ class Arg:
 
 @dataclasses.dataclass(frozen=True)
 class Out:
-    """An output. The first is the result; any other carries something from forward to backward, and functions and
-    blocks drop it, unless the operator returns several."""
+    """An output.
+
+    The first one is the result. Another one is hidden, for the backward pass, unless the operator returns several.
+    """
     name: str
     dtype: str
     doc: str
@@ -154,17 +157,20 @@ class Out:
 class Cuda:
     """How ``kernel.cu`` is called.
 
-    ``scalars(attrs, shapes)`` gives the numbers that follow the tensors in both kernels' arguments (a Python int
-    becomes an int64_t, a float a double, a tuple of floats an array ``const double *``). ``forward(attrs, shapes)`` and
-    ``backward(attrs, shapes)`` give (rows, length): the number of independent rows and the elements each of them walks
-    through. Length 1 means rows of one element, which threads take four at a time; BLOCK means a block of 256 threads
-    per row, whatever a row is to the kernel.
-
-    ``steps`` is for kernels that need a number from several blocks, which cannot ask one another for it. Their
-    arguments are also ``double *partial``, after the tensors they write, and ``int64_t step``, before the scalars.
-    ``steps(direction, attrs, shapes)`` gives (blocks, numbers): how many blocks share a row (``gridDim.y``), and how
-    many numbers ``partial`` has. Where it has some a kernel is launched twice: with step 0, when it leaves them, and
-    with step 1; else with step 1 alone.
+    Parameters
+    ----------
+    scalars : callable
+        ``scalars(attrs, shapes)`` returns a dict of the numbers that follow the tensors in the arguments of both
+        kernels. A Python int becomes an int64_t, a float a double, and a tuple of floats a ``const double *``.
+    forward, backward : callable
+        ``forward(attrs, shapes)`` returns (rows, length): the number of independent rows, and the elements of each.
+        With length 1 a thread takes four rows at a time. With length BLOCK a block of 256 threads takes a row.
+    steps : callable, optional
+        For kernels in which several blocks share a row and must combine partial results. ``steps(direction, attrs,
+        shapes)`` returns (blocks, numbers): the blocks that share a row (``gridDim.y``), and the size of the array
+        ``partial``. If that is not 0, a kernel is launched twice: with step 0 it writes ``partial``, with step 1 it
+        reads it. Otherwise it is launched with step 1 only. Such kernels have two more arguments, ``double *partial``
+        after the tensors that they write, and ``int64_t step`` before the scalars.
     """
     scalars: typing.Callable
     forward: typing.Callable
@@ -174,7 +180,7 @@ class Cuda:
 
 @functools.cache
 def expression(text: str) -> Expression:
-    """The expression of a text, parsed once."""
+    """The expression in a text. It is parsed once."""
     return Expression(text)
 
 
@@ -182,7 +188,7 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
 def fill_in(text: str, values: dict) -> str:
-    """``"axis is {axis}"`` with its expressions' values."""
+    """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
     return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
 
@@ -199,24 +205,23 @@ class Op:
     inputs, outputs : tuple of Arg, Out
     attrs : tuple of Attr
     types : dict
-        The dtypes that each type variable may take.
+        Type variable -> the dtypes that it may have.
     shapes : Shapes or tuple of Shapes
-        The declared shape of every tensor; of several the first whose condition holds. See
+        The shape of each tensor. If there are several, the first whose condition holds counts. See
         :mod:`gluonops.core.shapes`.
     backward : tuple of str
         The tensors that the gradient reads, in the order in which ``reference.backward`` and the CUDA kernel
-        take them; ``output_grad`` is the head gradient. Absent from it: the op ignores the head gradient.
+        take them. ``output_grad`` is the head gradient; an operator without it ignores the head gradient.
     cuda : Cuda
     refused : tuple of Refused
-        Combinations of attributes and of numbers of dimensions.
+        Combinations of attributes and of numbers of dimensions that are errors.
     remedies : dict of str to str
-        Dimension -> what the user can do where it does not divide. The default is to pad the input or to choose
-        another attribute.
-        A declaration in ``shapes`` can have remedies of its own.
+        Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
+        another attribute. A declaration in ``shapes`` can have other remedies.
     accumulate_fp32 : bool
         Whether float16 is computed in float32.
     returned : str
-        An expression: how many of the outputs, from the first on, functions and blocks return.
+        An expression: how many of the outputs functions and blocks return, from the first on.
     role : {'layer', 'loss', 'loss head'}
         A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
     inference : Becomes, optional
@@ -241,14 +246,14 @@ class Op:
     inference: Becomes | None = None
     unsupported: dict = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError(f"{self.name}: role is {self.role!r}; expected one of {ROLES}")
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
-        # An imperative call is validated every time, mostly with what the call before it had.
+        # Each imperative call is validated, mostly with the same arguments as the last one.
         object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
 
     @property
@@ -267,33 +272,34 @@ class Op:
         return OpError(self.name, what, remedy)
 
     def number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs, from the first on, functions and blocks return."""
+        """How many of the outputs functions and blocks return, from the first on."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values: dict) -> tuple:
         """Typed attributes from Python values or from the strings in a graph."""
-        known = {a.name for a in self.attrs}
+        known = {attr.name for attr in self.attrs}
         for name in values:
-            if name not in known and not (name.startswith("__") and name.endswith("__")):
+            is_mark = name.startswith("__") and name.endswith("__")
+            if name not in known and not is_mark:
                 expected = f"expected {', '.join(sorted(known))}" if known else "this op takes none"
                 raise self.error(f"{name!r} is not an attribute; {expected}", "Check the spelling")
-        attrs = self.Attrs(*(a.parse(self.name, values.get(a.name, a.default)) for a in self.attrs))
+        attrs = self.Attrs(*(attr.parse(self.name, values.get(attr.name, attr.default)) for attr in self.attrs))
         self._refuse(attrs._asdict(), reads_ndim=False)
         return attrs
 
-    def _refuse(self, values, reads_ndim):
+    def _refuse(self, values: dict, reads_ndim: bool) -> None:
         for refused in self.refused:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
     def strings(self, attrs: tuple) -> dict[str, str]:
         """The attributes as a graph stores them."""
-        return {a.name: a.kind.text(value) for a, value in zip(self.attrs, attrs)}
+        return {attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)}
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
-        """Whether the first output has the shape of the first input, however many dimensions that has."""
+        """Whether the first output has the shape of the first input, for any number of dimensions."""
         first, output = self.inputs[0], self.outputs[0].name
         for ndim in range(1, MAX_NDIM + 1):
             ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
@@ -306,43 +312,57 @@ class Op:
         return False
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Every tensor's shape, as far as it follows from those known.
+        """Every tensor's shape, as far as it follows from the known ones.
 
-        ``shapes`` maps names to tuples (a size may be UNKNOWN); what is missing is unknown. The result has a
-        tuple for every tensor, or only what was given where the number of dimensions does not follow.
+        Parameters
+        ----------
+        attrs : Attrs
+        shapes : dict of str to tuple of int
+            The known shapes. A size may be UNKNOWN.
+
+        Returns
+        -------
+        dict of str to tuple of int
+            The shape of every tensor. If the number of dimensions does not follow, the known shapes only.
         """
-        known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
-        found = self._patterns(attrs, known)
-        if found is None:
+        known = self._known(shapes)
+        expanded = self._patterns(attrs, known)
+        if expanded is None:
             return known
-        patterns, whole, remedies = found
+        patterns, whole, remedies = expanded
         return solve(self.name, patterns, known, whole, remedies)
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of every named dimension that follows from the known shapes."""
-        known = {t.name: tuple(shapes[t.name]) for t in self.tensors if shapes.get(t.name) is not None}
+        known = self._known(shapes)
         patterns, _, _ = self._patterns(attrs, known)
         return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
 
-    def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """Input -> the size below which its whole numbers are, for the inputs that hold indices with these attributes.
+    def _known(self, shapes: dict[str, tuple | None]) -> dict[str, tuple]:
+        names = [tensor.name for tensor in self.tensors]
+        return {name: tuple(shapes[name]) for name in names if shapes.get(name) is not None}
 
-        ``shapes`` maps names to tuples.
-        """
-        holding = [arg for arg in self.inputs if isinstance(arg.values, Indices) and (
-            arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
+    def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
+        """Input -> the size that its indices are below, for the inputs that hold indices with these attributes."""
+        holding = []
+        for arg in self.inputs:
+            if isinstance(arg.values, Indices):
+                when = arg.values.when
+                if when is None or expression(when)(attrs._asdict()):
+                    holding.append(arg)
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
-    def _patterns(self, attrs, known):
-        """(patterns, whole, remedies) for the known shapes; None where the number of dimensions does not follow."""
+    def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
+        """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
         first = self.inputs[0].name
         ndims = {arg.name: len(known[arg.name]) if arg.name in known else None for arg in self.inputs}
         if ndims[first] is None:
             ndims[first] = self._only_ndim(attrs, known, ndims)
         return None if ndims[first] is None else self._expand(attrs, ndims)
 
-    def _expand(self, attrs, ndims):
+    def _expand(self, attrs: tuple, ndims: dict[str, int | None]) -> tuple[dict, tuple, dict]:
+        """(patterns, whole, remedies) for these numbers of dimensions."""
         values = attrs._asdict()
         rule = next(rule for rule in self.rules if rule.holds(values, ndims))
         patterns, whole = rule.expand(self.name, values, ndims[self.inputs[0].name])
@@ -350,32 +370,41 @@ class Op:
         self._refuse({**values, **tensors}, reads_ndim=True)
         return patterns, whole, {**self.remedies, **rule.remedies}
 
-    def _only_ndim(self, attrs, known, ndims):
-        """The first input's number of dimensions, where the others leave just one."""
-        first, possible = self.inputs[0].name, []
+    def _only_ndim(self, attrs: tuple, known: dict[str, tuple], ndims: dict[str, int | None]) -> int | None:
+        """The number of dimensions of the first input, if only one fits the known shapes."""
+        if not known:
+            return None
+        first = self.inputs[0].name
+        possible = []
         for ndim in range(1, MAX_NDIM + 1):
             try:
                 patterns, _, _ = self._expand(attrs, {**ndims, first: ndim})
             except OpError:
                 continue
-            if known and len(patterns[first]) == ndim and all(
-                    len(patterns[name]) == len(shape) for name, shape in known.items()):
+            fits_known = all(len(patterns[name]) == len(shape) for name, shape in known.items())
+            if len(patterns[first]) == ndim and fits_known:
                 possible.append(ndim)
         return possible[0] if len(possible) == 1 else None
 
     # -- dtypes ----------------------------------------------------------------------------------------------
     def type_vars(self, attrs: tuple) -> dict[str, str]:
         """The type variable of every tensor by name, gradients (``<name>_grad``) included."""
-        variables = {name: name for name in (*self.types, "A")}
-        found = {t.name: expression(t.dtype)({**attrs._asdict(), **variables}) for t in self.tensors}
-        return {**found, **{f"{name}_grad": variable for name, variable in found.items()}}
+        values = attrs._asdict()
+        values.update((variable, variable) for variable in (*self.types, "A"))
+        type_vars = {tensor.name: expression(tensor.dtype)(values) for tensor in self.tensors}
+        type_vars.update([(f"{name}_grad", variable) for name, variable in type_vars.items()])
+        return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Every tensor's dtype by name, from those known; a label without one takes the data's.
+        """Every tensor's dtype, from the known ones. A label of unknown dtype has the dtype of the data.
 
-        Returns a dict of name to dtype string, None where it does not follow.
+        Returns
+        -------
+        dict of str to str or None
+            Tensor -> dtype, None if it does not follow.
         """
-        bound, variables = {}, self.type_vars(attrs)
+        bound = {}   # type variable -> dtype, the tensor that has it
+        variables = self.type_vars(attrs)
         for tensor in self.tensors:
             dtype, variable = dtypes.get(tensor.name), variables[tensor.name]
             if dtype is None or variable == "A":
@@ -383,8 +412,9 @@ class Op:
             dtype = dtype_name(dtype)
             allowed = self.types[variable]
             if dtype not in allowed:
+                example = allowed[min(1, len(allowed) - 1)]
                 raise self.error(f"{tensor.name} has dtype {dtype}; expected {', '.join(allowed)}",
-                                 f"Cast it, for instance {tensor.name}.astype('{allowed[min(1, len(allowed) - 1)]}')")
+                                 f"Cast it, for instance {tensor.name}.astype('{example}')")
             other, source = bound.setdefault(variable, (dtype, tensor.name))
             if other != dtype:
                 raise self.error(f"{tensor.name} has dtype {dtype}; expected {other}, the dtype of {source}",
@@ -394,19 +424,20 @@ class Op:
             bound["A"] = (accumulator(dtype), None)
             if "L" in self.types:
                 bound.setdefault("L", (dtype, None))
-        return {t.name: bound.get(variables[t.name], (None,))[0] for t in self.tensors}
+        dtypes_of = {variable: dtype for variable, (dtype, _) in bound.items()}
+        return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
-    def _validate(self, attrs, shapes, dtypes):
-        """``validate``: every tensor's shape by name; an OpError unless these inputs are good.
+    def _validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
+        """The shape of every tensor. An OpError if the inputs are not valid.
 
-        ``shapes`` and ``dtypes`` are tuples, in the order of the inputs.
+        ``shapes`` and ``dtypes`` are in the order of the inputs. ``validate`` is this method with a cache.
         """
         inputs = [arg.name for arg in self.inputs]
         inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
         self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
 
-    # -- names of before ---------------------------------------------------------------------------------------
+    # -- old names ---------------------------------------------------------------------------------------------
     def kinds(self, attrs: tuple) -> dict[str, str]:
         """The old name of :meth:`type_vars`."""
         _renamed("kinds", "type_vars")
@@ -425,5 +456,5 @@ class Op:
         return self.accumulate_fp32
 
 
-def _renamed(old, new):
+def _renamed(old: str, new: str) -> None:
     warnings.warn(f"gluonops: Op.{old} is now Op.{new}", DeprecationWarning, stacklevel=3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mxnet as mx
 from mxnet._ctypes.symbol import _symbol_creator
 
-from .backend import full_name
+from .backend import Array, full_name
 from .native import operator_handle
 
 __all__ = ["advance", "devices", "parameter", "settle"]
@@ -37,7 +37,7 @@ def settle(count: mx.gluon.Parameter, value: mx.nd.NDArray) -> None:
         value.copyto(count.data(value.context))
 
 
-def advance(F, count, amount):
+def advance(F, count: Array, amount: Array) -> Array:
     """Add ``amount`` to the state ``count`` in training, and return its value; outside training only return it.
 
     Parameters

@@ -1,20 +1,37 @@
-"""Contract -> ``mx.operator.CustomOpProp`` and ``CustomOp``. Write, add and null requests are handled here, once."""
+"""Makes the ``CustomOpProp`` and the ``CustomOp`` of a contract, and handles the requests write, add and null."""
+from __future__ import annotations
+
 import ctypes
 import functools
 import sys
 import threading
 import types
+from collections.abc import Callable, Iterable
 
 import mxnet as mx
 import numpy as np
 
 from . import errors, labels, native, rtc
+from .contract import Op
 from .dims import UNKNOWN
+from .registry import Entry
+
+Arrays = list[mx.nd.NDArray]
+Targets = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
 
 
-def guarded(body):
-    """Remember what a callback raises, so that it reaches the user (see :mod:`gluonops.core.errors`)."""
-    def wrap(method):
+WRITES = ("write", "inplace")
+
+
+def guarded(body: bool) -> Callable:
+    """Decorate a callback so that its errors reach the user; see :mod:`gluonops.core.errors`.
+
+    Parameters
+    ----------
+    body : bool
+        True for ``forward`` and ``backward``, False for callbacks of a CustomOpProp.
+    """
+    def wrap(method: Callable) -> Callable:
         @functools.wraps(method)
         def callback(self, *args, **kwargs):
             try:
@@ -27,31 +44,36 @@ def guarded(body):
 
 
 class Operator(mx.operator.CustomOp):
-    """Runs one node: the CUDA kernel on a GPU, the native one on a CPU, the reference in ``mx.nd`` where neither is."""
+    """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``."""
 
-    def __init__(self, entry, attrs):
+    def __init__(self, entry: Entry, attrs: tuple):
         super().__init__()
-        self.op, self.reference, self.attrs = entry.op, entry.reference, attrs
+        self.op = entry.op
+        self.reference = entry.reference
+        self.attrs = attrs
 
     @property
-    def where(self):
-        """Who complains in an OpError."""
+    def where(self) -> str:
+        """The operator's name, for errors."""
         return self.op.name
 
     @guarded(body=True)
-    def forward(self, is_train, req, in_data, out_data, aux):
-        in_data, out_data = _vectors(in_data), _vectors(out_data)
-        op, inputs = self.op, _named(self.op.inputs, in_data)
+    def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
+        op = self.op
+        in_data = _vectors(in_data)
+        out_data = _vectors(out_data)
+        inputs = _named(op.inputs, in_data)
         if labels.checking():
             labels.check(op, self.attrs, inputs)
         if _empty(out_data):
             return
         targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
-        if rtc.usable(in_data[0].context):
+        context = in_data[0].context
+        if rtc.usable(context):
             shapes = {name: array.shape for name, array in inputs.items()}
             if rtc.launch(op, "forward", self.attrs, shapes, inputs, targets):
                 return
-        if native.has(op) and in_data[0].context.device_type != "gpu":
+        if native.has(op) and context.device_type != "gpu":
             self._run_native(native.forward(op), in_data, targets)
             return
         results = self.reference.forward(mx.nd, self.attrs, *self._widened(inputs).values())
@@ -59,27 +81,24 @@ class Operator(mx.operator.CustomOp):
         self._store(targets, _named(op.outputs, results))
 
     @guarded(body=True)
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-        out_grad, in_data, out_data, in_grad = map(_vectors, (out_grad, in_data, out_data, in_grad))
-        op, targets = self.op, {}
-        for arg, request, grad in zip(op.inputs, req, in_grad):
-            if arg.has_gradient(self.attrs):
-                targets[arg.name] = request, grad
-            elif request in ("write", "inplace"):
-                grad[:] = 0
+    def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
+                 aux: Arrays) -> None:
+        op = self.op
+        targets = self._gradient_targets(req, _vectors(in_grad))
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
         if not wanted:
             return
-        available = {**_named(op.inputs, in_data), **_named(op.outputs, out_data),
-                     **{f"{out.name}_grad": grad for out, grad in zip(op.outputs, out_grad)}}
+        available = _named(op.inputs, _vectors(in_data))
+        available.update(_named(op.outputs, _vectors(out_data)))
+        for out, grad in zip(op.outputs, _vectors(out_grad)):
+            available[f"{out.name}_grad"] = grad
         tensors = {name: available[name] for name in op.backward}
         if _empty([*tensors.values(), *wanted.values()]):   # a sum over nothing
-            for request, grad in targets.values():
-                if request in ("write", "inplace"):
-                    grad[:] = 0
+            _fill_with_zeros(targets.values())
             return
-        shapes = op.infer_shape(self.attrs, {name.replace("_grad", ""): array.shape
-                                             for name, array in {**tensors, **wanted}.items()})
+
+        known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
+        shapes = op.infer_shape(self.attrs, known)
         context = next(iter(wanted.values())).context
         if rtc.usable(context):
             if rtc.launch(op, "backward", self.attrs, shapes, tensors, targets):
@@ -89,46 +108,70 @@ class Operator(mx.operator.CustomOp):
             return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
-    def _run_native(self, function, arguments, targets):
-        """Call a function of the library; where every target is to be written, straight into it."""
+    def _gradient_targets(self, requests: list[str], grads: Arrays) -> Targets:
+        """Request and array for each input that has a gradient. The others are filled with zeros."""
+        targets, without_gradient = {}, []
+        for arg, request, grad in zip(self.op.inputs, requests, grads):
+            if arg.has_gradient(self.attrs):
+                targets[arg.name] = request, grad
+            else:
+                without_gradient.append((request, grad))
+        _fill_with_zeros(without_gradient)
+        return targets
+
+    def _run_native(self, function: Callable, arguments: Arrays, targets: Targets) -> None:
+        """Call a function of the library. If every request is a write, it writes into the targets directly."""
         strings = self.op.strings(self.attrs)
-        if all(request in ("write", "inplace") for request, _ in targets.values()):
+        if all(request in WRITES for request, _ in targets.values()):
             function(*arguments, out=[array for _, array in targets.values()], **strings)
             return
         results = function(*arguments, **strings)
-        self._store(targets, dict(zip(targets, results if isinstance(results, list) else [results])))
+        if not isinstance(results, list):
+            results = [results]
+        self._store(targets, dict(zip(targets, results)))
 
-    def _backward_native(self, shapes, tensors, targets, context):
-        """The native gradient takes every tensor and gives every gradient.
-
-        Placeholders replace missing tensors.
-        """
-        op, variables = self.op, self.op.type_vars(self.attrs)
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets,
+                         context: mx.Context) -> None:
+        """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""
+        op = self.op
+        variables = op.type_vars(self.attrs)
+        wanted = {name: target for name, target in targets.items() if target[0] != "null"}
         dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
-        dtypes.update((variables[name], array.dtype) for name, (request, array) in targets.items() if request != "null")
+        dtypes.update((variables[name], array.dtype) for name, (_, array) in wanted.items())
 
-        def placeholder(name, shape):   # never read; unknown sizes are arbitrary
+        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
             return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
 
-        names = [f"{out.name}_grad" for out in op.outputs] + [t.name for t in op.tensors]
-        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
-                     for name in names]
-        # MXNet takes every gradient of a library's operator to be of the first tensor's type.
-        everything = {arg.name: targets[arg.name] if arg.name in targets and targets[arg.name][0] != "null"
-                      else ("write", placeholder("data", shapes[arg.name])) for arg in op.inputs}
-        self._run_native(native.backward(op), arguments, everything)
+        arguments = []
+        for name in [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]:
+            if name in tensors:
+                arguments.append(tensors[name])
+            else:
+                arguments.append(placeholder(name, shapes[name.replace("_grad", "")]))
 
-    def _widened(self, tensors):
-        """float16 data as float32, where the contract asks for it."""
+        all_targets = {}
+        for arg in op.inputs:   # MXNet assumes that all gradients of a library's operator have the first tensor's type
+            if arg.name in wanted:
+                all_targets[arg.name] = wanted[arg.name]
+            else:
+                all_targets[arg.name] = "write", placeholder("data", shapes[arg.name])
+        self._run_native(native.backward(op), arguments, all_targets)
+
+    def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
+        """The tensors, with float16 data cast to float32 if the contract says so."""
         if not self.op.accumulate_fp32:
             return tensors
         variables = self.op.type_vars(self.attrs)
-        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
-                for name, array in tensors.items()}
+        widened = {}
+        for name, array in tensors.items():
+            is_half = variables[name] == "T" and array.dtype == np.float16
+            widened[name] = array.astype("float32") if is_half else array
+        return widened
 
     @staticmethod
-    def _store(targets, values):
+    def _store(targets: Targets, values: dict[str, mx.nd.NDArray]) -> None:
+        """Write or add values to their targets, as requested."""
         for name, (request, target) in targets.items():
             if request == "add":
                 target[:] = target.astype(values[name].dtype) + values[name]
@@ -136,58 +179,67 @@ class Operator(mx.operator.CustomOp):
                 target[:] = values[name]
 
 
-def _named(declared, arrays):
+def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
     return {item.name: array for item, array in zip(declared, arrays)}
 
 
-def _vectors(arrays):
-    """Scalars as vectors of one element, in the same memory: the thread that runs a CustomOp takes their shape to be
-    unknown."""
+def _vectors(arrays: Arrays) -> Arrays:
+    """The arrays, with scalars as vectors of one element in the same memory.
+
+    The thread that runs a CustomOp takes the shape of a scalar for an unknown one.
+    """
     if all(array.shape for array in arrays):
         return arrays
     with mx.util.np_shape(True):   # where an absent array has the shape None
         return [array.reshape((1,)) if array.shape == () else array for array in arrays]
 
 
-def _empty(arrays):
+def _fill_with_zeros(targets: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
+    """Write zeros to the targets of write requests."""
+    for request, array in targets:
+        if request in WRITES:
+            array[:] = 0
+
+
+def _empty(arrays: Arrays) -> bool:
     return any(0 in array.shape for array in arrays)
 
 
 class Properties(mx.operator.CustomOpProp):
-    """What MXNet asks about a node before it runs; the contract answers."""
+    """Answers MXNet's questions about a node before it runs, from the contract."""
 
     entry = None   # set by the subclass that `register` makes
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: str):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
         self._error = None
         try:
             self.attrs = self.op.parse(kwargs)
         except errors.OpError as error:
-            # MXNet 1.9.1 dies of an exception in a constructor: raise from the next question instead.
+            # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
             self._error = error
 
     @property
-    def op(self):
+    def op(self) -> Op:
         """The contract."""
         return self.entry.op
 
     @property
-    def where(self):
-        """Who complains in an OpError."""
+    def where(self) -> str:
+        """The operator's name, for errors."""
         return self.op.name
 
     @guarded(body=False)
-    def list_arguments(self):
+    def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return [arg.name for arg in self.op.inputs]
 
-    def list_outputs(self):
+    def list_outputs(self) -> list[str]:
         return [out.name for out in self.op.outputs]
 
     @guarded(body=False)
-    def infer_shape(self, in_shape):
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         known = {arg.name: tuple(shape) for arg, shape, ndim in zip(self.op.inputs, in_shape, _asked.ndims)
                  if ndim != UNKNOWN}
         shapes = self.op.infer_shape(self.attrs, known)
@@ -195,59 +247,61 @@ class Properties(mx.operator.CustomOpProp):
                 [list(shapes.get(out.name, ())) for out in self.op.outputs], [])
 
     @guarded(body=False)
-    def infer_type(self, in_type):
+    def infer_type(self, in_type: list) -> tuple[list, list, list]:
         dtypes = self.op.infer_type(self.attrs, {arg.name: dtype for arg, dtype in zip(self.op.inputs, in_type)})
-        as_type = [dtypes[t.name] and np.dtype(dtypes[t.name]).type for t in self.op.tensors]
-        return as_type[:len(self.op.inputs)], as_type[len(self.op.inputs):], []
+        types_ = [dtypes[tensor.name] and np.dtype(dtypes[tensor.name]).type for tensor in self.op.tensors]
+        count = len(self.op.inputs)
+        return types_[:count], types_[count:], []
 
-    def declare_backward_dependency(self, out_grad, in_data, out_data):
-        ids = dict(zip((arg.name for arg in self.op.inputs), in_data))
-        ids.update(zip((out.name for out in self.op.outputs), out_data))
-        ids.update((f"{out.name}_grad", i) for out, i in zip(self.op.outputs, out_grad))
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        ids = _named(self.op.inputs, in_data)
+        ids.update(_named(self.op.outputs, out_data))
+        for out, number in zip(self.op.outputs, out_grad):
+            ids[f"{out.name}_grad"] = number
         return unlisted(ids[name] for name in self.op.backward)
 
     @guarded(body=False)
-    def create_operator(self, ctx, in_shapes, in_dtypes):
+    def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.entry, self.attrs)
 
 
-# MXNet 1.9.1 keeps one process-wide set of backward dependencies, the last node's, and looks up every node's tensors
-# in it: a tensor that one node did not ask for and another one did is "unknown storage type: -1". Two things keep
-# operators apart: what ours ask for cannot be found in that set, and ours take an absent tensor as it is.
+# MXNet 1.9.1 keeps the backward dependencies of the last node in one set for the process, and looks up the tensors of
+# every node in it. So a tensor that only another node depends on fails with "unknown storage type: -1". Two things
+# separate the operators here: the set does not find their dependencies, and they accept an absent tensor.
 
 class _Unlisted(int):
-    """An integer that no set finds."""
+    """An integer that a set does not find, because it equals only itself."""
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other
 
 
-def unlisted(ids):
-    """What ``declare_backward_dependency`` of an operator registered here has to return."""
+def unlisted(ids: Iterable[int]) -> list[int]:
+    """The ids as ``declare_backward_dependency`` of an operator registered here must return them."""
     return [_Unlisted(i) for i in ids]
 
 
-def _array(handle, writable=True, stype=0):
+def _array(handle: ctypes.c_void_p, writable: bool = True, stype: int = 0) -> mx.nd.NDArray:
     return mx.nd.NDArray(handle, writable=writable)
 
 
-# MXNet says that a tensor's number of dimensions is unknown with -1, and the Python it puts in between makes an empty
-# list of it, as of a scalar's shape. So the numbers themselves are kept for ``infer_shape``. It has no way to answer
-# that it does not know: what it returns of such a tensor is taken to be a scalar's shape.
+# MXNet's C API has -1 for an unknown number of dimensions. Its Python makes an empty list of it, which is a scalar's
+# shape too. So the numbers of dimensions are kept here for ``infer_shape``. In the other direction there is no remedy:
+# MXNet takes an empty shape in the answer for a scalar's.
 _asked = threading.local()
 _INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
                 ctypes.POINTER(ctypes.POINTER(mx.base.mx_int)), ctypes.c_void_p)
 
 
-def _callback_type(*signature):
-    """``ctypes.CFUNCTYPE``, which for the signature of ``infer_shape`` keeps the numbers of dimensions."""
+def _callback_type(*signature: type) -> Callable:
+    """``ctypes.CFUNCTYPE``. For the signature of ``infer_shape`` it keeps the numbers of dimensions."""
     make = ctypes.CFUNCTYPE(*signature)
     if signature != _INFER_SHAPE:
         return make
 
-    def with_numbers(entry):
+    def with_numbers(entry: Callable) -> Callable:
         def infer_shape(count, ndims, sizes, state):
             _asked.ndims = ndims[:count]
             return entry(count, ndims, sizes, state)
@@ -255,23 +309,23 @@ def _callback_type(*signature):
     return with_numbers
 
 
-def register(entry):
+def register(entry: Entry) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
     add(entry.op.graph_name, type(f"{entry.op.name.title().replace('_', '')}Properties", (Properties,),
                                   {"entry": entry}))
 
 
-def add(op_type, prop):
+def add(op_type: str, prop: type) -> None:
     """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
     _register(op_type)(prop)
 
 
-def _print_unless_remembered(text):
+def _print_unless_remembered(text: str) -> None:
     """Print MXNet's traceback of a callback that failed, unless the user gets its OpError as an exception."""
     if not isinstance(sys.exc_info()[1], errors.OpError):
         print(text)
 
 
-# MXNet's own `register` with three of its global names replaced, for the operators registered here and no others.
+# MXNet's own `register` with other global names, for the operators registered here only.
 _register = types.FunctionType(mx.operator.register.__code__, {
     **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _print_unless_remembered})

@@ -1,9 +1,9 @@
 """Shape inference in both directions from one declaration.
 
-A tensor's shape is a pattern of dimensions: named ones, which attributes may multiply or divide, and fixed ones.
-:func:`solve` fills in whatever follows from the shapes that are known, forwards or backwards, and explains in the
-user's words what does not fit. ``gluonops/native/dims.h`` is the same in C++. The notation in which contracts write
-patterns is that of :mod:`gluonops.core.shapes`.
+A tensor's shape is a pattern of dimensions. They are named, perhaps multiplied or divided by attributes, or fixed.
+:func:`solve` computes the unknown sizes from the known ones, forwards or backwards, and raises an OpError if they do
+not fit. ``gluonops/native/dims.h`` does the same in C++. :mod:`gluonops.core.shapes` describes the notation of patterns
+in contracts.
 """
 from __future__ import annotations
 
@@ -14,55 +14,56 @@ import math
 from .errors import OpError
 
 UNKNOWN = -1
-MOST_ELEMENTS = 2 ** 60   # a tensor of float64 of so many fills the address space
+MOST_ELEMENTS = 2 ** 60   # of a tensor: in float64 they fill the address space
 
 
 @functools.cache
 def largest_size() -> int:
-    """What MXNet takes as a size: 32 bits, with a sign, where it is not built for large tensors."""
+    """MXNet's largest size: a signed integer of 32 bits, or of 64 bits if it is built for large tensors."""
     import mxnet as mx  # here: contracts are read without MXNet at build time
 
-    return 2 ** (63 if mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE") else 31) - 1
+    bits = 63 if mx.runtime.Features().is_enabled("INT64_TENSOR_SIZE") else 31
+    return 2 ** bits - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A factor from attributes, and what the user calls it: ``Size("stride * stride", 4)``."""
+    """A factor from attributes, with its expression: ``Size("stride * stride", 4)``."""
     label: str
     value: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.label} = {self.value}" if " " in self.label else f"{self.label} {self.value}"
 
     @property
     def attribute(self) -> str:
-        """The first attribute in the label: what the user can choose."""
+        """The first attribute in the label, which the user can change."""
         return self.label.split(" ")[0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """A size that the attributes fix, and how: ``Fixed(125, "anchors * (5 + classes)")``; without a label, a number."""
+    """A fixed size, with its expression if attributes determine it: ``Fixed(125, "anchors * (5 + classes)")``."""
     value: int
     label: str | None = None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Dim:
-    """A named dimension, multiplied or divided by attributes: ``height / stride``; ``text`` is how it was written."""
+    """A named dimension, perhaps multiplied or divided by attributes: ``height / stride``. ``text`` is its notation."""
     name: str
     text: str = ""
     mul: Size | None = None
     div: Size | None = None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
-        """The size here for a size ``base`` of the bare dimension, or None where it does not divide."""
+        """The size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
         return _scaled(base, self.mul, self.div)
 
     def base(self, size: int) -> int | None:
@@ -70,22 +71,27 @@ class Dim:
         return _scaled(size, self.div, self.mul)
 
 
-def _scaled(size, up, down):
-    whole, rest = divmod(size * (up.value if up else 1), down.value if down else 1)
-    return None if rest else whole
+def _scaled(size: int, up: Size | None, down: Size | None) -> int | None:
+    """``size`` times ``up``, divided by ``down``; None if it is not divisible."""
+    factor = up.value if up else 1
+    divisor = down.value if down else 1
+    quotient, rest = divmod(size * factor, divisor)
+    return None if rest else quotient
 
 
 def pattern_text(pattern: tuple) -> str:
     """A pattern as Python writes a tuple: ``(batch, classes)``."""
-    return "(" + ", ".join(str(dim) for dim in pattern) + ("," if len(pattern) == 1 else "") + ")"
+    dims = ", ".join(str(dim) for dim in pattern)
+    return f"({dims},)" if len(pattern) == 1 else f"({dims})"
 
 
 def plural(count: int, what: str) -> str:
+    """``1 dimension``, ``2 dimensions``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies: dict | None = None) -> dict:
-    """Fill in what follows from the known sizes.
+    """Compute the unknown sizes that follow from the known ones.
 
     Parameters
     ----------
@@ -94,23 +100,22 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
     patterns : dict of str to tuple of Dim or Fixed
         The declared shape of every tensor.
     shapes : dict of str to tuple of int
-        What is known; a tensor may be missing, a size may be ``UNKNOWN``.
+        The known shapes. A tensor may be missing, and a size may be ``UNKNOWN``.
     whole : sequence of Dim
-        Dimensions that must come out whole although no tensor has them.
+        Dimensions that must be divisible although no tensor has them.
     remedies : dict of str to str, optional
-        Dimension -> what the user can do where it does not divide; a fixed size as it is written -> what the user can
-        do about another size.
+        What the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
 
     Returns
     -------
     dict of str to tuple of int
-        A shape for every tensor, ``UNKNOWN`` where a size does not follow.
+        The shape of every tensor. A size that does not follow is ``UNKNOWN``.
 
     Raises
     ------
     OpError
-        A shape has the wrong number of dimensions, a size does not divide, two shapes contradict, or a tensor is
-        larger than any can be.
+        A shape has the wrong number of dimensions, a size is not divisible, two shapes contradict each other, or a
+        tensor is too large.
     """
     remedies = remedies or {}
     bases = bare_sizes(where, patterns, shapes, remedies)
@@ -125,12 +130,12 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
 
 
 def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
-    """Dimension's name -> (its size, the tensor it was read from), from the known shapes.
+    """Name of a dimension -> its size and the tensor that it was read from, for the known shapes.
 
     Raises
     ------
     OpError
-        A shape has the wrong number of dimensions, or two shapes contradict.
+        A shape has the wrong number of dimensions, or two shapes contradict each other.
     """
     bases = {}
     for tensor, shape in shapes.items():
@@ -156,13 +161,13 @@ def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None =
     return bases
 
 
-def _size(dim, bases):
+def _size(dim: Dim | Fixed, bases: dict) -> int:
     if isinstance(dim, Fixed):
         return dim.value
     return dim.value(bases[dim.name][0]) if dim.name in bases else UNKNOWN
 
 
-def _check_value(where, dim, size, source, shapes, remedies):
+def _check_value(where: str, dim: Dim, size: int, source: str, shapes: dict, remedies: dict) -> None:
     value = dim.value(size)
     if value is None:
         remedy = remedies.get(dim.name, f"Pad the input or choose another {dim.div.attribute}")
@@ -170,8 +175,8 @@ def _check_value(where, dim, size, source, shapes, remedies):
                       remedy)
 
 
-def _check_sizes(where, patterns, shapes):
-    """An OpError for shapes that no tensor has."""
+def _check_sizes(where: str, patterns: dict, shapes: dict) -> None:
+    """Raise an OpError if a size or a tensor is too large."""
     described = {tensor: f"{tensor} {pattern_text(patterns[tensor])}" for tensor in shapes}
     for tensor, shape in shapes.items():
         if any(size > largest_size() for size in shape):
@@ -181,7 +186,7 @@ def _check_sizes(where, patterns, shapes):
             raise OpError(where, f"{described[tensor]} has more than 2**60 elements", "Choose smaller attributes")
 
 
-def _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies):
+def _not_the_fixed_size(where: str, tensor: str, shape: tuple, pattern: tuple, dim: Fixed, remedies: dict) -> OpError:
     has = f"{tensor} has shape {shape}; expected {pattern_text(pattern)} with"
     if dim.label is None:
         return OpError(where, f"{has} {dim}", remedies.get(str(dim), "Reshape it"))
@@ -189,7 +194,8 @@ def _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies):
     return OpError(where, f"{has} {dim.label} = {dim}", remedies.get(dim.label, usual))
 
 
-def _contradiction(where, tensor, shape, patterns, shapes, dim, source):
+def _contradiction(where: str, tensor: str, shape: tuple, patterns: dict, shapes: dict, dim: Dim,
+                   source: str) -> OpError:
     if source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with {dim}",
                        "Reshape it")

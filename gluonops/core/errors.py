@@ -36,7 +36,7 @@ class OpError(ValueError):
         super().__init__(f"gluonops.{where}: {what}. {remedy}.")
         self.where, self.what, self.remedy = where, what, remedy
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return type(self), (self.where, self.what, self.remedy)
 
 
@@ -68,7 +68,7 @@ def remember(where: str, error: Exception, body: bool) -> None:
         _thread.error = error
 
 
-def _recall(text):
+def _recall(text: str) -> OpError | None:
     """The recorded error, or the C++ library's, that MXNet's error text is about; None if it is neither."""
     if _BODY in text:
         with _lock:
@@ -80,7 +80,7 @@ def _recall(text):
     return OpError(*quoted.groups()) if quoted else None
 
 
-def _newest():
+def _newest() -> OpError | None:
     """The last error from a body. MXNet does not say whose call failed, so the text lists the errors before it."""
     if not _from_bodies:
         return _mentioned.pop() if _mentioned else None
@@ -96,7 +96,7 @@ def _newest():
     return combined
 
 
-def _finish():
+def _finish() -> None:
     """At exit, wait for operators that still run: otherwise MXNet ends the process with SIGABRT."""
     import mxnet as mx  # here: a build reads contracts, which raise OpErrors, without MXNet
     try:
@@ -112,7 +112,7 @@ def install() -> None:
     if getattr(original, "gluonops", False):
         return
 
-    def get_last_ffi_error():
+    def get_last_ffi_error() -> Exception:
         error = original()
         ours = _recall(str(error))
         if ours is None:

@@ -4,8 +4,12 @@ An expression is data: Python evaluates it here, and ``gluonops/native/generate.
 C++. Names stand for attributes. There are numbers, strings, None, comparisons, ``and``, ``or``, ``not``, ``+ - *``,
 ``a if condition else b``, ``tensor.ndim`` and three functions: ``len(x)``, ``floor(x)``, ``is_tuple(x)``.
 """
+from __future__ import annotations
+
 import ast
 import math
+from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["Expression"]
 
@@ -36,7 +40,7 @@ class Expression:
         The text is not an expression, or uses more of Python than this module names.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str):
         try:
             tree = ast.parse(text.strip(), mode="eval")
         except SyntaxError as error:
@@ -52,14 +56,14 @@ class Expression:
         self.names = frozenset(found - set(FUNCTIONS))
         self._code = compile(tree, "<contract>", "eval")
 
-    def __call__(self, values):
+    def __call__(self, values: Mapping[str, Any]) -> Any:
         return eval(self._code, {"__builtins__": {}, **FUNCTIONS}, values)   # the syntax tree was checked above
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.text == other.text
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.text)

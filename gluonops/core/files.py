@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Writes files completely or not at all."""
 from __future__ import annotations
 
 import os
@@ -24,7 +24,7 @@ def check_target(where: str, *paths: str) -> None:
 
 
 def make_folder(where: str, path: str) -> None:
-    """Make the folder of a file to be written, and its parents, if they do not exist."""
+    """Make the folder of a file, and its parents, if they do not exist."""
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, exist_ok=True)
@@ -40,12 +40,12 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     where : str
         The caller, for errors.
     savers : dict of str to callable
-        Path -> function that writes the file at the path it is given.
+        Path -> function that writes the file to the path in its argument.
 
     Raises
     ------
     OpError
-        A file cannot be written: no room, no permission, a folder of its name.
+        A file cannot be written, for instance because the disk is full or a folder has its name.
     """
     try:
         _replace(savers)
@@ -56,19 +56,21 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
 
 
 def save_arrays(path: str, arrays: dict[str, mx.nd.NDArray]) -> None:
-    """``mx.nd.save``, and read back: it reports no error if the disk is full when it writes the last block."""
+    """``mx.nd.save``. The file is read back, because MXNet ignores an error in writing the last block."""
     mx.nd.save(path, arrays)
-    mx.nd.load(path)   # the names come last, so this fails wherever the file was cut
+    mx.nd.load(path)   # the names come last, so this fails for every file that is cut off
 
 
-def _replace(savers):
-    temporary, backups, renamed = {}, {}, []
+def _replace(savers: dict[str, Callable[[str], object]]) -> None:
+    temporary = {}   # path -> the new file
+    backups = {}     # path -> a copy of the old file
+    renamed = []
     try:
         for path, save in savers.items():
             temporary[path] = _beside(path)
             save(temporary[path])
             os.chmod(temporary[path], 0o666 & ~_umask())
-        for path in list(savers)[:-1]:   # after the last rename nothing can fail
+        for path in list(savers)[:-1]:   # nothing can fail after the last rename
             if os.path.isfile(path):
                 backups[path] = _beside(path)
                 shutil.copy2(path, backups[path])
@@ -77,25 +79,30 @@ def _replace(savers):
             del temporary[path]
             renamed.append(path)
     except BaseException:
-        for path in renamed:
-            if path in backups:
-                os.replace(backups.pop(path), path)
-            else:
-                os.unlink(path)
+        _restore(renamed, backups)
         raise
     finally:
         for path in (*temporary.values(), *backups.values()):
             os.unlink(path)
 
 
-def _beside(path):
+def _restore(paths: list[str], backups: dict[str, str]) -> None:
+    """Put the old files back. A file that is new is removed."""
+    for path in paths:
+        if path in backups:
+            os.replace(backups.pop(path), path)
+        else:
+            os.unlink(path)
+
+
+def _beside(path: str) -> str:
     """A new temporary file in the same folder."""
     handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
     os.close(handle)
     return name
 
 
-def _umask():
+def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -5,11 +5,12 @@ If they are off, a row with an invalid label is NaN; an operator never reads bey
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import mxnet as mx
 import numpy as np
 
-from .contract import Rows, expression, fill_in
+from .contract import Arg, Op, Rows, expression, fill_in
 
 
 def checking() -> bool:
@@ -17,17 +18,18 @@ def checking() -> bool:
     return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
 
 
-def check_call(op, attrs, arrays: dict) -> None:
-    """If label checks are on, check the labels that a block is called with.
+def check_call(op: Op, attrs: tuple, arrays: dict) -> None:
+    """Check the labels that a block is called with, if label checks are on.
 
-    The block checks them because a hybridized net may consist of MXNet's own operators, which do not. Symbols pass.
-    Arguments and errors are those of :func:`check`. Only the shape of the tensor with the classes is read.
+    A block checks labels because a hybridized net may consist of MXNet's own operators, which do not. Symbols are not
+    checked. For arguments and errors see :func:`check`.
     """
-    if checking() and not any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
-        check(op, attrs, arrays)
+    if not checking() or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
+        return
+    check(op, attrs, arrays)
 
 
-def check(op, attrs, arrays: dict[str, mx.nd.NDArray]) -> None:
+def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
     """Raise an OpError that names the first label out of range, or the first row that is not valid.
 
     Parameters
@@ -45,8 +47,9 @@ def check(op, attrs, arrays: dict[str, mx.nd.NDArray]) -> None:
             _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])
 
 
-def _check_indices(op, attrs, arg, label, size):
-    values, ignore = label.astype(np.float64), arg.values.ignore
+def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int) -> None:
+    values = label.astype(np.float64)
+    ignore = arg.values.ignore
     with np.errstate(invalid="ignore"):
         good = (values >= 0) & (values < size) & (values == np.floor(values))
     if ignore and getattr(attrs, ignore) is not None:
@@ -60,11 +63,16 @@ def _check_indices(op, attrs, arg, label, size):
                    f"0 to {size - 1}", f"Correct the labels{skip}")
 
 
-def _check_rows(op, attrs, arg, array):
-    rows, values = arg.values, attrs._asdict()
-    valid, numbers = expression(rows.valid), array.astype(np.float64)
-    wrong = [index for index in np.ndindex(*array.shape[:-1])
-             if numbers[index].any() and not valid({**values, **dict(zip(rows.columns, numbers[index].tolist()))})]
+def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:
+    rows = arg.values
+    values = attrs._asdict()
+    is_valid = expression(rows.valid)
+    numbers = array.astype(np.float64)
+    wrong = []
+    for index in np.ndindex(*array.shape[:-1]):
+        columns = dict(zip(rows.columns, numbers[index].tolist()))
+        if numbers[index].any() and not is_valid({**values, **columns}):
+            wrong.append(index)
     if not wrong:
         return
     first = wrong[0]
@@ -75,5 +83,5 @@ def _check_rows(op, attrs, arg, array):
                    f"{fill_in(rows.expected, values)}", rows.remedy)
 
 
-def _more(wrong):
+def _more(wrong: Sequence) -> str:
     return f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""

@@ -1,4 +1,4 @@
-"""The C++ library: find it, check its version, load it once, and say why if it cannot be loaded."""
+"""Finds the C++ library, checks its version and loads it once. If that fails, :func:`reason` says why."""
 from __future__ import annotations
 
 import ctypes
@@ -7,12 +7,15 @@ import os
 import pathlib
 import re
 import threading
-from typing import Callable
+from typing import TYPE_CHECKING, Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
 
 from ..version import __version__
+
+if TYPE_CHECKING:
+    from .contract import Op
 
 __all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
            "target"]
@@ -37,20 +40,20 @@ def loaded() -> bool:
     return _state["path"] is not None
 
 
-def has(op) -> bool:
+def has(op: Op) -> bool:
     """Whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
 
 
-def forward(op) -> Callable:
+def forward(op: Op) -> Callable:
     """The operator as a function of NDArrays."""
     return getattr(mx.nd, op.graph_name)
 
 
-def backward(op) -> Callable:
-    """Its gradient as a function of NDArrays: takes head gradients, inputs and outputs; returns the inputs' gradients.
+def backward(op: Op) -> Callable:
+    """The operator's gradient as a function: from head gradients, inputs and outputs to gradients of the inputs.
 
-    The Python function that MXNet generates for it takes no arrays, so it is called one level below.
+    The Python function that MXNet generates for it takes no arrays, so this one calls the level below.
     """
     handle = operator_handle(f"_backward_{op.graph_name}")
 
@@ -74,7 +77,7 @@ def reason() -> str | None:
 
 
 def load() -> bool:
-    """Load the library into MXNet, once per process, without output; :func:`reason` tells why it failed.
+    """Load the library into MXNet, once per process, without output. If it fails, :func:`reason` says why.
 
     ``GLUONOPS_NATIVE=0`` switches it off.
 
@@ -86,15 +89,20 @@ def load() -> bool:
     with _lock:
         if not _state["tried"]:
             _state["tried"] = True
-            path = library_path()
-            _state["reason"] = mismatch_reason(path)
-            if _state["reason"] is None:
-                try:
-                    mx.library.load(path, verbose=False)
-                    _state["path"] = path
-                except mx.MXNetError as error:
-                    _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+            _load()
     return loaded()
+
+
+def _load() -> None:
+    path = library_path()
+    _state["reason"] = mismatch_reason(path)
+    if _state["reason"] is not None:
+        return
+    try:
+        mx.library.load(path, verbose=False)
+        _state["path"] = path
+    except mx.MXNetError as error:
+        _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
 
 
 def mismatch_reason(path: str) -> str | None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 
 from . import registry, rtc
+from .contract import Op
 from .errors import OpError
 
 __all__ = ["ARCHITECTURES", "Compiler", "Program", "Usage", "compile_op", "exports", "remarks",
@@ -98,26 +99,26 @@ class Compiler:
         finally:
             nvrtc.nvrtcDestroyProgram(ctypes.byref(handle))
 
-    def _check(self, code):
+    def _check(self, code: int) -> None:
         if code:
             self._nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
             raise OpError("nvrtc", f"NVRTC says {self._nvrtc.nvrtcGetErrorString(code).decode()}",
                           "Report it with the source and the options")
 
-    def _read(self, what, handle):
+    def _read(self, what: str, handle: ctypes.c_void_p) -> bytes:
         size = ctypes.c_size_t()
         self._check(getattr(self._nvrtc, f"nvrtcGet{what}Size")(handle, ctypes.byref(size)))
         text = ctypes.create_string_buffer(size.value)
         self._check(getattr(self._nvrtc, f"nvrtcGet{what}")(handle, text))
         return text.value
 
-    def _lowered(self, handle, name):
+    def _lowered(self, handle: ctypes.c_void_p, name: str) -> str:
         lowered = ctypes.c_char_p()
         self._check(self._nvrtc.nvrtcGetLoweredName(handle, name.encode(), ctypes.byref(lowered)))
         return lowered.value.decode()
 
 
-def _wheel():
+def _wheel() -> pathlib.Path | None:
     """The library in the wheel from PyPI, or None."""
     try:
         spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
@@ -151,7 +152,7 @@ def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
     return tuple(sorted(kernels, key=lambda usage: usage.kernel))
 
 
-def exports(op, every: bool = True) -> list[str]:
+def exports(op: Op, every: bool = True) -> list[str]:
     """The kernels of an operator for every combination of dtypes, or only for every dtype of its data."""
     combinations = rtc.type_combinations(op)
     if not every:

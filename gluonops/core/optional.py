@@ -1,4 +1,6 @@
 """Packages that only some parts of gluonops need: imported on first use, with an error that names the cause."""
+from __future__ import annotations
+
 import contextlib
 import importlib
 import importlib.metadata
@@ -56,7 +58,7 @@ def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
         sys.modules.update(imported)
 
 
-def _explained(package, error):
+def _explained(package: str, error: Exception) -> tuple[str, str]:
     """(reason, remedy) of an import that failed."""
     install = "Run in the clone: pip install '.[detection]'"
     missing = _missing_requirements(package)
@@ -68,7 +70,7 @@ def _explained(package, error):
     return f"{type(error).__name__}: {error}", f"{package} is installed, but raises this error itself: fix its cause"
 
 
-def _missing_requirements(package):
+def _missing_requirements(package: str) -> list[str]:
     """The distributions that an installed one needs and that are not installed."""
     try:
         requirements = importlib.metadata.requires(package) or []

@@ -1,10 +1,11 @@
-"""Finds the operators: every folder of ``gluonops/ops`` holds one, complete."""
+"""The registry of the operators. Each folder of ``gluonops/ops`` contains one operator."""
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import pathlib
 import types
+from collections.abc import Collection
 
 from .contract import Op
 from .errors import OpError
@@ -26,7 +27,7 @@ def folders(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-def check_folder(folder, unsupported=()):
+def check_folder(folder: pathlib.Path, unsupported: Collection[str] = ()) -> None:
     """Raise an OpError naming the files that an operator's folder lacks."""
     missing = [name for name in FILES if name not in unsupported and not (folder / name).is_file()]
     if missing:
@@ -34,8 +35,8 @@ def check_folder(folder, unsupported=()):
                       "Add the file, or name it in contract.py under unsupported, with a reason")
 
 
-def register(folder):
-    """Import one operator's contract and reference and enter it."""
+def register(folder: pathlib.Path) -> Entry:
+    """Import the contract and the reference of an operator and register it."""
     package = f"gluonops.ops.{folder.name}"
     if not (folder / "contract.py").is_file():
         check_folder(folder)

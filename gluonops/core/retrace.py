@@ -1,17 +1,20 @@
-"""Retrace a hybridized net when the backend has changed since it was traced.
+"""Traces a hybridized net again if the backend has changed since its last trace.
 
-Gluon traces a net at its first call and keeps the graph, so the three methods of ``HybridBlock`` that trace, run and
+Gluon traces a net at its first call and keeps the graph. So the three methods of ``HybridBlock`` that trace, run and
 export a graph are wrapped. A net without operators of gluonops keeps its graph, and so does a ``SymbolBlock``, whose
 graph was loaded.
 """
+from __future__ import annotations
+
 import functools
+from collections.abc import Iterator
 
 from mxnet.gluon import HybridBlock
 from mxnet.gluon.block import _regroup
 
 from . import backend
 
-_ABSENT = -1   # gluon's format of the arguments has it for None
+_ABSENT = -1   # stands for None in gluon's format of the arguments
 
 
 def install() -> None:
@@ -46,7 +49,7 @@ def install() -> None:
     HybridBlock.export = _export
 
 
-def _is_stale(block):
+def _is_stale(block: HybridBlock) -> bool:
     """Whether a net's graph has nodes of another backend than the current one."""
     traced = block.__dict__.get(backend.TRACED)
     if traced is None or not block._cached_graph:
@@ -55,7 +58,7 @@ def _is_stale(block):
     return traced != requested and backend.resolve(traced) != backend.resolve(requested)
 
 
-def _inputs(block):
+def _inputs(block: HybridBlock) -> list:
     """The arguments that a net was traced with, as variables."""
     variables = list(block._cached_graph[0])
     for place, kind in enumerate(_leaves(block._in_format)):
@@ -64,7 +67,7 @@ def _inputs(block):
     return _regroup(variables, block._in_format)
 
 
-def _leaves(formats):
+def _leaves(formats: list) -> Iterator[int]:
     """Gluon's format of the arguments, one number per argument."""
     for item in formats:
         if isinstance(item, (list, tuple)):

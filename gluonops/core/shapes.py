@@ -18,14 +18,15 @@ A pattern is a list of dimensions, separated by commas:
 ``... * tiles@axis``      the same; an integer multiplies the size at the place that ``axis`` names
 ========================  ===========================================================================================
 
-What follows from it in either direction :mod:`gluonops.core.dims` works out. The pattern of the first input names every
-group. Where attributes decide among several declarations each has a condition; the first that holds is taken.
+:mod:`gluonops.core.dims` infers shapes from patterns in both directions. The pattern of the first input names all
+groups. If attributes decide among several declarations, each one has a condition, and the first that holds counts.
 """
 from __future__ import annotations
 
 import ast
 import dataclasses
 import types
+from typing import Any, Union
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
@@ -36,8 +37,11 @@ __all__ = ["Shapes"]
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """``batch...``: any number of dimensions; ``counts`` is the attribute whose tuple multiplies them, or whose integer
-    multiplies the one at the place that the attribute ``axis`` names."""
+    """``batch...``: any number of dimensions.
+
+    ``counts`` is the attribute whose tuple multiplies them, or whose integer multiplies the one at the attribute
+    ``axis``.
+    """
     name: str
     counts: str | None = None
     axis: str | None = None
@@ -45,7 +49,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class At:
-    """``classes@axis``: a dimension at the place that an attribute names."""
+    """``classes@axis``: a dimension at the position in an attribute."""
     name: str
     axis: str
 
@@ -61,16 +65,19 @@ class Named:
 
 @dataclasses.dataclass(frozen=True)
 class Sized:
-    """``5 + classes``: a size of attributes and numbers."""
+    """``5 + classes``: a size from attributes and numbers."""
     size: Expression
 
 
+Term = Union[Group, At, Named, Sized]
+
+
 def parse_pattern(text: str, attributes: list) -> tuple:
-    """``"batch, 5"`` -> a tuple of Group, At, Named and Sized; ``attributes`` are the names that are no dimension."""
+    """A pattern such as ``"batch, 5"`` as terms. The names in ``attributes`` are not dimensions."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
 
-def _term(text, attributes):
+def _term(text: str, attributes: list) -> Term:
     group, dots, rest = text.partition("...")
     if dots:
         named = [part.strip() for part in rest.replace("*", "", 1).split("@") if part.strip()]
@@ -86,7 +93,7 @@ def _term(text, attributes):
     return _dimension(text, attributes)
 
 
-def _dimension(text, attributes):
+def _dimension(text: str, attributes: list) -> Named | Sized:
     tree = ast.parse(text, mode="eval").body
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(attributes)
     if not names:
@@ -101,7 +108,7 @@ def _dimension(text, attributes):
                  _product(factors[ast.Div]))
 
 
-def _product(factors):
+def _product(factors: list[str]) -> Expression | None:
     return Expression(" * ".join(factors)) if factors else None
 
 
@@ -111,24 +118,27 @@ class Shapes:
     Parameters
     ----------
     when : str, optional
-        The condition under which this declaration holds: an expression over the attributes and the inputs' ``.ndim``.
+        The condition of this declaration, an expression over the attributes and the inputs' ``.ndim``.
     whole : str, optional
-        A dimension that must come out whole although no tensor has it: ``"channels / (stride * stride)"``.
+        A dimension that must be divisible although no tensor has it: ``"channels / (stride * stride)"``.
     remedies : dict of str to str, optional
-        Dimension -> what the user can do where it does not divide; a fixed size as it is written -> what the user can
-        do about another size. They replace the operator's.
+        What the user can do, for a dimension that is not divisible, or for a fixed size in its notation. They replace
+        the operator's.
     **patterns : str
-        Tensor -> pattern; the first input comes first.
+        The pattern of each tensor. The first input comes first.
     """
 
-    def __init__(self, when=None, whole=None, remedies=None, **patterns):
+    def __init__(self, when: str | None = None, whole: str | None = None, remedies: dict[str, str] | None = None,
+                 **patterns: str):
         self.when = None if when is None else Expression(when)
-        self.whole_text, self.texts = whole, patterns
+        self.whole_text = whole
+        self.texts = patterns
         self.remedies = remedies or {}
-        self.patterns, self.whole = {}, ()
+        self.patterns = {}   # parsed by bind, like ``whole``
+        self.whole = ()
 
     def bind(self, attributes: list) -> Shapes:
-        """The same, parsed: now that the attributes are known, a name is either one of them or a dimension."""
+        """The same declaration, parsed. A name in a pattern is an attribute or a dimension."""
         bound = Shapes(whole=self.whole_text, remedies=self.remedies, **self.texts)
         bound.when = self.when
         bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
@@ -136,11 +146,12 @@ class Shapes:
         bound._check()
         return bound
 
-    def _check(self):
+    def _check(self) -> None:
         first = next(iter(self.patterns.values()))
         groups = [term.name for term in first if isinstance(term, Group)]
         kinds = [type(term) for term in first]
-        if (At in kinds and kinds != [Group, At, Group]) or (At not in kinds and len(groups) > 1):
+        is_valid = kinds == [Group, At, Group] if At in kinds else len(groups) <= 1
+        if not is_valid:
             raise ValueError(f"{first}: the first pattern has one group, or is `one..., name@axis, other...`")
         for tensor, pattern in self.patterns.items():
             for term in pattern:
@@ -168,57 +179,77 @@ class Shapes:
         return self.when({**values, **tensors})
 
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
-        """(patterns, whole) of :func:`gluonops.core.dims.solve` for a first input of ``ndim`` dimensions.
+        """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
-        ``values`` are the attributes.
+        Parameters
+        ----------
+        where : str
+            The operator's name, for errors.
+        values : dict of str to object
+            The attributes.
+        ndim : int
+            Number of dimensions of the first input.
         """
-        groups = self._groups(where, values, ndim)   # name -> dimensions
+        groups = self._groups(where, values, ndim)
         counted = {name: _count(value) for name, value in values.items()}
-        patterns = {tensor: tuple(dim for term in pattern for dim in _expand(where, term, groups, values, counted))
-                    for tensor, pattern in self.patterns.items()}
-        return patterns, tuple(dim for term in self.whole for dim in _expand(where, term, groups, values, counted))
 
-    def _groups(self, where, values, ndim):
+        def expanded(pattern: tuple) -> tuple:
+            return tuple(dim for term in pattern for dim in _expand(where, term, groups, values, counted))
+
+        patterns = {tensor: expanded(pattern) for tensor, pattern in self.patterns.items()}
+        return patterns, expanded(self.whole)
+
+    def _groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
+        """Group -> its dimensions."""
         groups = [term for term in self.first if isinstance(term, Group)]
         at = [term for term in self.first if isinstance(term, At)]
         if at:
             axis = normalized_axis(where, values[at[0].axis], ndim, next(iter(self.patterns)))
-            begins, ends = (0, axis + 1), (axis, ndim)
+            places = [range(axis), range(axis + 1, ndim)]
+        elif groups:
+            begin = self.first.index(groups[0])
+            others = len(self.first) - 1
+            places = [range(begin, begin + ndim - others)]
         else:
-            begin = next((i for i, term in enumerate(self.first) if isinstance(term, Group)), 0)
-            begins, ends = (begin,), (begin + ndim - len(self.first) + 1,)
-        return {group.name: tuple(Dim(_place_name(group, i)) for i in range(begin, end))
-                for group, begin, end in zip(groups, begins, ends)}
+            places = []
+        return {group.name: tuple(Dim(_place_name(group, place)) for place in numbers)
+                for group, numbers in zip(groups, places)}
 
 
-def _place_name(group, place):
+def _place_name(group: Group, place: int) -> str:
     return group.name if group.name and place == 0 else f"dim{place}"
 
 
-def _count(value):
-    """What a value counts as in a size: a list of pairs is their number."""
+def _count(value: Any) -> Any:
+    """The value of an attribute in a size. A list of pairs counts as their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 
 
-def _expand(where, term, groups, values, counted):
+def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, counted: dict) -> tuple:
+    """The dimensions of a term."""
     if isinstance(term, Group):
         dims = groups[term.name]
-        return dims if term.counts is None else _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
+        if term.counts is None:
+            return dims
+        return _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
     if isinstance(term, At):
         return (Dim(term.name),)
     if isinstance(term, Named):
-        return (Dim(term.name, term.text, _factor(where, term.mul, counted), _factor(where, term.div, counted)),)
-    return (Fixed(_checked(where, term.size, counted, 0), term.size.text if term.size.names else None),)
+        mul = _factor(where, term.mul, counted)
+        div = _factor(where, term.div, counted)
+        return (Dim(term.name, term.text, mul, div),)
+    label = term.size.text if term.size.names else None
+    return (Fixed(_checked(where, term.size, counted, 0), label),)
 
 
-def _factor(where, expression, counted):
+def _factor(where: str, expression: Expression | None, counted: dict) -> Size | None:
     if expression is None:
         return None
     return Size(expression.text, _checked(where, expression, counted, 1))
 
 
-def _checked(where, expression, counted, low):
-    """What attributes make of a size; an OpError where it is too small, or 64 bits do not hold it."""
+def _checked(where: str, expression: Expression, counted: dict, low: int) -> int:
+    """The value of an expression. An OpError if it is less than ``low`` or does not fit 64 bits."""
     value = expression(counted)
     if value < low:
         raise OpError(where, f"{expression.text} is {value}; expected at least {low}", "Choose other attributes")
@@ -227,7 +258,7 @@ def _checked(where, expression, counted, low):
     return value
 
 
-def _counts(where, term, values, ndim):
+def _counts(where: str, term: Group, values: dict, ndim: int) -> tuple:
     """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
     counts = values[term.counts]
     if isinstance(counts, tuple):
@@ -236,15 +267,21 @@ def _counts(where, term, values, ndim):
     return tuple(counts if i == axis else 1 for i in range(ndim))
 
 
-def _repeated(dims, label, counts):
+def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
+    """Dimensions times numbers, the last dimension times the last number.
+
+    Missing numbers are 1. Numbers without a dimension are sizes of their own.
+    """
     added = max(0, len(counts) - len(dims))
     counts = (1,) * (len(dims) - len(counts)) + counts
-    return tuple(Fixed(count) for count in counts[:added]) + tuple(
-        Dim(dim.name, f"{dim.name} * {label}", Size(label, count)) for dim, count in zip(dims, counts[added:]))
+    sizes = [Fixed(count) for count in counts[:added]]
+    for dim, count in zip(dims, counts[added:]):
+        sizes.append(Dim(dim.name, f"{dim.name} * {label}", Size(label, count)))
+    return tuple(sizes)
 
 
 def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int:
-    """The axis counted from the front; an OpError where ``what`` has no such axis."""
+    """The axis as a number from 0. An OpError if ``what`` has no such axis."""
     if not -ndim <= axis < ndim:
         raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",
                       f"Choose an axis from {-ndim} to {ndim - 1}")

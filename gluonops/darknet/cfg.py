@@ -1,20 +1,21 @@
-"""Reads a Darknet ``.cfg``: sections of options, each with the line it stands in.
+"""Reads a Darknet ``.cfg``: sections of options, with their line numbers.
 
-A cfg is a text file: ``[kind]`` opens a section, ``key=value`` is an option, blanks mean nothing, and a line that
-starts with ``#`` or ``;`` is a comment. The builder reads the options of a section by name and type. An option that
-it does not read is refused: a layer that ignores an option computes something else than Darknet does.
+In this text file ``[kind]`` opens a section and ``key=value`` is an option. Blanks have no meaning. ``#`` begins a
+comment, and so does ``;`` at the beginning of a line. The builder reads the options of a section by name and type. An
+option that it does not read is refused: a layer that ignores an option computes something else than Darknet does.
 """
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 
-from ..core.attributes import Float, Int
+from ..core.attributes import Float, Int, Kind
 from ..core.errors import OpError
 
 __all__ = ["Section", "read_cfg"]
 
 WHERE = "darknet.load"
-# Options of any layer that concern training only.
+# Options of any layer for training only.
 TRAINING = ("learning_rate", "onlyforward", "smooth", "stopbackward", "truth")
 # Options of any layer that change what a weights file holds.
 FILE_LAYOUT = ("dontload", "dontsave", "dontloadscales", "numload")
@@ -30,67 +31,77 @@ class Section:
     kind : str
         The word in brackets.
     line : int
-        The header's line, counted from 1.
+        Line of the header, from 1.
     """
 
-    def __init__(self, file, kind, line):
-        self.file, self.kind, self.line = file, kind, line
-        self._options, self._repeated = {}, {}
-        self._read, self._skipped = set(), set()
+    def __init__(self, file: str, kind: str, line: int):
+        self.file = file
+        self.kind = kind
+        self.line = line
+        self._options = {}       # key -> (value, line)
+        self._repeated = {}      # key -> line of the second value
+        self._read = set()
+        self._skipped = set()
 
-    def add(self, key, value, line):
-        """Add an option. Of one that is given twice the first counts, as in Darknet; see ``close``."""
+    def add(self, key: str, value: str, line: int) -> None:
+        """Add an option. If it is given twice, the first value counts, as in Darknet; see :meth:`close`."""
         if key in self._options:
             self._repeated.setdefault(key, line)
         self._options.setdefault(key, (value, line))
 
-    def error(self, what, remedy, line=None):
+    def error(self, what: str, remedy: str, line: int | None = None) -> OpError:
         """An OpError that names the file, the line and the section."""
         return OpError(WHERE, f"{self.file}, line {line or self.line}: [{self.kind}]: {what}", remedy)
 
-    def line_of(self, key):
-        """The line of an option, or of the header where it is not given."""
-        return self._options.get(key, (None, self.line))[1]
+    def line_of(self, key: str) -> int:
+        """The line of an option, or of the header if the option is not given."""
+        _, line = self._options.get(key, (None, self.line))
+        return line
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> bool:
         return key in self._options
 
-    def text(self, key, default=None, choices=None):
-        """The option as a word, perhaps one of a few."""
+    def text(self, key: str, default: str | None = None, choices: Sequence[str] | None = None) -> str:
+        """The option as a word, one of ``choices`` if they are given."""
         value = self._take(key, default)
         if choices is not None and value not in choices:
             raise self._bad(key, value, f"one of {', '.join(choices)}")
         return value
 
-    def integer(self, key, default=None, low=None):
+    def integer(self, key: str, default: int | None = None, low: int | None = None) -> int:
         """The option as an integer of at least ``low``."""
         return self._parsed(key, self._take(key, default), Int(low))
 
-    def number(self, key, default=None):
+    def number(self, key: str, default: float | None = None) -> float:
         """The option as a finite number."""
         return self._parsed(key, self._take(key, default), Float())
 
-    def integers(self, key, default=None):
+    def integers(self, key: str, default: str | None = None) -> list[int]:
         """The option as a list of integers, separated by commas."""
         return [self._parsed(key, item, Int()) for item in self._items(key, default)]
 
-    def numbers(self, key):
-        """The option as a list of numbers, separated by commas."""
+    def numbers(self, key: str) -> list[float]:
+        """The option as a list of finite numbers, separated by commas."""
         return [self._parsed(key, item, Float()) for item in self._items(key, None)]
 
-    def skip(self, *keys):
-        """Mark options as known and without effect on inference."""
+    def skip(self, *keys: str) -> None:
+        """Accept options that have no effect on inference."""
         self._skipped.update(keys)
 
-    def refuse(self, key, why, neutral=0):
-        """Refuse an option by name, unless it has its neutral value."""
-        if key in self and (neutral is None or self.number(key) != neutral):
-            raise self.error(f"{key}={self._options[key][0]} is not supported ({why})",
-                             f"Remove the option{'' if neutral is None else f', or set it to {neutral}'}, if the "
-                             "network computes the same without it", self.line_of(key))
+    def refuse(self, key: str, why: str, neutral: float | None = 0) -> None:
+        """Raise an OpError if the option is given, unless it has its ``neutral`` value (None: it has none)."""
+        if key not in self:
+            return
+        remedy = "Remove the option, if the network computes the same without it"
+        if neutral is not None:
+            if self.number(key) == neutral:
+                return
+            remedy = f"Remove the option, or set it to {neutral}, if the network computes the same without it"
+        value, line = self._options[key]
+        raise self.error(f"{key}={value} is not supported ({why})", remedy, line)
 
-    def close(self):
-        """Refuse options that were not read, and options that were read and are given twice."""
+    def close(self) -> None:
+        """Raise an OpError for options that were not read, and for options that were read but are given twice."""
         known = ", ".join(sorted(self._read | self._skipped))
         self.skip(*TRAINING)
         for key in FILE_LAYOUT:
@@ -103,23 +114,27 @@ class Section:
                 raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",
                                  self._repeated[key])
 
-    def _take(self, key, default):
+    def _take(self, key: str, default: str | float | None) -> str | float:
+        """The value of an option, marked as read."""
         self._read.add(key)
-        if key not in self._options and default is None:
+        if key in self._options:
+            value, _ = self._options[key]
+            return value
+        if default is None:
             raise self.error(f"the option {key!r} is missing", f"Add a line {key}=...")
-        return self._options.get(key, (default, None))[0]
+        return default
 
-    def _items(self, key, default):
+    def _items(self, key: str, default: str | None) -> list[str]:
         items = self._take(key, default)
         return items.split(",") if items else []
 
-    def _parsed(self, key, value, kind):
+    def _parsed(self, key: str, value: str | float, kind: Kind) -> int | float:
         try:
             return kind.parse(value)
         except (ValueError, TypeError):
             raise self._bad(key, value, kind.expected) from None
 
-    def _bad(self, key, value, expected):
+    def _bad(self, key: str, value: str | float, expected: str) -> OpError:
         return self.error(f"{key} is {value!r}; expected {expected}", f"Correct {key}", self.line_of(key))
 
 
@@ -140,36 +155,49 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
     ------
     OpError
         The file is missing or not text, a line is neither a section nor an option, or the first section is not
-        ``[net]``; the message has the line.
+        ``[net]``. The message has the line.
     """
-    name, sections = os.path.basename(os.fspath(path)), []
-    for number, line in enumerate(_lines(path), 1):
-        line = "".join(line.split("#")[0].split())
-        if not line or line[0] == ";":
-            continue
+    name = os.path.basename(os.fspath(path))
+    sections = []
+    for number, line in _lines(path):
         if line[0] == "[":
-            if line[-1] != "]":
-                raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
-                              "Write [kind]")
-            sections.append(Section(name, line[1:-1], number))
+            sections.append(Section(name, _kind(name, number, line), number))
             continue
         key, equals, value = line.partition("=")
         if not (key and equals and value) or not sections:
             raise OpError(WHERE, f"{name}, line {number}: {line!r}; expected [section], or key=value inside a section",
                           "Correct the line")
         sections[-1].add(key, value, number)
-    if not sections or sections[0].kind not in ("net", "network"):
-        raise OpError(WHERE, f"{name}: the first section is {f'[{sections[0].kind}]' if sections else 'missing'}; "
-                      "expected [net]", "Pass a Darknet cfg")
-    if len(sections) == 1:
-        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")
+    _check_sections(name, sections)
     return sections
 
 
-def _lines(path):
+def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
+    """(number, line) of the lines that are not empty, without blanks and comments."""
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
+            lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise OpError(WHERE, f"cannot read the cfg {os.fspath(path)}: {reason}", "Pass the path of a cfg") from error
+    for number, line in enumerate(lines, 1):
+        line = "".join(line.split("#")[0].split())
+        if line and line[0] != ";":
+            yield number, line
+
+
+def _kind(name: str, number: int, line: str) -> str:
+    """The word in the brackets of a section's header."""
+    if line[-1] != "]":
+        raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
+                      "Write [kind]")
+    return line[1:-1]
+
+
+def _check_sections(name: str, sections: list[Section]) -> None:
+    """Raise an OpError unless the first section is ``[net]`` and a layer follows."""
+    if not sections or sections[0].kind not in ("net", "network"):
+        first = f"[{sections[0].kind}]" if sections else "missing"
+        raise OpError(WHERE, f"{name}: the first section is {first}; expected [net]", "Pass a Darknet cfg")
+    if len(sections) == 1:
+        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")

@@ -1,6 +1,11 @@
 """Darknet's layers as HybridBlocks. None of them reads a shape."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from mxnet.gluon import HybridBlock, nn
 
+from ..core.backend import Array
 from ..core.errors import OpError
 from ..ops import softmax
 
@@ -23,12 +28,12 @@ class Mish(HybridBlock):
         - **out**: the same shape.
     """
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         return data * F.tanh(F.Activation(data, act_type="softrelu"))
 
 
 class Identity(HybridBlock):
-    """What a layer that acts in training only computes otherwise: its input.
+    """A layer that acts in training only: its output is its input.
 
     Inputs:
         - **data**: any shape.
@@ -37,7 +42,7 @@ class Identity(HybridBlock):
         - **out**: `data`.
     """
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         return F.identity(data)
 
 
@@ -53,11 +58,13 @@ ACTIVATIONS = {
 class BatchNorm(nn.BatchNorm):
     """Batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does on a CPU.
 
-    MXNet divides by ``sqrt(variance + epsilon)``, and no epsilon makes the two equal for every variance. Over the 22
-    layers of YOLOv2 the difference adds up: with MXNet's usual 1e-5 the last convolution is off by 4e-4 of its standard
-    deviation, with 1e-12, the limit for a variance of 0, by 9e-5, and with the quotient of the two in front of gamma by
-    2e-5, where float32 ends. A variance shifted on loading would serve as well, but float32 cannot hold it and give the
-    file's bits back on saving. In training the quotient, which is 0.7 to 1, is that of the running variance.
+    MXNet divides by ``sqrt(variance + epsilon)``, and no epsilon makes the two equal for every variance. So gamma is
+    multiplied by the quotient of the two, which is 0.7 to 1. In training it is the quotient of the running variance.
+
+    The difference adds up over the 22 layers of YOLOv2. The error of the last convolution, relative to its standard
+    deviation, is 4e-4 with MXNet's usual epsilon of 1e-5, 9e-5 with 1e-12, and 2e-5 with the quotient, which is
+    float32's own error. To shift the variance at loading would do as well, but then float32 could not give the file's
+    bits back at saving.
 
     Inputs:
         - **data**: (B, C, H, W).
@@ -66,10 +73,10 @@ class BatchNorm(nn.BatchNorm):
         - **out**: the same shape.
     """
 
-    def __init__(self, in_channels=0, **kwargs):
+    def __init__(self, in_channels: int = 0, **kwargs):
         super().__init__(momentum=MOMENTUM, epsilon=OFFSET ** 2, in_channels=in_channels, **kwargs)
 
-    def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
+    def hybrid_forward(self, F, x: Array, gamma: Array, beta: Array, running_mean: Array, running_var: Array) -> Array:
         quotient = F.BlockGrad(F.sqrt(running_var + OFFSET ** 2) / (F.sqrt(running_var) + OFFSET))
         return super().hybrid_forward(F, x, gamma * quotient, beta, running_mean, running_var)
 
@@ -77,26 +84,25 @@ class BatchNorm(nn.BatchNorm):
 class Convolution(HybridBlock):
     """Darknet's ``[convolutional]``: convolution, batch norm or bias, activation.
 
-    Its parameters are what a weights file holds of a layer: ``gluonops.darknet.load_weights`` and ``save_weights`` look
-    for blocks of this class.
+    A weights file holds the parameters of these blocks, and of no others.
 
     Parameters
     ----------
     channels, in_channels : int
-        Channels of the output and of the input; ``in_channels=0`` leaves the latter to the first run.
+        Channels of the output and of the input. ``in_channels=0`` takes those of the first input.
     size : int, default 1
         Height and width of the kernel.
     stride : int, default 1
     padding : int, optional
-        Zeros on every side; by default ``size // 2``, which is Darknet's ``pad=1``.
+        Zeros on each side. The default is ``size // 2``, Darknet's ``pad=1``.
     groups : int, default 1
     batch_norm : bool, default True
-        Batch norm, instead of a bias.
+        Batch norm. If False, a bias.
     activation : {'leaky', 'linear', 'logistic', 'mish', 'relu'}, default 'leaky'
         The slope of leaky is 0.1.
     epsilon : float, optional
-        Batch norm divides by ``sqrt(variance + epsilon)``; on a GPU Darknet does, with 1e-5. By default it divides by
-        ``sqrt(variance) + 1e-6``, as Darknet does on a CPU.
+        Batch norm divides by ``sqrt(variance + epsilon)``. Darknet does so on a GPU, with 1e-5. By default it divides
+        by ``sqrt(variance) + 1e-6``, as Darknet does on a CPU.
 
     Inputs:
         - **data**: (B, in_channels, H, W).
@@ -105,12 +111,15 @@ class Convolution(HybridBlock):
         - **out**: (B, channels, (H + 2*padding - size) // stride + 1, likewise for W).
     """
 
-    def __init__(self, channels, size=1, in_channels=0, stride=1, padding=None, groups=1, batch_norm=True,
-                 activation="leaky", epsilon=None, **kwargs):
+    def __init__(self, channels: int, size: int = 1, in_channels: int = 0, stride: int = 1, padding: int | None = None,
+                 groups: int = 1, batch_norm: bool = True, activation: str = "leaky", epsilon: float | None = None,
+                 **kwargs):
         super().__init__(**kwargs)
+        if padding is None:
+            padding = size // 2
         with self.name_scope():
-            self.conv = nn.Conv2D(channels, size, stride, size // 2 if padding is None else padding, groups=groups,
-                                  in_channels=in_channels, use_bias=not batch_norm)
+            self.conv = nn.Conv2D(channels, size, stride, padding, groups=groups, in_channels=in_channels,
+                                  use_bias=not batch_norm)
             self.norm = None
             if batch_norm and epsilon is None:
                 self.norm = BatchNorm(channels)
@@ -118,7 +127,7 @@ class Convolution(HybridBlock):
                 self.norm = nn.BatchNorm(momentum=MOMENTUM, epsilon=epsilon, in_channels=channels)
             self.activation = None if activation == "linear" else ACTIVATIONS[activation]()
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         data = self.conv(data)
         if self.norm is not None:
             data = self.norm(data)
@@ -126,7 +135,7 @@ class Convolution(HybridBlock):
 
 
 class MaxPool(HybridBlock):
-    """Darknet's ``[maxpool]``: the padding is the sum of both sides, and the larger part lies to the right and below.
+    """Darknet's ``[maxpool]``. The larger half of its padding lies on the right and below.
 
     Parameters
     ----------
@@ -134,48 +143,56 @@ class MaxPool(HybridBlock):
         Height and width of the window.
     stride : int, default 2
     padding : int, optional
-        Rows and columns outside the image, in all; by default ``size - 1``. They never win.
+        Rows and columns of padding, the sum of both sides. The default is ``size - 1``. Padding is never the maximum.
     any_size : bool, default False
-        Take images that are smaller than the window as well. With a stride of 2 it costs a copy of the data.
+        Also take images that are smaller than the window. With a stride of 2 this costs a copy of the data.
 
     Inputs:
         - **data**: (B, C, H, W).
 
     Outputs:
-        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W): for the usual size and stride of 2 half
-          of the input, rounded up; for ``size=2, stride=1`` as large as the input.
+        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W). With the default size and stride that is
+          half of the input, rounded up; with ``size=2, stride=1`` it is the size of the input.
 
     Raises
     ------
     OpError
-        A window could lie outside the image altogether.
+        With this padding a window could lie outside the image.
     """
 
-    def __init__(self, size=2, stride=2, padding=None, any_size=False, **kwargs):
+    def __init__(self, size: int = 2, stride: int = 2, padding: int | None = None, any_size: bool = False,
+                 **kwargs):
         super().__init__(**kwargs)
         padding = size - 1 if padding is None else padding
         if not 0 <= padding <= 2 * size - 2:
             raise OpError("darknet.MaxPool", f"padding is {padding}; expected 0 to {2 * size - 2} for windows of "
                           f"{size}", "Choose a padding that leaves no window without a pixel")
-        before, self._extra = divmod(padding, 2)
-        self._kwargs = {"kernel": (size, size), "stride": (stride, stride), "pad": (before, before),
-                        "pool_type": "max", "pooling_convention": "valid"}
-        # MXNet pads both sides alike. Behind a stride of 2 one more column on the right only rounds the size up. Behind
-        # a stride of 1 both sides get it, and the windows that start in it are cut off: oneDNN pools and cuts, where
-        # MXNet's own Pad beforehand takes ten times as long. Else it is a copy of the last column, which is in every
-        # window that would see it.
-        # MXNet rounds up only where the window fits at least once, hence any_size.
-        if self._extra and stride == 2 and not any_size:
-            self._kwargs["pooling_convention"], self._extra = "full", 0
-        self._cut = bool(self._extra) and stride == 1
+        before, extra = divmod(padding, 2)
+        pad = (before, before)
+        convention = "valid"
+        # MXNet pads both sides alike. An extra row and column on the right and below is made in one of three ways:
+        # Stride 2: they only round the output's size up. MXNet rounds up only if the window fits once, hence any_size.
+        # Stride 1: both sides get them, and the windows that start in them are cut off. oneDNN pools and cuts; MXNet's
+        # own Pad in front would take ten times as long.
+        # Otherwise: the data is padded with its last row and column, which are in every window that sees the copy.
+        self._cut = bool(extra) and stride == 1
+        self._pad_data = False
         if self._cut:
-            self._kwargs["pad"] = (before + 1, before + 1)
+            pad = (before + 1, before + 1)
+        elif extra and stride == 2 and not any_size:
+            convention = "full"
+        elif extra:
+            self._pad_data = True
+        self._kwargs = {"kernel": (size, size), "stride": (stride, stride), "pad": pad, "pool_type": "max",
+                        "pooling_convention": convention}
 
-    def hybrid_forward(self, F, data):
-        if self._extra and not self._cut:
+    def hybrid_forward(self, F, data: Array) -> Array:
+        if self._pad_data:
             data = F.pad(data, mode="edge", pad_width=(0, 0, 0, 0, 0, 1, 0, 1))
         data = F.Pooling(data, **self._kwargs)
-        return F.slice(data, begin=(None, None, 1, 1), end=(None,) * 4) if self._cut else data
+        if self._cut:
+            data = F.slice(data, begin=(None, None, 1, 1), end=(None, None, None, None))
+        return data
 
 
 class AvgPool(HybridBlock):
@@ -188,19 +205,22 @@ class AvgPool(HybridBlock):
         - **out**: (B, C, 1, 1).
     """
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         return F.Pooling(data, kernel=(1, 1), global_pool=True, pool_type="avg")
 
 
 class Route(HybridBlock):
-    """Darknet's ``[route]``: earlier outputs side by side, or the ``group``-th of ``groups`` slices of each.
+    """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
 
     Parameters
     ----------
     channels : sequence of int
         Channels of every input.
-    groups, group : int
-        Each divides by ``groups``; slices count from 0.
+        Each is a multiple of ``groups``.
+    groups : int, default 1
+        Number of slices.
+    group : int, default 0
+        Number of the slice, from 0.
 
     Inputs:
         - ***data**: (B, C, H, W) each.
@@ -209,13 +229,15 @@ class Route(HybridBlock):
         - **out**: (B, sum of C / groups, H, W).
     """
 
-    def __init__(self, channels, groups=1, group=0, **kwargs):
+    def __init__(self, channels: Sequence[int], groups: int = 1, group: int = 0, **kwargs):
         super().__init__(**kwargs)
-        self._cuts = [(group * c // groups, (group + 1) * c // groups) for c in channels] if groups > 1 else None
+        self._bounds = None
+        if groups > 1:
+            self._bounds = [(group * count // groups, (group + 1) * count // groups) for count in channels]
 
-    def hybrid_forward(self, F, *data):
-        if self._cuts:
-            data = [F.slice_axis(x, axis=1, begin=begin, end=end) for x, (begin, end) in zip(data, self._cuts)]
+    def hybrid_forward(self, F, *data: Array) -> Array:
+        if self._bounds:
+            data = [F.slice_axis(x, axis=1, begin=begin, end=end) for x, (begin, end) in zip(data, self._bounds)]
         return F.concat(*data, dim=1) if len(data) > 1 else F.identity(data[0])
 
 
@@ -234,20 +256,21 @@ class Shortcut(HybridBlock):
         - **out**: that shape.
     """
 
-    def __init__(self, activation="linear", alpha=1.0, beta=1.0, **kwargs):
+    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
         super().__init__(**kwargs)
-        self._alpha, self._beta = alpha, beta
+        self._alpha = alpha
+        self._beta = beta
         with self.name_scope():
             self.activation = ACTIVATIONS[activation]()
 
-    def hybrid_forward(self, F, data, earlier):
+    def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
         data = data if self._alpha == 1 else data * self._alpha
         earlier = earlier if self._beta == 1 else earlier * self._beta
         return self.activation(F.elemwise_add(data, earlier))
 
 
 class Upsample(HybridBlock):
-    """Darknet's ``[upsample]``: every pixel ``stride`` x ``stride`` times, times ``scale``.
+    """Darknet's ``[upsample]``: repeats each pixel ``stride`` x ``stride`` times and multiplies it by ``scale``.
 
     Parameters
     ----------
@@ -261,17 +284,18 @@ class Upsample(HybridBlock):
         - **out**: (B, C, H*stride, W*stride).
     """
 
-    def __init__(self, stride=2, scale=1.0, **kwargs):
+    def __init__(self, stride: int = 2, scale: float = 1.0, **kwargs):
         super().__init__(**kwargs)
-        self._stride, self._scale = stride, scale
+        self._stride = stride
+        self._scale = scale
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         data = F.UpSampling(data, scale=self._stride, sample_type="nearest")
         return data if self._scale == 1 else data * self._scale
 
 
 class Softmax(HybridBlock):
-    """Darknet's ``[softmax]``: all of an image's numbers in a row, cut into ``groups``, each made probabilities.
+    """Darknet's ``[softmax]``: the numbers of an image in a row, in ``groups`` of one size, and the softmax of each.
 
     Parameters
     ----------
@@ -286,10 +310,11 @@ class Softmax(HybridBlock):
         - **out**: (B, N).
     """
 
-    def __init__(self, groups=1, temperature=1.0, **kwargs):
+    def __init__(self, groups: int = 1, temperature: float = 1.0, **kwargs):
         super().__init__(**kwargs)
-        self._groups, self._temperature = groups, temperature
+        self._groups = groups
+        self._temperature = temperature
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array:
         rows = F.reshape(data, shape=(0, self._groups, -1))
         return F.Flatten(softmax(rows, axis=-1, temperature=self._temperature))

@@ -1,14 +1,15 @@
-"""The HybridBlock that a cfg is built into."""
+"""The HybridBlock of a cfg."""
 from __future__ import annotations
 
 from mxnet.gluon import HybridBlock
 
+from ..core.backend import Array
 from ..core.errors import OpError
 from .detector import Boxes, Detector
 
 __all__ = ["DarknetNet"]
 
-# What Darknet does to an image before the net sees it; exports note it.
+# What Darknet does to an image before the net sees it. Exports store it as metadata.
 PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
 
 
@@ -20,42 +21,45 @@ class DarknetNet(HybridBlock):
     Attributes
     ----------
     input_shape : tuple of int
-        (channels, height, width) of the cfg. Other sizes will do as long as the layers fit together.
+        (channels, height, width) of the cfg. The net also takes other sizes if the layers fit together.
 
     Inputs:
         - **data**: (B, channels, H, W).
 
     Outputs:
-        - **out**: the last layer's output; where the cfg has several ``[yolo]`` layers a tuple of theirs.
+        - **out**: the last layer's output, or a tuple with the output of each ``[yolo]`` layer if there are several.
     """
 
     preprocessing = PREPROCESSING
 
-    def __init__(self, input_shape, **kwargs):
+    def __init__(self, input_shape: tuple[int, int, int], **kwargs):
         super().__init__(**kwargs)
         self.input_shape = input_shape
-        self._sources, self._outputs, self._detections = [], (), []
+        self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
+        self._outputs = ()      # numbers of the layers that the net returns
+        self._detections = []   # of each detection layer: anchors, classes, stride
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> HybridBlock:
         return list(self._children.values())[index]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._children)
 
-    def hybrid_forward(self, F, data):
+    def hybrid_forward(self, F, data: Array) -> Array | tuple:
         outputs = self.layer_outputs(data)
         returned = tuple(outputs[i] for i in self._outputs)
         return returned if len(returned) > 1 else returned[0]
 
-    def layer_outputs(self, data):
+    def layer_outputs(self, data: Array) -> list:
         """The output of every layer, in order: to find the first one that differs from Darknet's."""
         outputs = []
         for layer, sources in zip(self._children.values(), self._sources):
-            outputs.append(layer(*[outputs[i] if i >= 0 else data for i in sources]))
+            inputs = [outputs[i] if i >= 0 else data for i in sources]
+            outputs.append(layer(*inputs))
         return outputs
 
     def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
-        """A block that returns detections, to hybridize and export. See :class:`gluonops.darknet.Detector`.
+        """A block that returns detections. See :class:`gluonops.darknet.Detector`.
 
         Parameters
         ----------
@@ -65,21 +69,23 @@ class DarknetNet(HybridBlock):
         Returns
         -------
         Detector
-            Shares the parameters of this net, which have to be initialized.
+            It shares the parameters of this net, which must be initialized.
 
         Raises
         ------
         OpError
-            The last layer is no ``[region]`` or ``[yolo]``, or an argument is out of range.
+            The last layer is not a ``[region]`` or ``[yolo]``, or an argument is out of range.
         """
         if not self._detections:
             raise OpError("darknet.detector", "the cfg ends in neither [region] nor [yolo]; expected a detecting "
                           "network", "Call the net itself for what its last layer returns")
-        heads = [Boxes(anchors, classes, stride, prefix=f"boxes{i}_")
-                 for i, (anchors, classes, stride) in enumerate(self._detections)]
         parameter = next(iter(self.collect_params().values()))
-        for head in heads:
+        heads = []
+        for i, (anchors, classes, stride) in enumerate(self._detections):
+            head = Boxes(anchors, classes, stride, prefix=f"boxes{i}_")
             head.initialize(ctx=parameter.list_ctx())
             head.cast(parameter.dtype)
-        multiple = max(stride for *_, stride in self._detections)
-        return Detector(self, heads, self._detections[0][1], multiple, threshold, nms, topk)
+            heads.append(head)
+        _, classes, _ = self._detections[0]
+        size_multiple = max(stride for _, _, stride in self._detections)
+        return Detector(self, heads, classes, size_multiple, threshold, nms, topk)

@@ -1,9 +1,10 @@
 """Darknet's ``.weights`` files, read and written bit for bit.
 
-Little endian. A header: int32 major, minor, revision, then the number of images seen in training, 8 bytes where
-major*10 + minor is at least 2 and 4 bytes before. Then float32, for every convolution in order: biases; with batch norm
-scales, means and variances; weights (channels, in_channels / groups, size, size). Nothing says where a layer ends, so
-what can be checked of a file is its length.
+All numbers are little endian. The header is three int32, major, minor and revision, and the number of images seen in
+training, which has 8 bytes if major*10 + minor is at least 2, else 4 bytes. Then the numbers of each convolution
+follow, in float32 and in the layers' order: biases; with batch norm also scales, means and variances; weights of shape
+(channels, in_channels / groups, size, size). Nothing marks where a layer ends, so only the length of a file can be
+checked.
 
 Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 import collections
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import mxnet as mx
 import numpy as np
@@ -25,6 +27,7 @@ from .layers import Convolution
 __all__ = ["Header", "load_weights", "save_weights"]
 
 FLOAT = np.dtype("<f4")
+Unit = tuple[str, list[mx.gluon.Parameter]]   # a convolution: its name, its parameters in the file's order
 
 
 class Header(collections.namedtuple("Header", "major minor revision seen")):
@@ -33,14 +36,14 @@ class Header(collections.namedtuple("Header", "major minor revision seen")):
     __slots__ = ()
 
     @property
-    def layout(self):
+    def layout(self) -> str:
         """The format of ``seen`` for ``struct``."""
-        # Above 1000 the version numbers say that matrices are transposed, which only fully connected layers heed.
+        # Versions above 1000 mean transposed matrices, which matters to fully connected layers only.
         eight_bytes = self.major * 10 + self.minor >= 2 and self.major < 1000 and self.minor < 1000
         return "<Q" if eight_bytes else "<i"
 
 
-NEW = Header(0, 2, 0, 0)
+NEW = Header(0, 2, 0, 0)   # of a net that was not loaded from a file
 
 
 def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Context | None = None,
@@ -53,25 +56,25 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
     Parameters
     ----------
     net : HybridBlock
-        From ``gluonops.darknet.load``, one of the Darknet networks in ``gluonops.models``, or any net whose parameters
-        are all in ``gluonops.darknet.Convolution`` blocks of known input channels. Initialized or not.
+        Initialized or not. All its parameters are in ``gluonops.darknet.Convolution`` blocks of known input channels,
+        as in the nets of ``gluonops.darknet.load`` and the Darknet networks in ``gluonops.models``.
     path : str or os.PathLike
         The file.
     ctx : Context, optional
-        Where parameters that are not initialized go; by default the current context.
+        Context of the parameters that are not initialized. The default is the current context.
     progress : callable, optional
         Wraps the sequence of layers, as ``tqdm.tqdm`` does.
 
     Returns
     -------
     Header
-        The file's version, and the number of images seen; also kept as ``net.darknet_header``, for ``save_weights``.
+        The file's version and the number of images seen. It is also ``net.darknet_header``, for ``save_weights``.
 
     Raises
     ------
     OpError
-        The file cannot be read, is too short or has bytes left over (the message has the layer's name and the counts),
-        or the net has other parameters than those of Darknet's convolutions. The net is not changed then.
+        The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
+        The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
     units = _units("darknet.load_weights", net)
     try:
@@ -91,52 +94,50 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
 
 
 def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int | None = None) -> None:
-    """Write a net's convolutions as a Darknet weights file; a file that was loaded comes out byte for byte.
+    """Write a net's convolutions as a Darknet weights file.
 
-    The file is written under a temporary name and renamed when complete.
+    A net that was only loaded gives the loaded file, byte for byte. The file is written under a temporary name and
+    renamed when complete.
 
     Parameters
     ----------
     net : HybridBlock
-        As ``load_weights`` takes it, and initialized.
+        As for ``load_weights``, and initialized.
     path : str or os.PathLike
         The file.
     seen : int, optional
-        Number of images seen in training; by default that of the file the net was loaded from, else 0.
+        Number of images seen in training. The default is the number in the loaded file, or 0.
 
     Raises
     ------
     OpError
-        The net is not initialized or has other parameters than those of Darknet's convolutions, ``seen`` does not fit
-        the header, or the file cannot be written.
+        The net is not initialized or has parameters outside of its ``Convolution`` blocks, ``seen`` does not fit the
+        header, or the file cannot be written.
     """
     where = "darknet.save_weights"
     units = _units(where, net)
     header = getattr(net, "darknet_header", NEW)
     if seen is not None:
         header = header._replace(seen=seen)
-    try:
-        head = struct.pack("<iii", *header[:3]) + struct.pack(header.layout, header.seen)
-    except struct.error:
-        raise OpError(where, f"seen is {header.seen!r}; expected an integer from 0 that fits "
-                      f"{struct.calcsize(header.layout)} bytes", "Pass another seen") from None
+    packed_header = _pack_header(where, header)
     for name, parameters in units:
         if any(parameter._data is None for parameter in parameters):
             raise OpError(where, f"{name} is not initialized",
                           "Call net.initialize() and run the net once, or load weights")
 
-    def write(temporary):
+    def write(temporary: str) -> None:
         with open(temporary, "wb") as file:
-            file.write(head)
+            file.write(packed_header)
             for _, parameters in units:
                 for parameter in parameters:
-                    parameter.data(parameter.list_ctx()[0]).asnumpy().astype(FLOAT, copy=False).tofile(file)
+                    value = parameter.data(parameter.list_ctx()[0]).asnumpy()
+                    value.astype(FLOAT, copy=False).tofile(file)
 
     replace(where, {os.fspath(path): write})
 
 
-def _units(where, net):
-    """(name, parameters in the file's order) of every convolution; the net's parameters have to be among them."""
+def _units(where: str, net: mx.gluon.Block) -> list[Unit]:
+    """The convolutions of a net, in order. An OpError if the net has parameters outside of them."""
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
     units = [(block.name, _parameters(block)) for block in _blocks(net) if isinstance(block, Convolution)]
@@ -150,23 +151,33 @@ def _units(where, net):
     return units
 
 
-def _blocks(block):
+def _blocks(block: mx.gluon.Block) -> Iterator[mx.gluon.Block]:
     yield block
     for child in block._children.values():
         yield from _blocks(child)
 
 
-def _parameters(unit):
-    norm = unit.norm
-    head = [unit.conv.bias] if norm is None else [norm.beta, norm.gamma, norm.running_mean, norm.running_var]
-    return [*head, unit.conv.weight]
+def _parameters(convolution: Convolution) -> list[mx.gluon.Parameter]:
+    """The parameters of a convolution in the file's order."""
+    norm = convolution.norm
+    if norm is None:
+        return [convolution.conv.bias, convolution.conv.weight]
+    return [norm.beta, norm.gamma, norm.running_mean, norm.running_var, convolution.conv.weight]
 
 
-def _count(parameter):
+def _count(parameter: mx.gluon.Parameter) -> int:
     return int(np.prod(parameter.shape))
 
 
-def _read_header(file, path):
+def _pack_header(where: str, header: Header) -> bytes:
+    try:
+        return struct.pack("<iii", *header[:3]) + struct.pack(header.layout, header.seen)
+    except struct.error:
+        raise OpError(where, f"seen is {header.seen!r}; expected an integer from 0 that fits "
+                      f"{struct.calcsize(header.layout)} bytes", "Pass another seen") from None
+
+
+def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
     start = file.read(12)
     if len(start) == 12:
         header = Header(*struct.unpack("<iii", start), 0)
@@ -177,14 +188,16 @@ def _read_header(file, path):
                   "expected a header of 16 or 20 bytes", "Download or copy the file once more")
 
 
-def _check_length(units, start, size, path):
-    """Refuse a file that ends within a layer, or goes on behind the last one."""
-    end, file = start, os.path.basename(os.fspath(path))
+def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathLike) -> None:
+    """Raise an OpError if a file ends within a layer, or has bytes behind the last one."""
+    file = os.path.basename(os.fspath(path))
+    end = start
     for name, parameters in units:
         if not all(_known(parameter) for parameter in parameters):
             raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
                           "Make it with in_channels, or run the net once")
-        begin, end = end, end + FLOAT.itemsize * sum(map(_count, parameters))
+        begin = end
+        end += FLOAT.itemsize * sum(_count(parameter) for parameter in parameters)
         if end > size:
             raise OpError("darknet.load_weights", f"{file} is too short: {name} takes bytes {begin} to {end}, and the "
                           f"file has {size}", "Pass the weights of this network, whole")
@@ -193,12 +206,12 @@ def _check_length(units, start, size, path):
                       f"at byte {end} of {size}", "Pass the weights of this network")
 
 
-def _known(parameter):
+def _known(parameter: mx.gluon.Parameter) -> bool:
     return parameter.shape is not None and all(side > 0 for side in parameter.shape)
 
 
-def _initialize_rest(net, ctx):
-    """Give memory to parameters that have none yet, without drawing random numbers that are overwritten anyway."""
+def _initialize_rest(net: mx.gluon.Block, ctx: mx.Context | None) -> None:
+    """Initialize the parameters that are not initialized, with zeros, because the file overwrites them."""
     for parameter in net.collect_params().values():
         if parameter._data is None:
             initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()

@@ -1,8 +1,8 @@
-"""Data sets to try the layers and to fine-tune, and the transforms that prepare images for a net.
+"""Data sets for training and fine-tuning, and the transforms that prepare images for a net.
 
-``detection`` and ``classification`` return data sets by name, of the formats that :mod:`gluonops.data.formats` lists;
-``Augmented`` and ``Letterboxed`` turn their items into a net's input; ``Batches``, ``detection_batch`` and
-``validation_batch`` make batches of them with Gluon's DataLoader.
+``detection`` and ``classification`` return data sets by name. :mod:`gluonops.data.formats` lists the formats.
+``Augmented`` and ``Letterboxed`` turn their items into the input of a net. ``Batches``, ``detection_batch`` and
+``validation_batch`` make batches with Gluon's DataLoader.
 """
 from . import moved
 from .anchors import anchors_of, kmeans
@@ -38,7 +38,7 @@ moved.install(__name__, {
 })
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name == "Pick":
         moved.deprecated(f"{__name__}.Pick", f"{__name__}.SampleKey")
         return SampleKey

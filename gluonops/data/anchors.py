@@ -15,20 +15,21 @@ from .transforms.letterbox import letterbox_boxes
 __all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
 
 Size = Union[int, tuple[int, int]]
-RESTARTS, STEPS = 10, 300
-CHUNK = 100_000   # boxes compared with all centres at a time
+RESTARTS = 10
+MAX_STEPS = 300   # of one restart
+CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 
 def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 32,
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
-    """Anchors for a data set, in grid cells as Darknet's cfg files and ``gops.loss.RegionLoss`` have them.
+    """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
     Parameters
     ----------
     dataset : gluonops.data.Detection
         The anchors are computed for its boxes in letterboxed images.
     k : int, default 5
-        Number of anchors.
+        Number of anchors, at least 1.
     size : int or tuple of int, default 416
         Input size of the net, or (width, height).
     stride : int, default 32
@@ -48,7 +49,7 @@ def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 3
     Raises
     ------
     OpError
-        There are fewer different sizes than ``k``, or an argument is out of range.
+        There are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
     """
     stride = Attr("stride", Int(1), 32, "pixels per cell").parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride
@@ -57,36 +58,57 @@ def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 3
 
 
 def box_sizes(dataset: Detection, size: Size = 416) -> np.ndarray:
-    """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``."""
+    """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``.
+
+    Parameters
+    ----------
+    dataset : gluonops.data.Detection
+    size : int or tuple of int, default 416
+        Input size of the net, or (width, height).
+
+    Raises
+    ------
+    OpError
+        A box has no area.
+    """
     size = tuple(size) if np.ndim(size) else (size, size)
     sizes = [np.zeros((0, 2))]
     for index in progress(range(len(dataset)), "reading boxes"):
-        label, image_size = dataset.label(index), dataset.size(index)
+        label = dataset.label(index)
+        image_size = dataset.size(index)
         with about_image(dataset, index):
             moved = letterbox_boxes(label, image_size, size)
-            sizes.append(moved[:, 2:4].astype("float64") - moved[:, :2])
-            empty = np.flatnonzero(~(sizes[-1] > 0).all(1))
-            if len(empty):
-                edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
-                raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
-                              "expected one with an area", "Correct its label")
+            sides = moved[:, 2:4].astype("float64") - moved[:, :2]
+            _check_area(sides, label, image_size)
+        sizes.append(sides)
     return np.concatenate(sizes)
 
 
-def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> tuple[np.ndarray, float]:
-    """Cluster boxes by size, with 1 - IoU as the distance; boxes are compared with a common centre.
+def _check_area(sides, label, image_size):
+    empty = np.flatnonzero(~(sides > 0).all(1))
+    if len(empty):
+        edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
+        raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
+                      "expected one with an area", "Correct its label")
 
-    Each restart draws its initial centres as k-means++ does. Then it repeats two steps: every box is assigned to the
-    centre of largest IoU, and every centre becomes the mean of its boxes. The mean does not maximise the IoU, so the
-    centres of the best step are returned, not those of the last.
+
+def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> tuple[np.ndarray, float]:
+    """Cluster boxes by size. The distance is 1 - IoU of two boxes with a common centre.
+
+    Each restart draws initial centres as k-means++ does. Then it repeats two steps: each box is assigned to the centre
+    with the largest IoU, and each centre becomes the mean of its boxes. The mean does not maximise the IoU. So the
+    result is the centres of the best step, and not those of the last step.
 
     Parameters
     ----------
     sizes : array_like
         (boxes, 2), width and height above 0.
     k : int, default 5
+        Number of clusters, at least 1.
     seed : int, default 0
+        Seed of the initial centres, from 0 to 2**32 - 1.
     restarts : int, default 10
+        Number of restarts, at least 1. The best one counts.
 
     Returns
     -------
@@ -107,6 +129,15 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
     if seed >= 2**32:
         raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")
     sizes = np.asarray(sizes, "float64")
+    _check_sizes(where, sizes, k)
+
+    results = [_restart(sizes, k, np.random.RandomState([seed, number])) for number in range(restarts)]
+    centres, iou = max(results, key=lambda result: result[1])
+    areas = centres.prod(1)
+    return centres[np.argsort(areas, kind="stable")], iou
+
+
+def _check_sizes(where, sizes, k):
     if sizes.ndim != 2 or sizes.shape[1] != 2:
         raise OpError(where, f"sizes has shape {sizes.shape}; expected (boxes, 2)", "Pass widths and heights")
     bad = np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)).all(1))
@@ -117,50 +148,68 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
     if distinct < k:
         raise OpError(where, f"there are {distinct} different sizes of boxes; expected at least k, {k}",
                       "Choose a smaller k, or more data")
-    results = [_restart(sizes, k, np.random.RandomState([seed, number])) for number in range(restarts)]
-    centres, iou = max(results, key=lambda result: result[1])
-    return centres[np.argsort(centres.prod(1), kind="stable")], iou
 
 
 def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
-    """Mean over the boxes of the IoU with the best of ``anchors``; both (n, 2)."""
-    return float(_assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))[1].mean())
+    """Mean over the boxes of the IoU with the best anchor.
+
+    Parameters
+    ----------
+    sizes, anchors : numpy.ndarray
+        (n, 2), width and height, in the same unit.
+    """
+    _, overlap = _assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))
+    return float(overlap.mean())
 
 
 def _restart(sizes, k, rng):
+    """The centres of the best step, and their mean IoU."""
     centres = _initial_centres(sizes, k, rng)
-    best, previous = (None, -1), None
-    for _ in range(STEPS):
+    best_centres, best_iou = None, -1
+    previous = None
+    for _ in range(MAX_STEPS):
         nearest, overlap = _assign(sizes, centres)
-        if overlap.mean() > best[1]:
-            best = centres, float(overlap.mean())
+        if overlap.mean() > best_iou:
+            best_centres, best_iou = centres, float(overlap.mean())
         if previous is not None and (nearest == previous).all():
             break
         previous = nearest
-        members = np.bincount(nearest, minlength=k)
-        sums = np.stack([np.bincount(nearest, sizes[:, axis], k) for axis in (0, 1)], 1)
-        centres = sums / np.maximum(members, 1)[:, None]
-        # A centre without boxes is moved to one of the boxes with the smallest IoU.
-        empty = np.flatnonzero(members == 0)
-        centres[empty] = sizes[np.argsort(overlap, kind="stable")[:len(empty)]]
-    return best
+        centres = _mean_sizes(sizes, nearest, overlap, k)
+    return best_centres, best_iou
+
+
+def _mean_sizes(sizes, nearest, overlap, k):
+    """The mean of the boxes of each centre. A centre without boxes moves to one of the boxes with the smallest IoU."""
+    members = np.bincount(nearest, minlength=k)
+    sums = np.stack([np.bincount(nearest, sizes[:, axis], k) for axis in (0, 1)], 1)
+    centres = sums / np.maximum(members, 1)[:, None]
+
+    empty = np.flatnonzero(members == 0)
+    worst_boxes = np.argsort(overlap, kind="stable")[:len(empty)]
+    centres[empty] = sizes[worst_boxes]
+    return centres
 
 
 def _initial_centres(sizes, k, rng):
-    """Centres as k-means++ draws them: boxes, weighted by the squared distance to the centres drawn before."""
+    """Initial centres as in k-means++: random boxes, weighted by the squared distance to the nearest centre so far."""
     centres = sizes[[rng.randint(len(sizes))]]
     while len(centres) < k:
-        weight = (1 - _assign(sizes, centres)[1]).clip(0) ** 2
-        centres = np.append(centres, sizes[[rng.choice(len(sizes), p=weight / weight.sum())]], 0)
+        _, overlap = _assign(sizes, centres)
+        weight = (1 - overlap).clip(0) ** 2
+        drawn = rng.choice(len(sizes), p=weight / weight.sum())
+        centres = np.append(centres, sizes[[drawn]], 0)
     return centres
 
 
 def _assign(sizes, centres):
-    """For each box the centre of largest IoU, and that IoU."""
-    nearest, overlap = np.empty(len(sizes), int), np.empty(len(sizes))
+    """For each box: the index of the centre with the largest IoU, and this IoU."""
+    nearest = np.empty(len(sizes), int)
+    overlap = np.empty(len(sizes))
     for start in range(0, len(sizes), CHUNK):
-        part = sizes[start:start + CHUNK, None]
+        chunk = slice(start, start + CHUNK)
+        part = sizes[chunk, None]
         common = np.minimum(part, centres).prod(2)
         iou = common / (part.prod(2) + centres.prod(1) - common)
-        nearest[start:start + CHUNK], overlap[start:start + CHUNK] = iou.argmax(1), iou.max(1)
+        nearest[chunk] = iou.argmax(1)
+        overlap[chunk] = iou.max(1)
     return nearest, overlap

@@ -1,4 +1,4 @@
-"""COCO's own average precision of a data set in any format, computed by pycocotools."""
+"""COCO's average precision, for a data set in any format. pycocotools computes it."""
 import contextlib
 import io
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     Parameters
     ----------
     detections : sequence of numpy.ndarray
-        For every image (detections, 6): class, score, xmin, ymin, xmax, ymax in pixels of the image.
+        One array (detections, 6) per image: class id, score, xmin, ymin, xmax, ymax in pixels of the image.
     labels : sequence of numpy.ndarray
-        For every image (objects, 6), as :meth:`gluonops.data.Detection.label` returns them. An object that is marked
-        difficult is ignored, as a crowd is in COCO: it is neither a hit nor a miss.
+        One array (objects, 6) per image, as :meth:`gluonops.data.Detection.label` returns it. A difficult object is
+        ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
         Names of the classes.
 
     Returns
     -------
     dict of str to float
-        ``AP``; ``AP50`` and ``AP75``, at a single IoU. From 0 to 1; NaN if every object is ignored.
+        ``AP``, and ``AP50`` and ``AP75`` for a single IoU. Values are from 0 to 1, or NaN if every object is ignored.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The base class of data sets for detection: items, errors, and class names. It knows no format."""
+"""The base class of data sets for detection: items, errors, and class names. It does not depend on a format."""
 import contextlib
 import hashlib
 import os
@@ -14,34 +14,35 @@ from .images import image_size, read_image
 __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "Detection", "about_image", "class_names"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
-COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class, difficult
-MIN_BOX_SIZE = 1e-6  # width and height as shares of the image's; float32 can still resolve it
+COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class id, difficult
+MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 SPLITS = ("train", "val")
 
 
 class Detection(gluon.data.Dataset):
-    """Images with boxes, in gluoncv's convention; index it, or feed it to :class:`gluonops.data.Augmented`.
+    """Images with boxes, in gluoncv's convention. Index it, or pass it to :class:`gluonops.data.Augmented`.
 
-    An item is (image, label): uint8 (height, width, 3) RGB, and float32 (objects, 6) with xmin, ymin, xmax, ymax in
-    pixels, the class id, and 1 if the object is difficult; both are NumPy arrays.
+    An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB. The label is float32
+    (objects, 6): xmin, ymin, xmax, ymax in pixels, the class id, and 1 if the object is difficult, else 0.
 
     Parameters
     ----------
     where : str
-        The caller, for errors.
+        Name of the caller, for errors.
     classes : sequence of str
         Names of the classes, in the order of their class ids.
     paths : sequence of str
         The image files.
     labels : sequence of numpy.ndarray
-        The label of each.
+        The label of each image.
     expected_sizes : sequence of tuple, optional
-        The size of each image according to its label: (width, height), and the label's name for errors. An image of
-        another size is an error when it is read, because its boxes do not fit.
+        For each image ((width, height), name): the size that its label states, and the label's name for errors.
+        Reading an image of another size is an error, because its boxes do not fit.
 
     Attributes
     ----------
     classes : tuple of str
+        Names of the classes.
     """
 
     def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (),
@@ -57,17 +58,17 @@ class Detection(gluon.data.Dataset):
         return self.image(index), label
 
     def label(self, index: int) -> np.ndarray:
-        """Only the boxes, float32 (objects, 6); no image is decoded."""
+        """The boxes of an image, float32 (objects, 6). The image is not decoded."""
         return np.array(self._labels[index], "float32").reshape(-1, COLUMNS)
 
     def image(self, index: int) -> np.ndarray:
-        """Only the image, uint8 (height, width, 3)."""
+        """The image without its label, uint8 (height, width, 3)."""
         image = read_image(self._paths[index], self.where)
         self._check_size(index, image.shape[1::-1])
         return image
 
     def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image; only the header of its file is decoded."""
+        """(width, height) of the image. Only the header of its file is decoded."""
         size = image_size(self._paths[index], self.where)
         self._check_size(index, size)
         return size
@@ -85,7 +86,7 @@ class Detection(gluon.data.Dataset):
                           f"{height:g}, as {label} says", "Correct the label, or replace the image by the labelled one")
 
     def fingerprint(self) -> str:
-        """A hash of the labels and the images' names, hexadecimal: it changes if the data set does."""
+        """A hexadecimal hash of the labels and of the images' file names. It changes if the data set changes."""
         digest = hashlib.sha256()
         for path in self._paths:
             digest.update(os.fsencode(os.path.basename(path)) + b"\0")
@@ -97,19 +98,32 @@ class Detection(gluon.data.Dataset):
 
 @contextlib.contextmanager
 def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
-    """Add the name of the image to errors in the ``with`` block."""
+    """Add the name of the image to every OpError in the ``with`` block."""
     try:
         yield
     except OpError as error:
         try:
             name = dataset.name(index)
-        except AttributeError:   # gluoncv's data sets and those in memory have no names
+        except AttributeError:   # gluoncv's data sets and data sets in memory have no names
             name = f"image {index}"
         raise OpError(error.where, f"{name}: {error.what}", error.remedy) from error
 
 
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:
-    """Class names from a sequence, or from a file with one per line."""
+    """Class names from a sequence, or from a text file with one name per line.
+
+    Parameters
+    ----------
+    classes : sequence of str, str or os.PathLike
+        The names, or the path of the file.
+    where : str
+        Name of the caller, for errors.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or there are no names, or two equal names.
+    """
     if isinstance(classes, (str, os.PathLike)):
         try:
             with open(classes, encoding="utf-8-sig") as file:

@@ -1,8 +1,8 @@
-"""The one registry of formats: the data sets by name and task, and the class that reads each.
+"""The registry of formats: the data sets by name and task, and the class that reads each of them.
 
-Functions (:func:`gluonops.data.detection`, :func:`gluonops.data.classification`), the choices of the command and of the
-scripts, and the tables of the documentation follow from it. A new format is a row here and a module in ``datasets``.
-This file imports nothing of the package, because the command loads it before MXNet.
+:func:`gluonops.data.detection`, :func:`gluonops.data.classification`, the choices of the command and of the scripts,
+and the tables of the documentation use it. A new format needs a row here and a module in ``datasets``. This file
+imports nothing from the package, because the command loads it before MXNet.
 """
 from typing import NamedTuple
 
@@ -15,19 +15,20 @@ class Format(NamedTuple):
     Attributes
     ----------
     name : str
-        As users write it.
+        Name that users pass.
     task : {"detection", "classification"}
+        What the data set is for.
     reader : str
-        ``module:name`` in ``gluonops.data.datasets``, a callable ``(root, split, **options)`` that returns the data
-        set; ``(split=split, **options)`` where ``rooted`` is False.
+        ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and returns
+        the data set. If ``rooted`` is False, it takes ``(split=split, **options)``.
     root : str
-        A description of the root.
-    rooted : bool
-        Whether it has a root; the others are part of a package.
-    classes : bool
-        Whether it takes the option ``classes``; the others have fixed classes.
+        Description of the root, for the documentation.
+    rooted : bool, default True
+        Whether the user passes a root. If not, the data is part of a package.
+    classes : bool, default True
+        Whether the option ``classes`` is allowed. If not, the classes are fixed.
     options : tuple of str
-        Further options.
+        Names of further options.
     """
     name: str
     task: str
@@ -38,31 +39,32 @@ class Format(NamedTuple):
     options: tuple = ()
 
 
-RECORD_FILES = "MXNet's RecordIO: a folder with train.rec and val.rec, or a `.rec` file"
+RECORD_FILES = "a folder with `train.rec` and `val.rec` in MXNet's RecordIO format, or one `.rec` file"
 FORMATS = (
-    Format("digits", "detection", "scenes:DigitScenes", "none: scenes composed of scikit-learn's real digits",
+    Format("digits", "detection", "scenes:DigitScenes", "not used: the scenes are composed of scikit-learn's digits",
            rooted=False, classes=False, options=("size", "count", "objects", "seed")),
-    Format("voc", "detection", "voc:VOC", "a folder in VOC's layout", options=("splits",)),
-    Format("coco", "detection", "coco:COCO", "COCO's, with `annotations/`"),
-    Format("yolo", "detection", "yolo:Yolo", "Darknet's: images with a `.txt` of `class x y w h` beside each"),
+    Format("voc", "detection", "voc:VOC", "a folder in the layout of Pascal VOC", options=("splits",)),
+    Format("coco", "detection", "coco:COCO", "a folder in the layout of COCO, with `annotations/`"),
+    Format("yolo", "detection", "yolo:Yolo", "a folder in the layout of Darknet: per image one `.txt` file, with a "
+           "line `class x y w h` per object"),
     Format("rec", "detection", "records:DetectionRecords", RECORD_FILES),
-    Format("digits", "classification", "digits:digit_images", "none: scikit-learn's digits", rooted=False,
+    Format("digits", "classification", "digits:digit_images", "not used: the digits are part of scikit-learn",
+           rooted=False, options=("size", "seed")),
+    Format("mnist", "classification", "digits:mnist_images", "a folder with the four files of MNIST",
            options=("size", "seed")),
-    Format("mnist", "classification", "digits:mnist_images", "a folder with MNIST's four files",
-           options=("size", "seed")),
-    Format("folder", "classification", "image_folder:ImageFolder", "a folder with `train` and `val`, and in each a "
-           "folder per class"),
+    Format("folder", "classification", "image_folder:ImageFolder", "a folder with `train` and `val`, which have one "
+           "folder of images per class"),
     Format("rec", "classification", "records:ClassificationRecords", RECORD_FILES),
 )
 
 
 def names(task: str) -> tuple:
-    """The names of a task's formats, the default first."""
+    """The names of a task's formats. The first is the default."""
     return tuple(entry.name for entry in FORMATS if entry.task == task)
 
 
 def find(task: str, name: str) -> Format:
-    """The format of a name; KeyError if the task has none of this name."""
+    """The format with a name. KeyError if the task has no such format."""
     for entry in FORMATS:
         if (entry.task, entry.name) == (task, name):
             return entry
@@ -70,7 +72,7 @@ def find(task: str, name: str) -> Format:
 
 
 def table(task: str) -> str:
-    """The formats of a task in Markdown, as the documentation has them."""
+    """The formats of a task as a Markdown table, for the documentation."""
     lines = ["| `--dataset` | `--root` |", "|---|---|"]
     entries = [entry for entry in FORMATS if entry.task == task]
     for entry in entries:

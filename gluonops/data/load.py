@@ -15,31 +15,37 @@ Path = Union[str, os.PathLike]
 
 
 def format_names(task: str) -> tuple[str, ...]:
-    """The names that :func:`detection` or :func:`classification` takes, the default of the scripts first.
+    """The names that :func:`detection` or :func:`classification` takes. The first is the default of the scripts.
 
     Parameters
     ----------
     task : {"detection", "classification"}
+        What the data sets are for.
     """
     return formats.names(task)
 
 
 def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> Detection:
-    """A data set for detection. Labels are checked before it returns.
+    """A data set for detection. All labels are checked before the function returns.
 
     Parameters
     ----------
     name : {"digits", "voc", "coco", "yolo", "rec"}
-        ``digits``: scenes made of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`. ``voc``, ``coco``:
-        the layouts of these data sets, read by gluoncv. ``yolo``: Darknet's, a text file per image. ``rec``: MXNet's
-        RecordIO. See ``voc``, ``coco``, ``yolo`` and ``records`` in :mod:`gluonops.data.datasets` for the folders.
+        Name of the format.
+
+        - ``digits``: scenes composed of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`.
+        - ``voc``, ``coco``: folders in the layout of these data sets. gluoncv reads them.
+        - ``yolo``: a folder in the layout of Darknet, with a text file per image.
+        - ``rec``: MXNet's RecordIO.
+
+        The modules ``voc``, ``coco``, ``yolo`` and ``records`` of :mod:`gluonops.data.datasets` describe the folders.
     root : str or os.PathLike
-        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
+        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images for training, or held-out ones.
+        Images for training, or held-out images.
     **options
-        Of the data set: ``classes`` (a sequence, or a file with a name per line) for all but ``digits``; ``size``,
-        ``count``, ``objects`` and ``seed`` for ``digits``; ``splits`` for ``voc``.
+        Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
+        ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
 
     Returns
     -------
@@ -48,8 +54,8 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     Raises
     ------
     OpError
-        No such data set, a folder or file is missing, a label is malformed (with its file and line), or a package is
-        not installed.
+        There is no such data set, a folder or file is missing, a label is malformed (the message gives its file and
+        line), or a package is not installed.
     """
     where = "data.detection"
     entry = _find("detection", name, where)
@@ -60,43 +66,48 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     if not entry.classes and "classes" in options:
         raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
     if entry.rooted and root is None:
-        raise OpError(where, f"{name} needs a root, the folder it is in", "Pass root")
+        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
     return _read(entry, root, split, options)
 
 
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
-    """A data set for classification. Its items are (image, class): uint8 (height, width, channels) and int.
+    """A data set for classification. Its items are (image, class id): uint8 (height, width, channels) and int.
 
-    It has ``classes``, the names, and ``labels``, the class of every image, int32 (N,). Feed it to
-    :class:`gluonops.data.Augmented` and :class:`gluonops.data.Letterboxed`.
+    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`.
 
     Parameters
     ----------
     name : {"digits", "mnist", "folder", "rec"}
-        ``digits``: scikit-learn's. ``mnist``: its four files. ``folder``: :class:`gluonops.data.ImageFolder`. ``rec``:
-        MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
+        Name of the format.
+
+        - ``digits``: scikit-learn's digits.
+        - ``mnist``: a folder with the four files of MNIST.
+        - ``folder``: a folder of images per class, see :class:`gluonops.data.ImageFolder`.
+        - ``rec``: MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
     root : str or os.PathLike
-        Folder of the data set; for ``rec`` the folder or the .rec file. Not for ``digits``.
+        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"
-        Images for training, or held-out ones.
+        Images for training, or held-out images.
     **options
-        ``size`` and ``seed``, as :func:`gluonops.data.digits` takes them, for digits and mnist; ``classes`` for folder
-        and rec.
+        For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
+        ``rec``: ``classes``, a sequence of names, or a file with one name per line.
 
     Returns
     -------
     gluon.data.Dataset
+        Its attribute ``classes`` holds the names. Its attribute ``labels`` holds the class id of each image, int32
+        (N,).
 
     Raises
     ------
     OpError
-        No such data set, a folder or file is missing or malformed, or a package is not installed.
+        There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
     where = "data.classification"
     entry = _find("classification", name, where)
     _check_split(split, where)
     if entry.rooted and root is None:
-        raise OpError(where, f"{name} got no root", "Pass the folder it is in")
+        raise OpError(where, f"{name} got no root", "Pass the folder of the data set")
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got a root", "Leave root out: digits are part of scikit-learn")
     return _read(entry, root, split, options)

@@ -1,4 +1,4 @@
-"""Old names that still work, and warn."""
+"""Old names, which still work with a DeprecationWarning."""
 import importlib
 import sys
 import types
@@ -15,14 +15,14 @@ def deprecated(old: str, new: str, stacklevel: int = 3) -> None:
 
 
 class MovedModule(types.ModuleType):
-    """A module under its old name.
+    """A module under its old name. Reading an attribute warns and returns that of the new module.
 
     Parameters
     ----------
     old, new : str
         Full names of the modules.
     renamed : mapping of str to str
-        Names that have changed in the new module: old -> new.
+        Attributes that have another name in the new module: old name -> new name.
     """
 
     def __init__(self, old: str, new: str, renamed: Mapping[str, str]):
@@ -40,9 +40,15 @@ class MovedModule(types.ModuleType):
 
 
 def install(package: str, modules: Mapping[str, tuple]) -> None:
-    """Make ``package.<old>`` importable for every old name: -> (new module, renamed names).
+    """Make modules importable under their old names, ``package.<old>``.
 
-    An attribute of the package with the old name, such as a function, is not replaced.
+    Parameters
+    ----------
+    package : str
+        Full name of the package.
+    modules : mapping of str to tuple
+        Old name -> (full name of the new module, its renamed attributes). If the package already has an attribute with
+        the old name, such as a function, this attribute stays.
     """
     for old, (new, renamed) in modules.items():
         name = f"{package}.{old}"

@@ -1,7 +1,7 @@
-"""Ways out of Gluon: symbol JSON for any backend, and ONNX.
+"""Exports nets as symbol JSON for any backend, and as ONNX.
 
-An export is a pipeline. An :class:`ExportedModel` comes from a net or from files, the passes in
-:mod:`gluonops.export.passes` make other models of it, and it is saved as symbol JSON or converted to ONNX.
+An export is a pipeline. An :class:`ExportedModel` is made from a net or from files, the passes in
+:mod:`gluonops.export.passes` make other models of it, and the last one is saved as symbol JSON or converted to ONNX.
 :func:`symbol`, :func:`rewrite` and :func:`onnx` are such pipelines.
 """
 from .model import ExportedModel

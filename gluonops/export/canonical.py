@@ -1,4 +1,4 @@
-"""Every operator of gluonops as one node, whatever backend it was emitted for."""
+"""Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
 from typing import Any
@@ -6,23 +6,24 @@ from typing import Any
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
-from .graph import Graph, Node, is_ours, our_name
+from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
 
 INPUT_MARKS = ("guard", "copy")
 OUTPUT_MARKS = ("head", "copy")
-INNER_NAMES = ("_native", "_custom")   # of an operator whose name a node behind it bears
+# The emitter appends these to an operator's name if the inserted node behind it has the name itself.
+INNER_NAMES = ("_native", "_custom")
 
 
 def canonicalize_graph(graph: Graph) -> None:
-    """Make every custom and native node of gluonops a single ``Custom`` node under the operator's own name, in place.
+    """Make each operator of gluonops a single ``Custom`` node under its own name, in place.
 
-    The nodes that the emitter inserted around it, which it marked, go.
+    The nodes that the emitter inserted around it are removed; the emitter has marked them.
 
     Raises
     ------
     OpError
-        This gluonops does not have the operator or one of its attributes; the message says which gluonops wrote the
+        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
         file.
     """
     nodes, wrappers = graph.nodes(), wrappers_of(graph)
@@ -40,7 +41,7 @@ def canonicalize_graph(graph: Graph) -> None:
 
 
 def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[str, Any]) -> Node:
-    """A canonical node for other passes to put in.
+    """A canonical node.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[
     return Node("Custom", name, {"op_type": op.graph_name, **op.strings(op.parse(values))}, inputs)
 
 
-def _contract(graph, node):
+def _contract(graph: Graph, node: Node) -> Op:
+    """The contract of a node. An OpError if this gluonops does not have the operator."""
     name = our_name(node)
     if name not in registry.entries():
         raise OpError("export", f"the node {node.name!r} is the operator gluonops_{name}, which this gluonops does not "
@@ -61,7 +63,8 @@ def _contract(graph, node):
     return registry.get(name).op
 
 
-def _parsed(graph, node, op):
+def _parsed(graph: Graph, node: Node, op: Op) -> tuple:
+    """The typed attributes of a node. An OpError if its operator does not have one of them."""
     try:
         return op.parse({key: value for key, value in node.attrs.items() if key != "op_type"})
     except OpError as error:
@@ -69,10 +72,10 @@ def _parsed(graph, node, op):
                       remedy(graph)) from error
 
 
-def without_inserted(entry: tuple[Node, int]) -> tuple[Node, int]:
-    """What an operator reads in front of the guard, or the copy, that the emitter put on its input.
+def without_inserted(entry: Entry) -> Entry:
+    """The output that an operator's input reads, in front of a guard or copy that the emitter inserted.
 
-    A copy is several nodes. The names of the inner ones begin with the outer one's.
+    A copy may be several nodes. The names of the inner ones begin with the name of the outer one.
     """
     outer = entry[0]
     if outer.inserted_as not in INPUT_MARKS:
@@ -89,7 +92,7 @@ def wrappers_of(graph: Graph) -> dict[str, Node]:
 
 
 def wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
-    """The inserted node that bears the name of an operator, behind it; None where the operator bears it itself."""
+    """The inserted node behind an operator that has the operator's name; None if the operator has the name itself."""
     for suffix in INNER_NAMES:
         if not node.name.endswith(suffix):
             continue
@@ -99,8 +102,8 @@ def wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     return None
 
 
-def _is_behind(wrapper, node):
-    """Whether there are only inserted nodes between the two."""
+def _is_behind(wrapper: Node, node: Node) -> bool:
+    """Whether only inserted nodes are between the two."""
     while wrapper.inserted_as in OUTPUT_MARKS:
         wrapper = wrapper.source()
     return wrapper is node

@@ -1,14 +1,15 @@
-"""What a graph computes from its parameters alone."""
+"""Finds and computes the part of a graph that depends on parameters alone."""
 from __future__ import annotations
 
 import mxnet as mx
 import numpy as np
 
-from .graph import Graph, Node
+from .graph import Entry, Graph, Node
+from .shapes import Arrays
 
 
-def parameter_only(graph: Graph, values: dict[str, mx.nd.NDArray]) -> set[Node]:
-    """The nodes that no input reaches, parameters among them.
+def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
+    """The nodes that depend on no input, parameters included.
 
     Parameters
     ----------
@@ -16,23 +17,27 @@ def parameter_only(graph: Graph, values: dict[str, mx.nd.NDArray]) -> set[Node]:
     values : dict of str to NDArray
         Parameters and states.
     """
-    fixed = set()
+    constant = set()
     for node in graph.nodes():
-        if node.name in values if node.is_variable else all(source in fixed for source, _ in node.inputs):
-            fixed.add(node)
-    return fixed
+        if node.is_variable:
+            is_constant = node.name in values
+        else:
+            is_constant = all(source in constant for source, _ in node.inputs)
+        if is_constant:
+            constant.add(node)
+    return constant
 
 
-def evaluate(outputs: list[tuple[Node, int]], values: dict[str, mx.nd.NDArray], attrs: dict) -> list[np.ndarray]:
-    """Compute outputs of nodes that no input reaches.
+def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarray]:
+    """Compute outputs of nodes that depend on no input.
 
     Parameters
     ----------
     outputs : list of (Node, int)
     values : dict of str to NDArray
-        Of every variable behind them.
+        Values of the variables that they depend on.
     attrs : dict
-        The graph's.
+        The graph's attributes.
 
     Returns
     -------
@@ -42,7 +47,9 @@ def evaluate(outputs: list[tuple[Node, int]], values: dict[str, mx.nd.NDArray], 
         return []
     symbol = Graph(outputs, attrs).symbol()
     names = symbol.list_inputs()
-    if not names:   # which a CachedOp fails on
+    if not names:   # a CachedOp fails without inputs
         return [result.asnumpy() for result in symbol.bind(mx.cpu(), {}).forward()]
     results = mx.nd.CachedOp(symbol)(*[values[name] for name in names])
-    return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
+    if not isinstance(results, list):
+        results = [results]
+    return [result.asnumpy() for result in results]

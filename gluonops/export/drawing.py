@@ -1,29 +1,53 @@
 """Draws the boxes and the edges of a picture with matplotlib."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .layout import Item
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
 
 # Face and edge of a box, by its kind.
 COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "weights": ("#dbe9ff", "#2c5aa0"),
            "end": ("#ffffff", "#333333"), "other": ("#f1f3f4", "#80868b")}
 TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
+# Lengths are in points.
 LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
-SIZE, SMALL = 9.0, 7.5
+SIZE, SMALL = 9.0, 7.5   # of the letters
 FONT = "DejaVu Sans"
-SHAPE_CHARACTER = 4.6   # width, about
-DPI, MOST_PIXELS = 144, 24000   # of the longer side
+SHAPE_CHARACTER = 4.6    # about the width of a character in a shape
+DPI = 144
+MOST_PIXELS = 24000      # of the longer side
 
 
-def size_of(text: list[str], caption: str) -> tuple[float, float]:
-    """The width and the height of a box.
+class Box(Item):
+    """A box: lines of text, a caption in small letters below them, and a shape beside the edges that leave it.
 
     Parameters
     ----------
+    kind : {'ours', 'custom', 'weights', 'end', 'other'}
+        It decides the colours.
     text : list of str
         Lines.
     caption : str
-        A smaller line below them; may be empty.
+        May be empty.
+    shape : str
+        Shape of what the box computes. May be empty.
     """
+
+    def __init__(self, kind: str, text: list[str], caption: str, shape: str = ""):
+        super().__init__(*_size(text, caption))
+        self.kind = kind
+        self.text = text
+        self.caption = caption
+        self.shape = shape
+
+
+def _size(text: list[str], caption: str) -> tuple[float, float]:
+    """The width and the height that lines of text and a caption need."""
     from matplotlib.font_manager import FontProperties
     bold = FontProperties(family=FONT, weight="bold", size=SIZE)
     small = FontProperties(family=FONT, weight="bold", size=SMALL)
@@ -32,20 +56,23 @@ def size_of(text: list[str], caption: str) -> tuple[float, float]:
     return max(widths) + 2 * PADDING, LINE * lines + 2 * PADDING - 4
 
 
-def _width(line, font):
+def _width(line: str, font: FontProperties) -> float:
     from matplotlib.textpath import text_to_path
-    return text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] if line.strip() else 0.0
+    if not line.strip():
+        return 0.0
+    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
+    return width
 
 
-def draw(boxes: list, routes: list[list[Item]], path: str, ending: str) -> None:
+def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> None:
     """Write a picture.
 
     Parameters
     ----------
-    boxes : list of Item
-        Arranged; each has ``kind``, ``text``, ``caption`` and ``shape``.
+    boxes : list of Box
+        :func:`gluonops.export.layout.arrange` has set their places.
     routes : list of list of Item
-        Of the edges, as :func:`gluonops.export.layout.arrange` returns them.
+        The edges' routes, which ``arrange`` returns.
     path : str
     ending : {'svg', 'png', 'pdf'}
     """
@@ -61,17 +88,17 @@ def draw(boxes: list, routes: list[list[Item]], path: str, ending: str) -> None:
 
         for route in routes:
             _draw_edge(axes, route)
-        read = {route[0] for route in routes}
+        sources = {route[0] for route in routes}
         for box in boxes:
             _draw_box(axes, box)
             _draw_text(axes, box)
-            if box.shape and box in read:
+            if box.shape and box in sources:
                 _draw_shape(axes, box)
         figure.savefig(path, format=ending, dpi=min(DPI, MOST_PIXELS / max(size)))
 
 
-def _extent(boxes, routes):
-    """The left, the right and the lower edge of everything."""
+def _extent(boxes: list[Box], routes: list[list[Item]]) -> tuple[float, float, float]:
+    """The left, right and lower edge of the picture."""
     items = [item for route in routes for item in route] + boxes
     left = min(item.x - item.width / 2 for item in items)
     right = max(item.x + item.width / 2 for item in items)
@@ -80,15 +107,16 @@ def _extent(boxes, routes):
     return left - MARGIN, max(right, shapes) + MARGIN, bottom + MARGIN
 
 
-def _draw_edge(axes, route):
+def _draw_edge(axes: Axes, route: list[Item]) -> None:
+    """Draw an edge, and an arrowhead at its end."""
     from matplotlib.patches import PathPatch
     axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
     end = route[-1]
     axes.plot([end.x], [end.y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1, markeredgewidth=0)
 
 
-def _curve(route):
-    """From the bottom of the first box through the way points to the top of the last."""
+def _curve(route: list[Item]) -> Path:
+    """A curve from the bottom of the first box, through the way points, to the top of the last box."""
     from matplotlib.path import Path
     points = [(route[0].x, route[0].y + route[0].height)]
     for point, following in zip(route[1:-1], route[2:]):
@@ -103,16 +131,17 @@ def _curve(route):
     return Path(vertices, codes)
 
 
-def _draw_box(axes, box):
+def _draw_box(axes: Axes, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
     face, edge = COLOURS[box.kind]
     corner = box.x - box.width / 2 + 3, box.y + 3
+    line_width = 1.6 if box.kind in ("ours", "custom") else 0.9
     axes.add_patch(FancyBboxPatch(
-        corner, box.width - 6, box.height - 6, zorder=2, facecolor=face, edgecolor=edge,
-        linewidth=1.6 if box.kind in ("ours", "custom") else 0.9, boxstyle="round,pad=3,rounding_size=4"))
+        corner, box.width - 6, box.height - 6, zorder=2, facecolor=face, edgecolor=edge, linewidth=line_width,
+        boxstyle="round,pad=3,rounding_size=4"))
 
 
-def _draw_text(axes, box):
+def _draw_text(axes: Axes, box: Box) -> None:
     lines = [(text, SIZE, TEXT) for text in box.text]
     if box.caption:
         lines.append((box.caption, SMALL, CAPTION))
@@ -122,7 +151,7 @@ def _draw_text(axes, box):
                   color=colour, zorder=3, fontweight="bold" if bold else "normal", parse_math=False)
 
 
-def _draw_shape(axes, box):
+def _draw_shape(axes: Axes, box: Box) -> None:
     """The shape of what a box computes, beside the edges that leave it."""
     axes.text(box.x + 5, box.y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL, color=SHAPE,
               zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})

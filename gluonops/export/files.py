@@ -1,4 +1,4 @@
-"""Symbol JSON and parameters: read, checked against each other, and written."""
+"""Reads and writes symbol JSON and parameters, and checks that they fit together."""
 from __future__ import annotations
 
 import numbers
@@ -13,90 +13,113 @@ from ..core.files import replace, save_arrays
 from .canonical import canonicalize_graph
 from .graph import VARIABLE, Graph, Node
 from .metadata import read_metadata
-from .shapes import input_shapes, mismatch_reason
+from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason
 
-Arrays = dict[str, mx.nd.NDArray]
-Shapes = dict[str, tuple[int, ...]]
-# Layers of MXNet that have parameters: behind their first input comes nothing else. An RNN takes states as well.
+# MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
 LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
           "LayerNorm", "LeakyReLU", "RNN")
 
 
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
-    """The graph, in canonical form, of ``prefix-symbol.json``, and the values of ``prefix-NNNN.params``.
+    """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``.
 
     Parameters
     ----------
     where : str
-        Who asks, for errors.
+        The caller, for errors.
     prefix : str
         Path without ``-symbol.json``.
     epoch : int, optional
-        The number in the parameters' name; the highest there is if left out.
+        Number of the parameter file. The default is the highest number.
 
     Returns
     -------
-    Graph, dict of str to NDArray, int
-        The last is the epoch.
+    Graph
+        Canonical.
+    dict of str to NDArray
+        Parameters and states.
+    int
+        The epoch.
+
+    Raises
+    ------
+    OpError
+        A file is missing or damaged, or the two do not fit together.
     """
-    path = f"{prefix}-symbol.json"
-    if not os.path.isfile(path):
-        raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
-    graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    read_metadata(graph)
+    graph = _read_graph(where, f"{prefix}-symbol.json")
     if epoch is None:
         epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
-    path = f"{prefix}-{epoch:04d}.params"
+    _, path = paths_of(prefix, epoch)
+    values = _read_parameters(where, path)
+    canonicalize_graph(graph)
+    _check_outputs(where, graph, prefix)
+    _check_values(where, graph, values, prefix, path)
+    variables = set(graph.variables())
+    return graph, {name: value for name, value in values.items() if name in variables}, epoch
+
+
+def _read_graph(where: str, path: str) -> Graph:
+    if not os.path.isfile(path):
+        raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
+    graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
+    read_metadata(graph)   # raises an OpError if it is damaged
+    return graph
+
+
+def _read_parameters(where: str, path: str) -> Arrays:
+    """The arrays of a parameter file by name, without ``arg:`` and ``aux:``."""
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
     try:
         saved = mx.nd.load(path)
     except mx.MXNetError as error:
         raise OpError(where, f"{path} is not a file of parameters, or it is cut off", "Export the net again") from error
-    saved = saved or {}   # of no parameters at all, MXNet makes a list
+    if not saved:   # an empty dict is read as a list
+        return {}
     if not isinstance(saved, dict):
         raise OpError(where, f"{path} has no names; expected parameters saved by name", "Export the net again")
-    canonicalize_graph(graph)
-    values = {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
-    _check_outputs(where, graph, prefix)
-    _check_values(where, graph, values, prefix, path)
-    used = set(graph.variables())
-    return graph, {name: value for name, value in values.items() if name in used}, epoch
+    return {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
 
 
-def _check_outputs(where, graph, prefix):
-    """Raise where something reads an output that its node does not have: MXNet would crash, or compute anything."""
-    entries = {*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)}
+def _check_outputs(where: str, graph: Graph, prefix: str) -> None:
+    """Raise an OpError if a node or a head reads an output that does not exist: MXNet would crash, or return noise."""
+    entries = set(graph.heads)
+    for node in graph.nodes():
+        entries.update(node.inputs)
     for node, index in sorted(entries, key=lambda entry: (entry[0].name, entry[1])):
         if index and (node.is_variable or index >= _count_outputs(node)):
             raise OpError(where, f"{os.path.basename(prefix)}-symbol.json is damaged: it reads output {index} of the "
                           f"node {node.name!r}, which does not have it", "Export the net again")
 
 
-def _count_outputs(node):
+def _count_outputs(node: Node) -> int:
+    """The number of a node's outputs, from a graph of this node and variables alone."""
     variables = [Node(VARIABLE, f"input{i}") for i in range(len(node.inputs))]
     alone = Node(node.op, "node", node.attrs, [(variable, 0) for variable in variables], node.subgraphs)
-    return len(Graph([(alone, 0)], {}).symbol().get_internals().list_outputs()) - len(variables)
+    outputs = Graph([(alone, 0)], {}).symbol().get_internals().list_outputs()
+    return len(outputs) - len(variables)
 
 
-def _check_values(where, graph, values, prefix, path):
-    """Raise where a parameter has no value, or one of another shape.
+def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: str) -> None:
+    """Raise an OpError if a parameter has no value, or a value of another shape.
 
-    Which variables are inputs, a file of ours notes; in others they are what no layer has for a parameter.
+    The metadata of our files list the inputs. In other files the parameters are known from the layers that read them.
     """
-    symbol, inputs = graph.symbol(), read_metadata(graph).get("inputs", {})
-    variables = set(graph.variables())
-    without_value = [name for name in graph.variables() if name not in values and not name.endswith("label")]
+    symbol = graph.symbol()
+    inputs = read_metadata(graph).get("inputs", {})
+    variables = graph.variables()
+    without_value = [name for name in variables if name not in values and not name.endswith("label")]
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
         parameters = _parameters_of_layers(graph).union(symbol.list_auxiliary_states())
         missing = [name for name in without_value if name in parameters]
-    if missing or (values and not variables.intersection(values)):
+    fits_nothing = bool(values) and not values.keys() & set(variables)
+    if missing or fits_nothing:
         raise _without_value(where, path, missing, values)
 
-    if not inputs:   # without them MXNet infers wrong shapes rather than none
+    if not inputs:   # MXNet would infer wrong shapes instead of none
         return
     shapes = {name: value.shape for name, value in values.items() if name in variables}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
@@ -106,8 +129,8 @@ def _check_values(where, graph, values, prefix, path):
                       "Pass the parameters exported with this symbol")
 
 
-def _parameters_of_layers(graph):
-    """The names of the variables that a layer has for a parameter."""
+def _parameters_of_layers(graph: Graph) -> set[str]:
+    """The names of the variables that are a layer's parameters."""
     names = set()
     for node in graph.nodes():
         if node.op in LAYERS:
@@ -116,7 +139,7 @@ def _parameters_of_layers(graph):
     return names
 
 
-def _without_value(where, path, missing, values):
+def _without_value(where: str, path: str, missing: list[str], values: Arrays) -> OpError:
     lost = missing[0] if missing else "this graph"
     if len(missing) > 1:
         lost += f" (and {len(missing) - 1} more)"
@@ -127,34 +150,34 @@ def _without_value(where, path, missing, values):
                    "Pass the parameters exported with this symbol: net.save_parameters names them otherwise")
 
 
-def shapes_of_inputs(where: str, graph: Graph, values: Arrays, noted: Shapes, data_shape) -> Shapes:
-    """Name -> shape of the inputs: what the file notes, or what is given in its place.
+def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:
+    """The shapes of the inputs: those in ``data_shape``, and for the others those in the file's metadata.
 
     Parameters
     ----------
     where : str
-        Who asks, for errors.
+        The caller, for errors.
     graph : Graph
     values : dict of str to NDArray
-    noted : dict of str to tuple of int
-        The shapes that the file notes.
+        Parameters and states.
+    stored : dict of str to tuple of int
+        Shapes in the file's metadata.
     data_shape : tuple of int, dict of str to tuple of int, or None
-        Shape of the only input, whatever its name; or of some inputs by name.
+        Shape of the only input, whatever its name is, or of some inputs by name.
+
+    Returns
+    -------
+    dict of str to tuple of int
+
+    Raises
+    ------
+    OpError
+        ``data_shape`` names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
     wanted = [name for name in inputs if not name.endswith("label")]
-    if data_shape is not None and not isinstance(data_shape, dict):
-        if len(wanted) != 1:
-            raise OpError(where, f"data_shape is {data_shape!r}, one shape, and the file has the inputs "
-                          f"{', '.join(inputs) or 'none'}", "Name each: a dict such as {'data': (1, 3, 224, 224)}, or "
-                          "--data-shape data=1,3,224,224, several times")
-        data_shape = {wanted[0]: data_shape}
-    given = input_shapes(where, data_shape or {})
-    unknown = [name for name in given if name not in inputs]
-    if unknown:
-        expected = " or ".join(map(repr, inputs)) or "none, for the file has no input"
-        raise OpError(where, f"data_shape names {unknown[0]!r}; expected {expected}", "Use the names that the file has")
-    shapes = {name: shape for name, shape in noted.items() if name in inputs}
+    given = _given_shapes(where, inputs, wanted, data_shape)
+    shapes = {name: shape for name, shape in stored.items() if name in inputs}
     shapes.update(given)
     missing = [name for name in wanted if name not in shapes]
     if missing:
@@ -162,8 +185,26 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, noted: Shapes, da
     return shapes
 
 
+def _given_shapes(where: str, inputs: list[str], wanted: list[str], data_shape: DataShape | None) -> Shapes:
+    """The shapes in ``data_shape`` by name. ``wanted`` are the inputs without the labels."""
+    if data_shape is None:
+        return {}
+    if not isinstance(data_shape, dict):
+        if len(wanted) != 1:
+            raise OpError(where, f"data_shape is {data_shape!r}, one shape, and the file has the inputs "
+                          f"{', '.join(inputs) or 'none'}", "Name each: a dict such as {'data': (1, 3, 224, 224)}, or "
+                          "--data-shape data=1,3,224,224, several times")
+        data_shape = {wanted[0]: data_shape}
+    shapes = input_shapes(where, data_shape)
+    unknown = [name for name in shapes if name not in inputs]
+    if unknown:
+        expected = " or ".join(map(repr, inputs)) or "none, for the file has no input"
+        raise OpError(where, f"data_shape names {unknown[0]!r}; expected {expected}", "Use the names that the file has")
+    return shapes
+
+
 def newest_epoch(where: str, prefix: str) -> int:
-    """The highest number of a parameter file."""
+    """The highest number of a parameter file with this prefix."""
     folder, name = os.path.split(prefix)
     pattern = re.compile(re.escape(name) + r"-(\d{4,})\.params")
     matches = [pattern.fullmatch(entry) for entry in os.listdir(folder or ".")]
@@ -174,19 +215,20 @@ def newest_epoch(where: str, prefix: str) -> int:
 
 
 def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
-    """The paths of a symbol and of its parameters."""
+    """The paths of the JSON and of the parameters."""
     return f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
 
 
 def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, str]:
-    """Write the files of a symbol, both or none.
+    """Write the JSON and the parameters, both or none.
 
     Parameters
     ----------
     graph : Graph
     values : dict of str to NDArray
+        Parameters and states.
     paths : tuple of str
-        Of the JSON and of the parameters.
+        The paths of the JSON and of the parameters.
 
     Returns
     -------
@@ -195,9 +237,12 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
     """
     symbol = graph.symbol()
     states = set(symbol.list_auxiliary_states())
-    tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
+    tagged = {}
+    for name, value in values.items():
+        tag = "aux" if name in states else "arg"
+        tagged[f"{tag}:{name}"] = value
 
-    def write_graph(path):
+    def write_graph(path: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(graph.text())
 
@@ -206,6 +251,6 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
 
 
 def check_epoch(where: str, epoch: int) -> None:
-    """Raise where it is no number that a file of parameters can have."""
+    """Raise an OpError unless ``epoch`` is an integer of at least 0."""
     if isinstance(epoch, bool) or not isinstance(epoch, numbers.Integral) or epoch < 0:
         raise OpError(where, f"epoch is {epoch!r}; expected an integer of at least 0", "Pass one such as 0")

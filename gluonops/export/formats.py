@@ -1,4 +1,4 @@
-"""How an operator leaves gluonops, for the support table."""
+"""The formats that an operator can be exported to, for the support table."""
 from __future__ import annotations
 
 import mxnet as mx
@@ -12,7 +12,7 @@ from .passes.inference import loss_names
 
 
 def formats_of(op: Op) -> str:
-    """``JSON: builtin, custom, native; ONNX``: what exported files can hold of an operator.
+    """The formats of an operator as text, such as ``JSON: builtin, custom, native; ONNX``.
 
     Parameters
     ----------
@@ -28,15 +28,19 @@ def formats_of(op: Op) -> str:
     json = "JSON: " + ", ".join(backends)
     if op.name in loss_names():
         return f"loss: training only; {json}"
-    if op.role == "loss head":   # at inference it is another operator, which has a row of its own
+    if op.role == "loss head":   # at inference it becomes an operator with a row of its own
         return f"{json}; ONNX, without its label"
     missing = _without_converter(op)
-    return f"{json}; no ONNX: no converter for {', '.join(missing)}" if missing else f"{json}; ONNX"
+    if missing:
+        return f"{json}; no ONNX: no converter for {', '.join(missing)}"
+    return f"{json}; ONNX"
 
 
-def _without_converter(op):
-    """The operators of MXNet in its builtin form that ONNX lacks; what no input reaches is computed beforehand."""
+def _without_converter(op: Op) -> list[str]:
+    """The operators of its builtin graph without a converter. Constant nodes need none."""
+    inputs = {arg.name: mx.sym.var(arg.name) for arg in op.inputs}
     with _backend.backend("builtin"):
-        graph = Graph.of(_backend.emit(op, {arg.name: mx.sym.var(arg.name) for arg in op.inputs}, {}, op.name))
-    fixed = parameter_only(graph, {})
-    return sorted({node.op for node in graph.nodes() if not node.is_variable and node not in fixed} - set(CONVERTERS))
+        graph = Graph.of(_backend.emit(op, inputs, {}, op.name))
+    constant = parameter_only(graph, {})
+    operators = {node.op for node in graph.nodes() if not node.is_variable and node not in constant}
+    return sorted(operators - set(CONVERTERS))

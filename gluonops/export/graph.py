@@ -1,82 +1,115 @@
-"""A symbol's graph as nodes that can be changed: read from JSON, rewritten by the passes, written back.
+"""A symbol's graph as nodes that passes can change.
 
-It works on the JSON itself, so a file whose operators this process does not have can be read and mended.
+It is read from JSON and written as JSON, so it may have operators that this process does not have.
 """
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import mxnet as mx
 
 from ..core.errors import OpError
 
 VARIABLE = "null"
-INSERTED = "__gluonops_inserted__"   # the mark of the nodes that the emitter puts around an operator
-_OTHER_CUSTOM = {}
+INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
+_OTHER_CUSTOM = {}   # op_type -> attribute, package; see describe_custom
 
 
 class Node:
-    """One node. ``inputs`` are (node, output index) pairs; ``attrs`` are strings, as in the JSON."""
+    """A node.
+
+    Attributes
+    ----------
+    op, name : str
+    attrs : dict of str to str
+        As in the JSON.
+    inputs : list of (Node, int)
+        The outputs that it reads, as node and number.
+    subgraphs : list or None
+        As in the JSON.
+    """
 
     __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
 
-    def __init__(self, op, name, attrs=None, inputs=(), subgraphs=None):
-        self.op, self.name, self.attrs, self.inputs = op, name, dict(attrs or {}), list(inputs)
+    def __init__(self, op: str, name: str, attrs: dict[str, str] | None = None, inputs: Iterable[Entry] = (),
+                 subgraphs: list | None = None):
+        self.op = op
+        self.name = name
+        self.attrs = dict(attrs or {})
+        self.inputs = list(inputs)
         self.subgraphs = subgraphs
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.op} {self.name}>"
 
     @property
     def is_variable(self) -> bool:
+        """Whether it is an input, a parameter or a state."""
         return self.op == VARIABLE
 
     @property
     def inserted_as(self) -> str | None:
-        """What the emitter inserted the node as; None where somebody else made it."""
+        """The kind of node that the emitter inserted (``guard``, ``copy``, ...); None for all other nodes."""
         return self.attrs.get(INSERTED)
 
     def source(self, position: int = 0) -> Node:
-        """The node behind an input."""
+        """The node that an input reads."""
         return self.inputs[position][0]
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean attribute; None, as MXNet writes one left open, is the default."""
+        """A boolean attribute. MXNet writes None for an attribute that has its default."""
         text = self.attrs.get(name, "None")
         return default if text == "None" else text.lower() in ("true", "1")
 
     def marks(self) -> dict[str, str]:
-        """The attributes that belong to no operator: ``__lr_mult__`` and its like, but not the emitter's."""
-        return {name: value for name, value in self.attrs.items()
-                if name.startswith("__") and name.endswith("__") and not name.startswith("__gluonops_")}
+        """The attributes that are no operator's, such as ``__lr_mult__``, without the emitter's own."""
+        marks = {}
+        for name, value in self.attrs.items():
+            is_mark = name.startswith("__") and name.endswith("__")
+            if is_mark and not name.startswith("__gluonops_"):
+                marks[name] = value
+        return marks
+
+
+Entry = tuple[Node, int]   # an output of a node, by its number
 
 
 class Graph:
-    """Nodes reached from the heads, and the attributes of the whole.
+    """The nodes that the heads depend on, and the attributes of the graph.
 
     Parameters
     ----------
     heads : list of (Node, int)
         The outputs.
     attrs : dict
-        The graph's own attributes: MXNet's version, and what :mod:`gluonops.export.metadata` keeps there.
+        The graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
-    def __init__(self, heads, attrs):
-        self.heads, self.attrs = list(heads), attrs
+    def __init__(self, heads: Iterable[Entry], attrs: dict):
+        self.heads = list(heads)
+        self.attrs = attrs
 
     @classmethod
     def parse(cls, text: str, where: str = "the graph") -> Graph:
-        """Read symbol JSON, of older versions of MXNet as well."""
+        """Read symbol JSON, also that of older versions of MXNet.
+
+        Parameters
+        ----------
+        text : str
+        where : str, default 'the graph'
+            Name of the file, for errors.
+
+        Raises
+        ------
+        OpError
+            The text is not symbol JSON.
+        """
         try:
             content = json.loads(text)
             nodes = []
             for item in content["nodes"]:
-                attrs = {}
-                for place in ("param", "attr", "attrs"):
-                    attrs.update(item.get(place) or {})
-                nodes.append(Node(item["op"], item["name"], attrs, subgraphs=item.get("subgraphs"),
-                                  inputs=[_entry(nodes, entry) for entry in item["inputs"]]))
+                nodes.append(_parse_node(item, nodes))
             if not content["heads"]:
                 raise ValueError("it has no output")
             return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
@@ -85,7 +118,7 @@ class Graph:
                           "Pass the file that ends in -symbol.json") from error
 
     def copy(self) -> Graph:
-        """The same graph out of nodes of its own."""
+        """The same graph with its own nodes."""
         copies = {}
         for node in self.nodes():
             copies[node] = Node(node.op, node.name, node.attrs, subgraphs=node.subgraphs,
@@ -94,36 +127,37 @@ class Graph:
 
     @classmethod
     def of(cls, symbol: mx.sym.Symbol) -> Graph:
-        """The graph of an mx.sym.Symbol."""
+        """The graph of a Symbol."""
         return cls.parse(symbol.tojson())
 
     def nodes(self) -> list[Node]:
-        """Every node behind the heads, inputs first, in the order in which MXNet lists arguments."""
-        found, seen = [], set()
+        """Every node that the heads depend on, inputs first, in the order in which MXNet lists arguments."""
+        ordered = []
+        seen = set()
         stack = [(node, False) for node, _ in reversed(self.heads)]
         while stack:
-            node, ready = stack.pop()
-            if ready:
-                found.append(node)
+            node, has_inputs = stack.pop()   # whether its inputs are in ``ordered``
+            if has_inputs:
+                ordered.append(node)
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
                 stack += [(source, False) for source, _ in reversed(node.inputs)]
-        return found
+        return ordered
 
     def variables(self) -> list[str]:
-        """The names of all variables: data, parameters, states."""
+        """The names of all variables: inputs, parameters, states."""
         return [node.name for node in self.nodes() if node.is_variable]
 
     def free_name(self, name: str) -> str:
-        """``name``, or one like it that no node has."""
+        """``name``, with underscores appended if a node has it."""
         taken = {node.name for node in self.nodes()}
         while name in taken:
             name += "_"
         return name
 
     def readers(self) -> dict[Node, list]:
-        """Node -> the nodes that read it, once for every input; a head counts as None."""
+        """Node -> the nodes that read it, once for each input. A head is None."""
         readers = {node: [] for node in self.nodes()}
         for node in list(readers):
             for source, _ in node.inputs:
@@ -133,76 +167,103 @@ class Graph:
         return readers
 
     def replace(self, replacements: dict) -> None:
-        """Let every reader of an output read another one.
+        """Let all readers of an output read another one, in place.
 
         Parameters
         ----------
         replacements : dict of (Node, int) to (Node, int)
-            Output -> the output in its place; chains are followed.
+            Output -> the output to read instead. Chains are followed.
         """
-        def mended(entry):
+        def replaced(entry: Entry) -> Entry:
             while entry in replacements:
                 entry = replacements[entry]
             return entry
 
         for node in self.nodes():
-            node.inputs = [mended(entry) for entry in node.inputs]
-        self.heads = [mended(entry) for entry in self.heads]
+            node.inputs = [replaced(entry) for entry in node.inputs]
+        self.heads = [replaced(entry) for entry in self.heads]
 
     def splice(self, symbol: mx.sym.Symbol, variables: dict[str, tuple[Node, int]]) -> tuple[Node, int]:
-        """Nodes made from a symbol, reading outputs of this graph in place of its variables.
+        """Make nodes from a symbol. They read outputs of this graph in place of the symbol's variables.
 
         Parameters
         ----------
         symbol : mx.sym.Symbol
-            One output.
+            With one output.
         variables : dict of str to (Node, int)
-            What stands for each variable.
+            The output to read in place of each variable.
 
         Returns
         -------
         (Node, int)
-            Its output.
+            The symbol's output.
         """
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
         return part.heads[0]
 
     def text(self) -> str:
-        """Symbol JSON."""
+        """The graph as symbol JSON."""
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
 
-        def entries(items):
-            return [[number[node], index, 0] for node, index in items]   # the version is MXNet's own affair
+        def numbered(entries: list[Entry]) -> list[list[int]]:
+            return [[number[node], index, 0] for node, index in entries]   # 0 is the version of a variable
 
-        listed = []
+        items = []
         for node in nodes:
-            item = {"op": node.op, "name": node.name, "inputs": entries(node.inputs)}
+            item = {"op": node.op, "name": node.name, "inputs": numbered(node.inputs)}
             if node.attrs:
                 item["attrs"] = node.attrs
             if node.subgraphs:
                 item["subgraphs"] = node.subgraphs
-            listed.append(item)
-        return json.dumps({"nodes": listed, "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
-                           "heads": entries(self.heads), "attrs": self.attrs}, indent=2,
-                          ensure_ascii=False)   # MXNet does not read escapes
+            items.append(item)
+        content = {
+            "nodes": items,
+            "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
+            "heads": numbered(self.heads),
+            "attrs": self.attrs,
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False)   # MXNet does not read escapes
 
     def symbol(self) -> mx.sym.Symbol:
-        """The graph as MXNet's Symbol; MXNet has to know every operator."""
+        """The graph as a Symbol.
+
+        Raises
+        ------
+        OpError
+            MXNet refuses the graph, for instance because it does not know an operator.
+        """
         try:
             return mx.sym.load_json(self.text())
         except mx.MXNetError as error:
             reason = str(error).strip().splitlines()[-1]
-            nodes = [node.name for node in self.nodes() if node.op == "Custom" and
-                     reason.endswith(f"Cannot find custom operator {node.attrs.get('op_type')}")]
-            raise OpError("export", f"MXNet refuses the graph{f' at the node {nodes[0]!r}' if nodes else ''}: {reason}",
+            node = self._unknown_custom(reason)
+            place = f" at the node {node.name!r}" if node else ""
+            raise OpError("export", f"MXNet refuses the graph{place}: {reason}",
                           "Import the package, or load the library, that defines an operator which it does not know; "
                           "where that is not it, export the net again") from error
 
+    def _unknown_custom(self, reason: str) -> Node | None:
+        """The first Custom node that MXNet's message is about."""
+        for node in self.nodes():
+            message = f"Cannot find custom operator {node.attrs.get('op_type')}"
+            if node.op == "Custom" and reason.endswith(message):
+                return node
+        return None
 
-def _entry(nodes, entry):
-    """What an input or a head reads. MXNet looks an output up that is not there, and crashes."""
+
+def _parse_node(item: dict, nodes: list[Node]) -> Node:
+    """A node from its JSON and the nodes in front of it."""
+    attrs = {}
+    for key in ("param", "attr", "attrs"):   # of different versions of MXNet
+        attrs.update(item.get(key) or {})
+    inputs = [_entry(nodes, entry) for entry in item["inputs"]]
+    return Node(item["op"], item["name"], attrs, inputs, item.get("subgraphs"))
+
+
+def _entry(nodes: list[Node], entry: list[int]) -> Entry:
+    """The output that an input or a head reads. An IndexError if it does not exist: MXNet would crash."""
     number, index = entry[:2]
     if number < 0 or index < 0:
         raise IndexError(f"output {index} of node {number}")
@@ -211,31 +272,32 @@ def _entry(nodes, entry):
 
 def is_ours(node: Node) -> bool:
     """Whether a node is an operator of gluonops, custom or native."""
-    return node.op.startswith("gluonops_") or (node.op == "Custom"
-                                               and node.attrs.get("op_type", "").startswith("gluonops_"))
+    name = node.attrs.get("op_type", "") if node.op == "Custom" else node.op
+    return name.startswith("gluonops_")
 
 
 def our_name(node: Node) -> str:
     """The operator's name without ``gluonops_``."""
-    return (node.attrs["op_type"] if node.op == "Custom" else node.op)[len("gluonops_"):]
+    name = node.attrs["op_type"] if node.op == "Custom" else node.op
+    return name[len("gluonops_"):]
 
 
 def describe_custom(op_type: str, attribute: str, package: str) -> None:
-    """Say how messages call the Custom nodes of a package that has one ``op_type`` for many operators.
+    """Register a package whose Custom nodes share an ``op_type``, for messages about them.
 
     Parameters
     ----------
     op_type : str
     attribute : str
-        Of the node: what it does.
+        The nodes' attribute with the name of the operator.
     package : str
-        What has to be imported for the nodes to run.
+        The package that must be imported for the nodes to run.
     """
     _OTHER_CUSTOM[op_type] = attribute, package
 
 
 def kind(node: Node) -> str:
-    """What a node does, for messages: its operator, or what a Custom node stands for."""
+    """The operator of a node, for messages. Custom nodes have one each."""
     if node.op != "Custom":
         return node.op
     op_type = node.attrs.get("op_type")
@@ -244,5 +306,5 @@ def kind(node: Node) -> str:
 
 
 def package_of(node: Node) -> str | None:
-    """The package that a Custom node needs, where it has said so; else None."""
+    """The registered package of a Custom node; None if there is none."""
     return _OTHER_CUSTOM.get(node.attrs.get("op_type"), (None, None))[1]

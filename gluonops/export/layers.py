@@ -15,11 +15,12 @@ OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same 
 
 @dataclasses.dataclass(eq=False)
 class Layer:
-    """A layer: its name, its operator without ``gluonops_``, and the attributes as text."""
+    """A layer: its name, its operator without ``gluonops_``, the attributes as text, and its nodes."""
 
     name: str
     operator: str
     attributes: str
+    nodes: set[Node]
 
 
 def layers(graph: Graph) -> dict[Node, Layer]:
@@ -35,24 +36,31 @@ def layers(graph: Graph) -> dict[Node, Layer]:
         A layer's nodes are its operator with the guards and copies around it, or the nodes of its builtin form. Other
         nodes are missing. What is outside a layer reads only the layer's last nodes.
     """
-    found, wrappers = {}, wrappers_of(graph)
+    return {node: layer for layer in [*_emitted(graph), *_builtin(graph)] for node in layer.nodes}
+
+
+def _emitted(graph: Graph) -> Iterator[Layer]:
+    """The layers whose operator is a node of the custom or native backend."""
+    wrappers = wrappers_of(graph)
     for node in graph.nodes():
         if is_ours(node):
             wrapper = wrapper_of(node, wrappers)
-            layer = Layer((wrapper or node).name, our_name(node), _attributes(node))
-            found.update(dict.fromkeys(_around(node, wrapper), layer))
+            yield Layer((wrapper or node).name, our_name(node), _attributes(node), set(_around(node, wrapper)))
+
+
+def _builtin(graph: Graph) -> Iterator[Layer]:
+    """The layers out of MXNet's own operators."""
     for name, ends in _ends(graph).items():
         operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
-        found.update(dict.fromkeys(_inside(graph, name, ends), Layer(name, operator, attributes)))
-    return found
+        yield Layer(name, operator, attributes, _inside(graph, name, ends))
 
 
-def _attributes(node):
+def _attributes(node: Node) -> str:
     values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
     return ", ".join(f"{key}={value}" for key, value in values.items())
 
 
-def _around(node, wrapper) -> Iterator[Node]:
+def _around(node: Node, wrapper: Node | None) -> Iterator[Node]:
     """An operator's node, and the nodes that the emitter inserted in front of it and behind it."""
     yield node
     for entry in node.inputs:
@@ -61,14 +69,14 @@ def _around(node, wrapper) -> Iterator[Node]:
         yield from _between(wrapper, node)
 
 
-def _between(last, first):
+def _between(last: Node, first: Node) -> Iterator[Node]:
     """The nodes of a chain, without its first one."""
     while last is not first:
         yield last
         last = last.source()
 
 
-def _ends(graph):
+def _ends(graph: Graph) -> dict[str, list[Node]]:
     """Name of a layer in builtin form -> the nodes that bear the names of its outputs."""
     ends = {}
     for node in graph.nodes():
@@ -77,7 +85,7 @@ def _ends(graph):
     return ends
 
 
-def _inside(graph, name, ends):
+def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:
     """The nodes of a builtin form: those with the layer's prefix that only the layer reads."""
     members, readers = set(ends), graph.readers()
     for node in reversed(graph.nodes()):

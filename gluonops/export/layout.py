@@ -1,30 +1,39 @@
-"""Where the boxes of a drawn graph go: grandalf's layers, from top to bottom."""
+"""Arranges the boxes of a drawn graph in layers from top to bottom, with grandalf."""
 from __future__ import annotations
 
-GAP, SPACE = 22.0, 38.0
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grandalf.graphs import Edge, graph_core
+    from grandalf.layouts import SugiyamaLayout
+
+GAP = 22.0     # between boxes of a layer, in points
+SPACE = 38.0   # between layers
 
 
 class Item:
-    """A box, or the way point of an edge, which has no size. ``x`` is its centre and ``y`` its top."""
+    """A box, or a way point of an edge, which has no size. ``x`` is the centre and ``y`` the top, in points."""
 
     def __init__(self, width: float = 0.0, height: float = 0.0):
-        self.width, self.height = width, height
-        self.x, self.y = 0.0, 0.0
+        self.width = width
+        self.height = height
+        self.x = 0.0
+        self.y = 0.0
 
 
 def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item]]:
-    """Give every item its place.
+    """Set the place of every item.
 
     Parameters
     ----------
     items : list of Item
     edges : list of (Item, Item)
-        From the one that is read to the reader. There are no cycles.
+        (source, reader) of each edge, without cycles.
 
     Returns
     -------
     list of list of Item
-        The route of every edge, both ends included, in the order of ``edges``: a way point in each layer between them.
+        The route of every edge, in the order of ``edges``: the source, a way point in each layer between, the reader.
     """
     from grandalf.graphs import Edge, Graph, Vertex
     vertices = {item: Vertex(item) for item in items}
@@ -32,7 +41,8 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
         vertex.view = _View(item)
     drawn = [Edge(vertices[source], vertices[reader]) for source, reader in edges]
 
-    routes, left = {}, 0.0
+    routes = {}
+    left = 0.0
     for component in Graph(list(vertices.values()), drawn).C:
         layout = _laid_out(component)
         routes.update(_routes(layout, component))
@@ -41,14 +51,16 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
 
 
 class _View:
-    """What grandalf asks of a vertex: its size, and room for its centre."""
+    """grandalf's view of a vertex: its size, and its centre once it is arranged."""
 
-    def __init__(self, item):
-        self.w, self.h, self.xy = item.width, item.height, (0.0, 0.0)
+    def __init__(self, item: Item):
+        self.w = item.width
+        self.h = item.height
+        self.xy = (0.0, 0.0)
         self.item = item
 
 
-def _laid_out(component):
+def _laid_out(component: graph_core) -> SugiyamaLayout:
     from grandalf.layouts import SugiyamaLayout
     layout = SugiyamaLayout(component)
     layout.xspace, layout.yspace = GAP, SPACE
@@ -58,8 +70,8 @@ def _laid_out(component):
     return layout
 
 
-def _routes(layout, component):
-    """Edge -> its route; grandalf's way points become items."""
+def _routes(layout: SugiyamaLayout, component: graph_core) -> dict[Edge, list[Item]]:
+    """The route of every edge. grandalf's way points become items."""
     points = {}
     for vertex in layout.grx:
         if not hasattr(vertex.view, "item"):
@@ -71,8 +83,14 @@ def _routes(layout, component):
     return points
 
 
-def _place(layout, left):
-    """Copy the places, the leftmost box at ``left``; returns where the next component begins."""
+def _place(layout: SugiyamaLayout, left: float) -> float:
+    """Copy grandalf's places to the items, with the leftmost box at ``left``.
+
+    Returns
+    -------
+    float
+        The left edge of the next component.
+    """
     views = [vertex.view for vertex in layout.grx]
     shift = left - min(view.xy[0] - view.w / 2 for view in views)
     for layer in layout.layers:

@@ -1,12 +1,13 @@
-"""What an exported file says of itself: the gluonops that wrote it, the operators it needs, what the net is for.
+"""The metadata of exported files: the version of gluonops, the operators that the graph needs, and facts about the net.
 
-It is kept in the JSON's ``attrs``, beside MXNet's own version, where stock MXNet reads over it.
+They are an entry in the ``attrs`` of the JSON, beside MXNet's version. MXNet ignores it.
 """
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
@@ -17,7 +18,7 @@ KEY = "gluonops"
 
 
 def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
-    """Metadata with the version of this gluonops and the operators that a graph needs, as a graph's ``attrs`` keep it.
+    """The entry in a graph's ``attrs``: metadata, the version of this gluonops and the operators that the graph needs.
 
     Parameters
     ----------
@@ -34,12 +35,12 @@ def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
 
 
 def read_metadata(graph: Graph) -> dict[str, Any]:
-    """The metadata of a graph; an empty dict in a file that gluonops did not write.
+    """The metadata of a graph. It is empty for files that gluonops did not write.
 
     Raises
     ------
     OpError
-        It is damaged.
+        The entry is damaged.
     """
     note = graph.attrs.get(KEY, ["str", "{}"])
     try:
@@ -53,16 +54,19 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
     return metadata
 
 
-def _is_sound(metadata):
-    sizes = [size for shape in metadata.get("inputs", {}).values() for size in shape]
-    np.dtype(metadata.get("dtype", "float32"))   # raises where there is no such type
-    return (isinstance(metadata.get("version", ""), str)
-            and all(isinstance(name, str) for name in metadata.get("needs", []))
-            and all(isinstance(size, int) for size in sizes))
+def _is_sound(metadata: dict[str, Any]) -> bool:
+    """Whether the values have the right types. A TypeError for an unknown dtype."""
+    np.dtype(metadata.get("dtype", "float32"))
+    if not isinstance(metadata.get("version", ""), str):
+        return False
+    if not all(isinstance(name, str) for name in metadata.get("needs", [])):
+        return False
+    shapes = metadata.get("inputs", {}).values()
+    return all(isinstance(size, int) for shape in shapes for size in shape)
 
 
 def origin(graph: Graph) -> str:
-    """Who wrote the file and what it needs, for an error's text."""
+    """The version that wrote the file and the operators that it needs, for the text of an error."""
     metadata = read_metadata(graph)
     if "version" not in metadata:
         return f"the file does not say which gluonops wrote it; this is gluonops {__version__}"
@@ -71,21 +75,21 @@ def origin(graph: Graph) -> str:
 
 
 def remedy(graph: Graph) -> str:
-    """What to do where this gluonops lacks what the file needs."""
+    """What to do if this gluonops lacks an operator that the file needs."""
     version = read_metadata(graph).get("version")
     if version in (None, __version__):
         return "Import the package that defines it, or export the net again with this gluonops"
     return f"Install gluonops {version}; or export the net again with this gluonops"
 
 
-def metadata_of(net) -> dict[str, Any]:
-    """What a net says of itself that a program needs to run it, as JSON would store it.
+def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
+    """Facts about a net that a program needs to run it, as values that JSON can store.
 
     Parameters
     ----------
     net : HybridBlock
-        Its attributes are read where it has them: ``classes`` (names, or their number), ``anchors`` and
-        ``preprocessing``; those of the net inside come first where it wraps one as ``net``, like a detector.
+        They are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``. If it wraps a
+        net as its attribute ``net``, like a detector, the attributes of that net come first.
 
     Returns
     -------
@@ -100,10 +104,10 @@ def metadata_of(net) -> dict[str, Any]:
     return metadata
 
 
-def _plain(value):
-    """``value`` out of lists, dicts, strings and numbers; None where it is something else."""
+def _plain(value: Any) -> Any:
+    """``value`` as lists, dicts, strings and numbers; None if JSON cannot store it."""
     if isinstance(value, np.ndarray):
-        value = value.astype(str).astype(float).tolist()   # float32 as it is written, 1.08 and not 1.0800000429
+        value = value.astype(str).astype(float).tolist()   # 1.08, and not 1.0800000429
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError):

@@ -1,70 +1,63 @@
-"""The net that an export works on: a graph, its parameters, its inputs, and what a program has to know of it."""
+"""ExportedModel: a graph with its parameters, its inputs and the metadata that programs need to run it."""
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
+
+import mxnet as mx
 
 from .files import check_epoch, load, paths_of, write
 from .graph import Graph
 from .metadata import read_metadata, with_origin
+from .shapes import Arrays, DataShape, Shapes
 from .trace import trace
 
-if TYPE_CHECKING:
-    import mxnet as mx
-
-Shapes = Union[tuple, dict]
 WRITTEN_ON_SAVE = ("inputs", "version", "needs")   # of the metadata in a file
 
 
 @dataclasses.dataclass
 class ExportedModel:
-    """A net on its way out of Gluon.
+    """A net between Gluon and a file. The passes of an export make other models of it.
 
     Attributes
     ----------
     graph : Graph
-        In canonical form as it comes from a net or a file; see :func:`gluonops.export.passes.canonicalize`.
+        Canonical if it comes from a net or a file; see :func:`gluonops.export.passes.canonicalize`.
     parameters : dict of str to NDArray
-        Parameters and auxiliary states, by the names of the graph's variables.
+        Parameters and auxiliary states, by the names of their variables.
     inputs : dict of str to tuple of int
-        Shapes of the inputs, as far as they are known: all of them in a model from a net.
+        The known shapes of the inputs. In a model from a net all of them are known.
     metadata : dict
-        What JSON can store, for the programs that run the net: ``dtype`` of the inputs, ``classes``, ``anchors``,
-        ``preprocessing``, ``training``.
+        Values that JSON can store, for the programs that run the net: ``dtype`` of the inputs, ``classes``,
+        ``anchors``, ``preprocessing``, ``training``.
     notes : list of str
-        What a user should know of the export, in words. It is not saved.
+        What a pass has removed, in words. They are not saved.
     """
 
     graph: Graph
-    parameters: dict[str, mx.nd.NDArray]
-    inputs: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    parameters: Arrays
+    inputs: Shapes = dataclasses.field(default_factory=dict)
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: Shapes, dtype: str | None = None, head: str | None = None,
-                 where: str = "export") -> ExportedModel:
+    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
+                 head: str | None = None, where: str = "export") -> ExportedModel:
         """Trace a net.
 
         Parameters
         ----------
-        net : HybridBlock
-            Initialized. It is not changed, but for parameters whose shapes are still open.
-        data_shape : tuple of int, or dict of str to tuple of int
-            Shape of the input ``data``, batch included; or of every input by name, in the order in which the net takes
-            them.
-        dtype : str, optional
-            Type of the inputs. The default is the type of the parameters.
-        head : {None, 'softmax_output'}
-            A loss head to put on the net.
+        net, data_shape, dtype, head
+            As in :func:`gluonops.export.symbol`. The net is not changed, except that parameters of unknown shape are
+            initialized.
         where : str, default 'export'
-            Who asks, for errors.
+            The caller, for errors.
 
         Raises
         ------
         OpError
-            The net is not a HybridBlock or not initialized, refuses the shapes, or ``head`` does not fit it.
+            The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it.
         """
         return cls(*trace(where, net, data_shape, dtype, head))
 
@@ -76,18 +69,19 @@ class ExportedModel:
         ----------
         prefix : str or os.PathLike
         epoch : int, optional
-            The number of the parameter file; the highest there is if left out.
+            Number of the parameter file. The default is the highest number.
         where : str, default 'export'
-            Who asks, for errors.
+            The caller, for errors.
 
         Raises
         ------
         OpError
-            A file is missing or damaged, the two do not belong together, or this gluonops lacks an operator.
+            A file is missing or damaged, the parameters do not fit the graph, or this gluonops lacks an operator.
         """
         graph, parameters, _ = load(where, os.fspath(prefix), epoch)
-        metadata = {name: value for name, value in read_metadata(graph).items() if name not in WRITTEN_ON_SAVE}
-        inputs = {name: tuple(shape) for name, shape in read_metadata(graph).get("inputs", {}).items()}
+        stored = read_metadata(graph)
+        inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items()}
+        metadata = {name: value for name, value in stored.items() if name not in WRITTEN_ON_SAVE}
         return cls(graph, parameters, inputs, metadata)
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
@@ -107,10 +101,11 @@ class ExportedModel:
         Raises
         ------
         OpError
-            The folder is missing or full, or MXNet refuses the graph.
+            A file cannot be written, or MXNet refuses the graph.
         """
         check_epoch("export", epoch)
-        graph, names = self.graph.copy(), set(self.graph.variables())
+        graph = self.graph.copy()
+        names = set(graph.variables())
         metadata = dict(self.metadata)
         if self.inputs:
             metadata["inputs"] = {name: list(shape) for name, shape in self.inputs.items() if name in names}
@@ -119,10 +114,10 @@ class ExportedModel:
         return write(graph, parameters, paths_of(os.fspath(prefix), epoch))
 
     def copy(self) -> ExportedModel:
-        """Another model with a graph, and dicts, of its own; the arrays are the same."""
+        """A model with its own graph and dicts. The arrays are shared."""
         return ExportedModel(self.graph.copy(), dict(self.parameters), dict(self.inputs), dict(self.metadata),
                              list(self.notes))
 
     def has_label(self) -> bool:
-        """Whether an input's name ends in ``label``, which makes the graph one for training."""
+        """Whether there is an input whose name ends in ``label``. Then the graph is for training."""
         return any(name.endswith("label") and name not in self.parameters for name in self.graph.variables())

@@ -1,7 +1,6 @@
-"""A picture of an exported net: a box for each layer, shapes on the edges, operators of gluonops marked."""
+"""Draws a net: a box for each layer, shapes on the edges, operators of gluonops marked."""
 from __future__ import annotations
 
-import itertools
 import os
 import re
 
@@ -10,37 +9,39 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .drawing import draw, size_of
+from .drawing import Box, draw
 from .files import shapes_of_inputs
+from .graph import Graph, Node
 from .layers import Layer, layers
-from .layout import Item, arrange
-from .model import ExportedModel, Shapes
+from .layout import arrange
+from .model import ExportedModel
 from .onnx.sizes import Sizes
-from .shapes import type_name
+from .shapes import Arrays, DataShape, type_name
 
 __all__ = ["picture"]
 
 WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
-# What is drawn in the box of the layer before, as that layer's last lines.
+# Operators without weights that share the box of the layer in front of them.
 FOLLOWERS = ("Activation", "BatchNorm", "BlockGrad", "Dropout", "LeakyReLU", "_copy", "clip", "relu", "sigmoid", "tanh")
 WITH_WEIGHTS = ("Convolution", "Deconvolution", "FullyConnected", "Embedding")
 SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
            "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
-# The attributes that are shown of an operator.
+COPIES = ("_copy", "BlockGrad")   # they get no line in a shared box
+# The attributes in an operator's line.
 SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
          "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
          "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
          "tile": ("reps",), "clip": ("a_min", "a_max")}
 
 
-def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: Shapes | None = None,
+def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
             epoch: int | None = None, dtype: str | None = None) -> str:
     """Draw a net.
 
-    Layers without weights of their own that follow another (batch norm, activations) share its box. Parameters are
-    not drawn, nor what is computed from them alone. A layer of gluonops is one orange box on every backend. Other
-    Custom operators are red.
+    Batch norms and activations share the box of the layer in front of them. Parameters are not drawn, nor is what is
+    computed from parameters alone. A layer of gluonops is one orange box on every backend. Other Custom operators are
+    red.
 
     Parameters
     ----------
@@ -51,9 +52,9 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     data_shape : tuple of int, or dict of str to tuple of int
         As in :func:`gluonops.export.onnx`.
     epoch : int, optional
-        Of the parameter file; the highest there is if left out.
+        Number of the parameter file. The default is the highest number.
     dtype : str, optional
-        Type of the inputs; float32, or what the files note.
+        Type of the inputs. The default is the type in the files' metadata, or that of the net's parameters.
 
     Returns
     -------
@@ -66,33 +67,30 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
         A file is missing or damaged, the format is unknown, or matplotlib or grandalf is missing.
     """
     path = os.fspath(path)
+    ending = _ending(path)
+    check_target(WHERE, path)
+    _check_libraries()
+    model = _read(net, data_shape, epoch, dtype)
+    dtype = model.metadata["dtype"]
+    sizes = Sizes(model.graph, model.inputs, model.parameters, dtype, dynamic_batch=False, where=WHERE)
+
+    boxes, edges = _boxes_and_edges(model.graph, model.parameters, sizes)
+    routes = arrange(boxes, edges)
+    replace(WHERE, {path: lambda name: draw(boxes, routes, name, ending)})
+    return path
+
+
+def _ending(path: str) -> str:
+    """The format of a picture, from its name."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
                       "Choose one of these formats")
-    check_target(WHERE, path)
-    _check_libraries()
-    model = _read(net, data_shape, epoch, dtype)
-    graph = model.graph
-    sizes = Sizes(graph, model.inputs, model.parameters, model.metadata["dtype"], dynamic_batch=False, where=WHERE)
-    boxes = _boxes(graph, model.parameters)
-    edges = sorted({(boxes[source], boxes[node]) for node in graph.nodes() for source, _ in node.inputs
-                    if source in boxes and boxes[source] is not boxes.get(node)},
-                   key=lambda edge: (edge[0].number, edge[1].number))
-    everything = sorted(set(boxes.values()), key=lambda box: box.number)
-    for (node, _), name in zip(graph.heads, graph.symbol().list_outputs()):
-        if node in boxes:
-            everything.append(_End(len(everything), name))
-            edges.append((boxes[node], everything[-1]))
-    for box in everything:
-        box.measure(sizes)
-    routes = arrange(everything, edges)
-    replace(WHERE, {path: lambda name: draw(everything, routes, name, ending)})
-    return path
+    return ending
 
 
-def _check_libraries():
-    """Raise where matplotlib, which draws, or grandalf, which arranges, is missing."""
+def _check_libraries() -> None:
+    """Raise an OpError if matplotlib, which draws, or grandalf, which arranges the boxes, is not installed."""
     try:
         import grandalf  # noqa: F401
         import matplotlib  # noqa: F401
@@ -101,9 +99,11 @@ def _check_libraries():
                       "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
 
 
-def _read(net, data_shape, epoch, dtype):
+def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
+          dtype: str | None) -> ExportedModel:
+    """The model of a net or of files."""
     if isinstance(net, mx.gluon.HybridBlock):
-        shape = data_shape if data_shape is not None else ()
+        shape = () if data_shape is None else data_shape
         return ExportedModel.from_net(net, shape, dtype, where=WHERE)
     model = ExportedModel.from_files(net, epoch, WHERE)
     model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
@@ -111,116 +111,94 @@ def _read(net, data_shape, epoch, dtype):
     return model
 
 
-class _Box(Item):
-    """A box: nodes from top to bottom, the first of which names it."""
+def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[Box], list[tuple[Box, Box]]]:
+    """The boxes, outputs last, and the pairs of boxes that an edge connects."""
+    layer_of = layers(graph)
+    owners = _owners(graph, values, layer_of)
+    members = {}
+    for node, owner in owners.items():
+        members.setdefault(owner, []).append(node)
+    box_of = {owner: _box(nodes, sizes, layer_of.get(owner)) for owner, nodes in members.items()}
 
-    def __init__(self, number, kind, *nodes):
-        super().__init__()
-        self.number, self.nodes, self.kind = number, list(nodes), kind
-
-    def add(self, node):
-        """A node that follows."""
-        self.nodes.append(node)
-
-    def name(self):
-        return self.nodes[0].name
-
-    def lines(self):
-        return [_label(node) for node in self.nodes if node.op not in ("_copy", "BlockGrad")] or [_label(self.nodes[0])]
-
-    def measure(self, sizes):
-        """Fix the text and the size."""
-        node = self.nodes[-1]
-        shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
-        self.shape = "  ".join("\u00d7".join(map(str, shape)) for shape in shapes[:3]) + " \u2026" * (len(shapes) > 3)
-        self.text, self.caption = self.lines(), self.name()
-        if self.kind == "end":
-            self.text = ["input"]
-        self._fit()
-
-    def _fit(self):
-        self.width, self.height = size_of(self.text, self.caption)
+    boxes = list(box_of.values())
+    edges = [(box_of[source], box_of[reader]) for source, reader in _edges(graph, owners)]
+    for (node, _), name in zip(graph.heads, graph.symbol().list_outputs()):
+        if node in owners:
+            boxes.append(Box("end", ["output"], name))
+            edges.append((box_of[owners[node]], boxes[-1]))
+    return boxes, edges
 
 
-class _LayerBox(_Box):
-    """The nodes of a layer of gluonops, and those that follow it."""
-
-    def __init__(self, number, layer: Layer):
-        super().__init__(number, "ours")
-        self.layer, self.followers = layer, []
-
-    def add(self, node):
-        super().add(node)
-        self.followers.append(node)
-
-    def name(self):
-        return self.layer.name
-
-    def lines(self):
-        label = f"gluonops {self.layer.operator}  {_short(self.layer.attributes)}".rstrip()
-        return [label, *(_label(node) for node in self.followers)]
-
-
-class _End(_Box):
-    """An output."""
-
-    def __init__(self, number, name):
-        super().__init__(number, "end")
-        self.name = name
-
-    def measure(self, sizes):
-        self.shape, self.text, self.caption = "", ["output"], self.name
-        self._fit()
-
-
-def _boxes(graph, values):
-    """Node -> its box; parameters have none, nor what is computed from them alone."""
-    readers, boxes, constant = graph.readers(), {}, parameter_only(graph, values)
-    layer_of, box_of, numbers = layers(graph), {}, itertools.count()
+def _owners(graph: Graph, values: Arrays, layer_of: dict[Node, Layer]) -> dict[Node, Node]:
+    """Node -> the first node in its box. Constant nodes are not drawn and are missing here."""
+    constant = parameter_only(graph, values)
+    readers = graph.readers()
+    owners, first_of = {}, {}
     for node in graph.nodes():
         if node in constant:
             continue
-        layer = layer_of.get(node)
-        if layer is not None:
-            if layer not in box_of:
-                box_of[layer] = _LayerBox(next(numbers), layer)
-            boxes[node] = box_of[layer]
-            boxes[node].nodes.append(node)
+        if node in layer_of:
+            owners[node] = first_of.setdefault(layer_of[node], node)
             continue
-        if node.is_variable:
-            boxes[node] = _Box(next(numbers), "end", node)
-            continue
-        sources = [source for source, _ in node.inputs if source in boxes]
-        alone = len(sources) == 1 and len(readers[sources[0]]) == 1 and not sources[0].is_variable
-        if node.op in FOLLOWERS and alone:
-            boxes[node] = boxes[sources[0]]
-            boxes[node].add(node)
+        sources = [source for source, _ in node.inputs if source in owners]
+        follows = node.op in FOLLOWERS and len(sources) == 1
+        if follows and len(readers[sources[0]]) == 1 and not sources[0].is_variable:
+            owners[node] = owners[sources[0]]
         else:
-            boxes[node] = _Box(next(numbers), _kind(node), node)
-    return boxes
+            owners[node] = node
+    return owners
 
 
-def _kind(node):
+def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
+    """The pairs (source, reader) of different boxes, each once, in the order of the boxes."""
+    edges = set()
+    for node in graph.nodes():
+        for source, _ in node.inputs:
+            if source in owners and owners[source] is not owners[node]:
+                edges.add((owners[source], owners[node]))
+    place = {node: i for i, node in enumerate(owners)}
+    return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
+
+
+def _box(nodes: list[Node], sizes: Sizes, layer: Layer | None) -> Box:
+    """The box of nodes in a row. The first one, or its layer of gluonops, names it. The last one has its shape."""
+    first, last = nodes[0], nodes[-1]
+    if layer is not None:
+        label = f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip()
+        followers = [_label(node) for node in nodes if node not in layer.nodes and node.op not in COPIES]
+        return Box("ours", [label, *followers], layer.name, _shape_text(last, sizes))
+    if first.is_variable:
+        return Box("end", ["input"], first.name, _shape_text(last, sizes))
+    lines = [_label(node) for node in nodes if node.op not in COPIES]
+    return Box(_kind(first), lines or [_label(first)], first.name, _shape_text(last, sizes))
+
+
+def _shape_text(node: Node, sizes: Sizes, most: int = 3) -> str:
+    """The shapes of a node's outputs, such as ``1\u00d73\u00d732\u00d732``."""
+    shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
+    text = "  ".join("\u00d7".join(map(str, shape)) for shape in shapes[:most])
+    return f"{text} \u2026" if len(shapes) > most else text
+
+
+def _kind(node: Node) -> str:
+    """The kind of a box, which decides its colours."""
     if node.op == "Custom":
         return "custom"
     return "weights" if node.op in WITH_WEIGHTS else "other"
 
 
-def _label(node):
-    """What a node does, in a few words."""
-    attrs = node.attrs
-    if node.is_variable:
-        return node.name
+def _label(node: Node) -> str:
+    """An operator's line: its name and its most important attributes."""
     if node.op == "Custom":
-        return f"Custom {attrs.get('op_type', '')}"
+        return f"Custom {node.attrs.get('op_type', '')}"
     if node.op in SYMBOLS:
-        return SYMBOLS[node.op].format(f"{float(attrs.get('scalar', 0)):g}")
+        return SYMBOLS[node.op].format(f"{float(node.attrs.get('scalar', 0)):g}")
     name = re.sub("^(_contrib_|elemwise_|broadcast_(?!like|axis|to)|_)", "", node.op)
     return f"{name}  {_detail(node)}".rstrip()
 
 
-def _detail(node):
-    """What is worth showing of a node's attributes."""
+def _detail(node: Node) -> str:
+    """The attributes in an operator's line."""
     attrs = node.attrs
     if node.op in ("Convolution", "Deconvolution", "Pooling"):
         return _window(node)
@@ -230,8 +208,8 @@ def _detail(node):
     return _short(", ".join(f"{key} {attrs[key]}" for key in keys if key in attrs))
 
 
-def _window(node):
-    """A layer that moves a window: the window, the stride, the channels."""
+def _window(node: Node) -> str:
+    """The attributes of a convolution or pooling: window, stride, channels, groups."""
     attrs = node.attrs
     if node.flag("global_pool"):
         return f"global {attrs.get('pool_type', 'max')}"
@@ -248,5 +226,5 @@ def _window(node):
     return " ".join(parts)
 
 
-def _short(text, length=44):
+def _short(text: str, length: int = 44) -> str:
     return text if len(text) <= length else text[:length - 1] + "\u2026"

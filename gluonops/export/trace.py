@@ -1,4 +1,4 @@
-"""A net as a graph and its values: where every export of one starts."""
+"""Traces a net: makes its graph and collects its parameters."""
 from __future__ import annotations
 
 import functools
@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import traceback
+from typing import Any
 
 import mxnet as mx
 
@@ -16,42 +17,52 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .metadata import metadata_of
-from .shapes import input_shapes, last_line, mismatch_reason, type_name
+from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
-AFTER_A_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
-ONLY_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "context", "ctx")
+# Operators behind a softmax that leave it a softmax.
+AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
+ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
-def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str | None = None,
-          head: str | None = None) -> tuple[
-        Graph, dict[str, mx.nd.NDArray], dict[str, tuple[int, ...]], dict]:
-    """The graph of a net, in canonical form, its parameters, the shapes of its inputs, and its metadata.
+def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
+          head: str | None = None) -> tuple[Graph, Arrays, Shapes, dict[str, Any]]:
+    """Trace a net.
 
     Parameters
     ----------
     where : str
-        Who asks, for errors.
-    net : HybridBlock
-    data_shape : tuple of int or dict of str to tuple of int
-        Shape of the input ``data``; or of every input, in the order in which the net takes them.
-    dtype : str, optional
-        Type of the inputs. The default is the type of the parameters.
-    head : {None, 'softmax_output'}
+        The caller, for errors.
+    net, data_shape, dtype, head
+        As in :func:`gluonops.export.symbol`.
 
     Returns
     -------
-    Graph, dict of str to NDArray, dict of str to tuple of int, dict
+    Graph
+        Canonical.
+    dict of str to NDArray
+        Parameters and states.
+    dict of str to tuple of int
+        Shapes of the inputs.
+    dict
+        Metadata.
+
+    Raises
+    ------
+    OpError
+        The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it.
     """
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
                       "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
-    shapes, dtype = input_shapes(where, data_shape), type_name(where, dtype or _parameter_type(net))
+    shapes = input_shapes(where, data_shape)
+    dtype = type_name(where, dtype or _parameter_type(net))
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
     outputs = _outputs(where, net, shapes)
-    read = set(mx.sym.Group(outputs).list_inputs())
-    values = {p.name: p._reduce() for p in net.collect_params().values() if p.name in read}
+    names = set(mx.sym.Group(outputs).list_inputs())
+    values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
+              if parameter.name in names}
     outputs = _described(outputs, values)
     reason = _mismatch(outputs, values, shapes, dtype)
     if reason:
@@ -64,59 +75,78 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape, dtype: str | None =
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
 
 
-def _check_inputs(where, net, shapes):
-    given = type(net)
-    if given.__call__ is not mx.gluon.HybridBlock.__call__:
-        takes = net.__call__   # as of gluon's LSTM, which makes the states if it is given none
-    elif given.hybrid_forward is not mx.gluon.HybridBlock.hybrid_forward:
-        takes = functools.partial(net.hybrid_forward, mx.sym)
+def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None:
+    """Raise an OpError if ``data_shape`` has fewer inputs than the net needs."""
+    needed = _needed_inputs(net)
+    if len(shapes) < len(needed):
+        example = ", ".join(f"{name!r}: (...)" for name in needed)
+        raise OpError(where, f"{type(net).__name__} takes the inputs {', '.join(needed)}, and data_shape has "
+                      f"{len(shapes)} shape", f"Pass a dict with the shape of each, such as {{{example}}}")
+
+
+def _needed_inputs(net: mx.gluon.HybridBlock) -> list[str]:
+    """The names of the inputs without a default, as far as they can be told from a signature."""
+    base = mx.gluon.HybridBlock
+    if type(net).__call__ is not base.__call__:
+        function = net.__call__   # such as that of gluon's LSTM, whose states are optional
+    elif type(net).hybrid_forward is not base.hybrid_forward:
+        function = functools.partial(net.hybrid_forward, mx.sym)
     else:
-        return   # it overrides forward, which takes what it likes
-    wanted = [p.name for p in inspect.signature(takes).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
-              and p.default is p.empty and p.name not in net._reg_params]
-    if len(shapes) < len(wanted):
-        raise OpError(where, f"{given.__name__} takes the inputs {', '.join(wanted)}, and data_shape has "
-                      f"{len(shapes)} shape", "Pass a dict with the shape of each, such as "
-                      f"{{{', '.join(f'{name!r}: (...)' for name in wanted)}}}")
+        return []   # it overrides forward, which may take anything
+    names = []
+    for parameter in inspect.signature(function).parameters.values():
+        is_needed = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty
+        if is_needed and parameter.name not in net._reg_params:
+            names.append(parameter.name)
+    return names
 
 
-def _parameter_type(net):
-    """The type of the first parameter that is trained; float32 for a net without one."""
+def _parameter_type(net: mx.gluon.HybridBlock) -> str:
+    """The type of the first trained parameter; float32 if there is none."""
     trained = (p.dtype for p in net.collect_params().values() if p.grad_req != "null")
     return next(trained, "float32")
 
 
-def _finish_initialization(where, net, shapes, dtype):
-    """Close the shapes that are open, by what MXNet infers; by a run of the net where that leaves some open."""
-    values = {p.name: p for p in net.collect_params().values()}
-    missing = [p.name for p in values.values() if p._data is None and not p._deferred_init]
+def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:
+    """Initialize the parameters of unknown shape, from the shapes of the inputs.
+
+    MXNet infers the shapes. If it leaves some unknown, the net is run once.
+    """
+    parameters = list(net.collect_params().values())
+    missing = [parameter.name for parameter in parameters if parameter._data is None and not parameter._deferred_init]
     if missing:
         raise OpError(where, f"the parameter {missing[0]} of {type(net).__name__} is not initialized",
                       "Call net.initialize() or net.load_parameters(path) first")
-    deferred = [p for p in values.values() if p._deferred_init]
+    deferred = [parameter for parameter in parameters if parameter._deferred_init]
     if not deferred:
         return
-    graph = mx.sym.Group(_outputs(where, net, shapes))
-    try:
-        arguments, _, states = graph.infer_shape_partial(**shapes)
-    except mx.MXNetError as error:
-        raise _refusal(where, net, shapes, last_line(error)) from error
-    found = dict(zip(graph.list_arguments() + graph.list_auxiliary_states(), arguments + states))
+    inferred = _inferred_shapes(where, net, shapes)
     for parameter in deferred:
-        if found.get(parameter.name) and 0 not in found[parameter.name]:
-            parameter.shape = found[parameter.name]
+        shape = inferred.get(parameter.name)
+        if shape and 0 not in shape:
+            parameter.shape = shape
             parameter._finish_deferred_init()
-            parameter._var = None   # it was made with the open shape
+            parameter._var = None   # the old variable has the unknown shape
     if any(parameter._deferred_init for parameter in deferred):
         context = deferred[0]._deferred_init[1][0]
         _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 
-def _described(outputs, values):
-    """The outputs of a graph whose variables have the shapes and types that the parameters have now.
+def _inferred_shapes(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> Shapes:
+    """The shapes of all variables, as far as they follow from those of the inputs."""
+    graph = mx.sym.Group(_outputs(where, net, shapes))
+    try:
+        arguments, _, states = graph.infer_shape_partial(**shapes)
+    except mx.MXNetError as error:
+        raise _refusal(where, net, shapes, last_line(error)) from error
+    return dict(zip(graph.list_arguments() + graph.list_auxiliary_states(), arguments + states))
 
-    Gluon makes a parameter's variable once. Neither the shape that a run closed nor the type of a later cast gets into
-    it.
+
+def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> list[mx.sym.Symbol]:
+    """The outputs, with the present shapes and types of the parameters in their variables.
+
+    Gluon makes the variable of a parameter once. It lacks a shape that a run has completed, and the type of a later
+    cast.
     """
     graph = Graph.of(mx.sym.Group(outputs))
     for node in graph.nodes():
@@ -127,25 +157,31 @@ def _described(outputs, values):
     return list(graph.symbol())
 
 
-def _mismatch(outputs, values, shapes, dtype):
-    """Why inputs of these shapes and types do not fit the parameters; None where they do."""
+def _mismatch(outputs: list[mx.sym.Symbol], values: Arrays, shapes: Shapes, dtype: str) -> str | None:
+    """Why inputs of these shapes and types do not fit the parameters; None if they do."""
     symbol = mx.sym.Group(outputs)
-    values = {name: values[name] for name in symbol.list_inputs() if name in values}
-    return mismatch_reason(symbol, {**{name: value.shape for name, value in values.items()}, **shapes},
-                  {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)})
+    known_shapes, known_types = {}, {}
+    for name in symbol.list_inputs():
+        if name in values:
+            known_shapes[name] = values[name].shape
+            known_types[name] = values[name].dtype
+    known_shapes.update(shapes)
+    known_types.update(dict.fromkeys(shapes, dtype))
+    return mismatch_reason(symbol, known_shapes, known_types)
 
 
-def _refusal(where, net, shapes, reason):
+def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:
     given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     return OpError(where, f"{type(net).__name__} refuses data_shape, {given}: {reason}",
                    "Pass the shape of every input that the net takes, batch included")
 
 
-def _outputs(where, net, shapes):
-    """The net's outputs as symbols, out of the lists and tuples they may come in."""
+def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.sym.Symbol]:
+    """The net's outputs as a flat list of symbols."""
     with _backend("custom"):
         outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
-    flat, waiting = [], [outputs]
+    flat = []
+    waiting = [outputs]
     while waiting:
         item = waiting.pop(0)
         if isinstance(item, mx.sym.Symbol):
@@ -160,21 +196,23 @@ def _outputs(where, net, shapes):
     return flat
 
 
-def _call(where, net, shapes, inputs):
+def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -> Any:
+    """Call the net. Its errors become OpErrors."""
     try:
         return net(*inputs)
     except OpError:
         raise
     except AttributeError as error:
         raise _without_attribute(where, net, shapes, error) from error
-    except Exception as error:   # of a net by anyone
-        reason = f"{type(error).__name__}: {last_line(error) if str(error).strip() else ''}"
+    except Exception as error:   # a user's net may raise anything
+        message = last_line(error) if str(error).strip() else ""
+        reason = f"{type(error).__name__}: {message}"
         raise _refusal(where, net, shapes, reason) from error
 
 
-def _without_attribute(where, net, shapes, error):
-    """The error for a net that reads what a Symbol does not have, such as its shape."""
-    read = re.search(rf"'Symbol' object has no attribute '({'|'.join(ONLY_OF_ARRAYS)})'", str(error))
+def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, error: AttributeError) -> OpError:
+    """The OpError for a net that reads an attribute that a Symbol does not have, such as its shape."""
+    read = re.search(rf"'Symbol' object has no attribute '({'|'.join(ARRAY_ATTRIBUTES)})'", str(error))
     if read is None:
         return _refusal(where, net, shapes, f"AttributeError: {last_line(error)}")
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -185,7 +223,8 @@ def _without_attribute(where, net, shapes, error):
                    "F.contrib.arange_like")
 
 
-def _with_head(where, net, outputs, head):
+def _with_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:
+    """The output with a loss head."""
     if head not in HEADS:
         raise OpError(where, f"head is {head!r}; expected None or {', '.join(map(repr, HEADS))}", "Choose one of them")
     if len(outputs) != 1 or len(outputs[0].list_outputs()) != 1:
@@ -197,9 +236,9 @@ def _with_head(where, net, outputs, head):
     return HEADS[head](outputs[0], name="softmax")
 
 
-def _ends_in_softmax(graph):
-    """Whether the output is a softmax, perhaps divided by its sum, copied or renamed on its way out."""
+def _ends_in_softmax(graph: Graph) -> bool:
+    """Whether the output is a softmax, also if it is divided by its sum or copied."""
     node = graph.heads[0][0]
-    while node.op in AFTER_A_SOFTMAX:
+    while node.op in AFTER_SOFTMAX:
         node = node.source()
     return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")

@@ -1,5 +1,5 @@
-"""The warning of exports."""
+"""ExportWarning."""
 
 
 class ExportWarning(UserWarning):
-    """An export that worked, and something about it that its user should know."""
+    """An export succeeded, but the file differs from the net, or needs another package."""

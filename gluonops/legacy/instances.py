@@ -9,8 +9,12 @@ from __future__ import annotations
 import ast
 import uuid
 import weakref
+from typing import TYPE_CHECKING
 
 from ..core.errors import OpError
+
+if TYPE_CHECKING:
+    from .operators import PythonOp
 
 _alive = weakref.WeakValueDictionary()     # token -> instance
 _classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice
@@ -21,7 +25,7 @@ def register_class(cls: type) -> None:
     _classes[_full_name(cls)] = cls
 
 
-def register(instance, args: tuple, kwargs: dict) -> None:
+def register(instance: PythonOp, args: tuple, kwargs: dict) -> None:
     """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
     _set_token(instance, uuid.uuid4().hex)
     instance._given = repr((args, kwargs))
@@ -29,7 +33,7 @@ def register(instance, args: tuple, kwargs: dict) -> None:
         instance._given = None
 
 
-def strings(instance) -> dict[str, str]:
+def strings(instance: PythonOp) -> dict[str, str]:
     """The attributes of its node, by which :func:`find` finds it."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
@@ -38,8 +42,8 @@ def strings(instance) -> dict[str, str]:
     return {"instance": instance._token, "operator": _full_name(type(instance)), **given}
 
 
-def find(operator: str, instance: str, given: str | None = None):
-    """The instance of these attributes; created again if it no longer exists.
+def find(operator: str, instance: str, given: str | None = None) -> PythonOp:
+    """The instance with these attributes. It is created again if it no longer exists.
 
     Raises
     ------
@@ -59,12 +63,12 @@ def find(operator: str, instance: str, given: str | None = None):
     return existing
 
 
-def _set_token(instance, token):
+def _set_token(instance: PythonOp, token: str) -> None:
     instance._token = token
     _alive[token] = instance
 
 
-def _class(operator):
+def _class(operator: str) -> type:
     """The class of this full name, or else the only class of this name: a script's classes are in ``__main__``."""
     last = operator.rpartition(".")[2]
     if operator in _classes:
@@ -77,11 +81,11 @@ def _class(operator):
     return candidates[0]
 
 
-def _full_name(cls):
+def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _is_literal(text, value):
+def _is_literal(text: str, value: object) -> bool:
     try:
         return ast.literal_eval(text) == value
     except (ValueError, SyntaxError):

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import numbers
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
@@ -11,12 +13,16 @@ from ..core.errors import OpError
 from ..export.graph import describe_custom
 from . import instances
 
+if TYPE_CHECKING:
+    from ..core.backend import Array
+    from .operators import PythonOp
+
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
 MAX_SIZE = 2 ** 31 - 1   # of a dimension
 
 
-def emit(instance, space, inputs: list, name: str | None):
+def emit(instance: PythonOp, space: ModuleType, inputs: list, name: str | None) -> Array | list:
     """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
     Parameters
@@ -27,26 +33,31 @@ def emit(instance, space, inputs: list, name: str | None):
     name : str or None
         Of the node; None for NDArrays.
     """
-    plain = backend.needs_plain_layout(space, inputs)
-    heads = plain and instance.need_top_grad()
-    if plain:
+    copies_inputs = backend.needs_plain_layout(space, inputs)
+    copies_outputs = copies_inputs and instance.need_top_grad()
+    if copies_inputs:
         inputs = [backend.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
-    options = {} if name is None else {"name": f"{name}_custom" if heads else name}
-    result = space.Custom(*inputs, op_type=OP_TYPE, **instances.strings(instance), **options)
-    if not heads:
+    suffix = "_custom" if copies_outputs else ""
+    attributes = instances.strings(instance)
+    result = space.Custom(*inputs, op_type=OP_TYPE, **attributes, **_named(name, suffix))
+    if not copies_outputs:
         return result
+
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        named = {} if name is None else {"name": name}
-        return backend.plain_layout(space, result, may_be_scalar=True, **named)
+        return backend.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
     values = []
     for i, output in enumerate(outputs):
-        named = {} if name is None else {"name": f"{name}_{output}"}
-        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **named))
+        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
     return mx.sym.Group(values) if space is mx.sym else values
 
 
-def _may_be_blocked(space, value):
+def _named(name: str | None, suffix: str) -> dict[str, str]:
+    """The argument ``name`` of a node with a suffix; none for NDArrays."""
+    return {} if name is None else {"name": name + suffix}
+
+
+def _may_be_blocked(space: ModuleType, value: Array) -> bool:
     """Whether a value may be in a layout of oneDNN's.
 
     A variable that a graph is bound with is not, and neither is a parameter. Their shapes may have to be inferred from
@@ -58,7 +69,7 @@ def _may_be_blocked(space, value):
     return in_block and value.attr("__lr_mult__") is None   # every Parameter's variable has it
 
 
-def names(instance, method: str) -> list[str]:
+def names(instance: PythonOp, method: str) -> list[str]:
     """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
     Raises
@@ -78,10 +89,11 @@ def names(instance, method: str) -> list[str]:
 class Operator(mx.operator.CustomOp):
     """Runs ``forward`` and ``backward`` of an instance, and writes or adds the results as requested."""
 
-    def __init__(self, instance, where: str):
+    def __init__(self, instance: PythonOp, where: str):
         super().__init__()
         self.instance, self.where = instance, where
-        outputs, inputs = len(names(instance, "list_outputs")), len(names(instance, "list_arguments"))
+        outputs = len(names(instance, "list_outputs"))
+        inputs = len(names(instance, "list_arguments"))
         ids = list(range(2 * outputs + inputs))
         self._dependencies = set(instance.declare_backward_dependency(
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
@@ -94,17 +106,30 @@ class Operator(mx.operator.CustomOp):
     def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
         ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
 
-        def declared(arrays):   # MXNet has freed the others
+        def declared(arrays: list) -> list:   # MXNet has freed the others
             return [array if next(ids) in self._dependencies else None for array in arrays]
 
         self._run("backward", "in_grad", in_grad, req, out_grad=declared(out_grad),
                   in_data=declared(in_data), out_data=declared(out_data))
 
-    def _run(self, method, written, targets, requests, **read):
+    def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
+        """Call a method of the instance, and write or add its results to the targets.
+
+        Parameters
+        ----------
+        method : {'forward', 'backward'}
+        written : str
+            Name of the list that the method writes into.
+        targets : list of NDArray
+        requests : list of str
+        **read : list
+            The lists that the method reads.
+        """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
-        lists = {name: [None if array is None else instance._opened(array) for array in arrays]
-                 for name, arrays in read.items()}
+        lists = {}
+        for name, arrays in read.items():
+            lists[name] = [None if array is None else instance._opened(array) for array in arrays]
         lists[written] = list(blank)
         try:
             getattr(instance, method)(**lists)
@@ -126,7 +151,7 @@ class Operator(mx.operator.CustomOp):
 class Properties(mx.operator.CustomOpProp):
     """Answers MXNet's questions about a node before it runs, from the instance; its answers are validated."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: str):
         super().__init__()
         self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
         try:
@@ -165,11 +190,11 @@ class Properties(mx.operator.CustomOpProp):
             raise self._bad_shapes(answer, f" of {len(given)} and {outputs} shapes")
         return inputs, results, []
 
-    def _bad_shapes(self, answer, sizes):
+    def _bad_shapes(self, answer: object, sizes: str) -> OpError:
         return OpError(self.where, f"infer_shape returned {answer!r}; expected two lists{sizes}: the inputs' shapes "
                        "and the outputs'", "Return them in the order of list_arguments and list_outputs")
 
-    def _sizes(self, shape, lowest):
+    def _sizes(self, shape: list, lowest: int) -> list[int]:
         for size in shape:
             if not isinstance(size, numbers.Integral):
                 raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected whole numbers",

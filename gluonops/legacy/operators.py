@@ -5,6 +5,7 @@ import mxnet as mx
 import numpy as np
 
 from ..core import backend
+from ..core.backend import Array
 from ..core.errors import OpError
 from . import instances, node
 from .notice import once
@@ -30,11 +31,11 @@ class PythonOp:
 
     need_top_grad_ = True   # for classes whose __init__ does not call this one's
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
         instances.register_class(cls)
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args, **kwargs) -> PythonOp:
         base = next(parent.__name__ for parent in cls.__mro__ if parent.__module__ == __name__)
         once(base, INSTEAD, stacklevel=2)
         self = super().__new__(cls)
@@ -80,7 +81,7 @@ class PythonOp:
         """The same as calling the instance."""
         return self(*args, **kwargs)
 
-    def _inputs(self, args, kwargs):
+    def _inputs(self, args: tuple, kwargs: dict) -> dict[str, Array | None]:
         names = node.names(self, "list_arguments")
         if len(args) > len(names):
             raise self._error(f"got {len(args)} inputs; expected {', '.join(names)}", "Leave the others out")
@@ -94,7 +95,7 @@ class PythonOp:
             inputs[name] = value
         return {name: inputs.get(name) for name in names}
 
-    def _error(self, what, remedy):
+    def _error(self, what: str, remedy: str) -> OpError:
         return OpError(f"legacy.{type(self).__name__}", what, remedy)
 
     def list_arguments(self) -> list[str]:
@@ -160,11 +161,11 @@ class NumpyOp(PythonOp):
     """
 
     @staticmethod
-    def _opened(array):
+    def _opened(array: mx.nd.NDArray) -> np.ndarray:
         return array.asnumpy()
 
     @staticmethod
-    def _blank(request, array):
+    def _blank(request: str, array: mx.nd.NDArray) -> np.ndarray:
         return np.zeros(array.shape, array.dtype)
 
 
@@ -181,11 +182,11 @@ class NDArrayOp(PythonOp):
     """
 
     @staticmethod
-    def _opened(array):
+    def _opened(array: mx.nd.NDArray) -> mx.nd.NDArray:
         return array
 
     @staticmethod
-    def _blank(request, array):
+    def _blank(request: str, array: mx.nd.NDArray) -> mx.nd.NDArray:
         if request != "write":
             return mx.nd.zeros(array.shape, array.context, array.dtype)
         array[:] = 0

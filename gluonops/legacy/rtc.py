@@ -44,8 +44,10 @@ class Rtc:
                  kernel: str):
         once("Rtc", INSTEAD, stacklevel=2)
         self.where = "legacy.Rtc"
-        self.name, self.body = name, kernel
-        self.inputs, self.outputs = [name for name, _ in inputs], [name for name, _ in outputs]
+        self.name = name
+        self.body = kernel
+        self.inputs = [array_name for array_name, _ in inputs]
+        self.outputs = [array_name for array_name, _ in outputs]
         arrays = self.inputs + self.outputs
         for text in [name, *arrays]:
             if not re.fullmatch(r"[A-Za-z_]\w*", str(text)) or arrays.count(text) > 1:
@@ -87,7 +89,7 @@ class Rtc:
         with rtc.lock:
             kernel.launch(ins + outs, outs[0].context, grid_dims, block_dims)
 
-    def _compiled(self, ins, outs):
+    def _compiled(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray]) -> mx.rtc.CudaKernel:
         """The kernel for arrays of these shapes and types."""
         arguments = []
         for name, array in zip(self.inputs + self.outputs, ins + outs):
@@ -114,7 +116,7 @@ def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(name, arguments, body, device):
+def _kernel(name: str, arguments: tuple, body: str, device: int) -> mx.rtc.CudaKernel:
     files = sources(name, arguments, body)
     source = "\n".join(f'#line 1 "{file}"\n{text}' for file, text in files.items())
     try:

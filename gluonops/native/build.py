@@ -1,7 +1,7 @@
-"""Compiles the C++ library, ``gluonops/native/libgluonops.so``: ``python -m gluonops.native.build``.
+"""Builds the C++ library, ``gluonops/native/libgluonops.so``: ``python -m gluonops.native.build``.
 
-The C++ that follows from the contracts is written first, into ``gluonops/native/generated``: see ``generate.py``. This
-file imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
+``generate.py`` first writes the C++ that follows from the contracts into ``gluonops/native/generated``. This file
+imports neither gluonops nor MXNet, so that ``setup.py`` can run it as a file.
 """
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 __all__ = ["BuildError", "build"]
 
@@ -27,15 +28,15 @@ LIBRARY = HERE / "libgluonops.so"
 GENERATED = HERE / "generated"
 COMPILERS = ("g++", "clang++", "c++")
 
-# No -ffast-math: NaN in a row has to come out as NaN.
+# No -ffast-math, which does not honour NaN.
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
          "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized",
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
-# libmxnet.so exports a copy of lib_api.h's classes, of another compiler. In a program that is linked with it, ours
-# would be resolved to those, and crash while the library loads.
-# MXNet keeps functions of ours until the process has ended, beyond its own dlclose.
+# -Bsymbolic: libmxnet.so exports the classes of lib_api.h too, from another compiler. In a program that is linked with
+# it, ours would be resolved to those, and the library would crash when it is loaded.
+# nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
-# MXNet's wheels have the std::string of compilers before GCC 5; inference.cc talks to MXNet in C++.
+# MXNet's wheels have the std::string of compilers before GCC 5. inference.cc calls MXNet in C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
@@ -45,21 +46,22 @@ class BuildError(Exception):
     """The library cannot be built; the message says why and what to do."""
 
 
-def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators=None):
+def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None = None, jobs: int | None = None,
+          generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> pathlib.Path:
     """Build the library.
 
     Parameters
     ----------
     library : str or Path, optional
-        Where it goes; it is there only once it is complete.
+        Path of the library. It is put there when it is complete.
     mxnet : str or Path, optional
-        MXNet's folder; by default that of the MXNet which this Python would import.
+        MXNet's folder. The default is the MXNet that this Python would import.
     jobs : int, optional
-        How many compilers run at once; by default one per processor, at most 4.
+        Number of compilers that run at once. The default is one per processor, at most 4.
     generated : str or Path, optional
-        Where the C++ goes that is written from the contracts; the last part is ``generated``.
+        Folder of the generated C++. Its name is ``generated``.
     operators : list of str, optional
-        Which operators it has; all of them by default.
+        The operators in the library. The default is all of them.
 
     Returns
     -------
@@ -71,48 +73,59 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators
     BuildError
         There is no compiler or no MXNet, or the compiler failed.
     """
-    compiler, mxnet, library = find_compiler(), find_mxnet(mxnet), pathlib.Path(library)
-    sources = [source for source in write_sources(generated) if operators is None or source.stem in operators]
+    compiler = find_compiler()
+    mxnet = find_mxnet(mxnet)
+    library = pathlib.Path(library)
+    sources = write_sources(generated)
+    if operators is not None:
+        sources = [source for source in sources if source.stem in operators]
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources))
         with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
             list(pool.map(_run, [command for command, _ in units]))
-        library.parent.mkdir(parents=True, exist_ok=True)
-        partial = library.with_name(f".{library.name}.{os.getpid()}")
-        try:
-            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units),
-                  *LINKING])
-            os.replace(partial, library)
-        finally:
-            partial.unlink(missing_ok=True)
+        _link(compiler, library, [output for _, output in units])
     return library
 
 
-def write_sources(generated=GENERATED):
+def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path]) -> None:
+    """Link the library beside its path, and move it there when it is complete."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    partial = library.with_name(f".{library.name}.{os.getpid()}")
+    try:
+        _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *map(str, objects), *LINKING])
+        os.replace(partial, library)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_sources(generated: str | os.PathLike = GENERATED) -> list[pathlib.Path]:
     """Write the C++ that follows from the contracts; returns the source file of every operator."""
     generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
     return generate(pathlib.Path(generated))
 
 
-def includes(source):
-    """The folders of a generated source: that of ``generated/``, and the package's."""
+def includes(source: pathlib.Path) -> list[str]:
+    """The options for the folders with a source's headers: the parent of ``generated``, and the package."""
     folders = [source.parent.parent, PACKAGE]
     return [option for folder in folders for option in ("-I", str(folder))]
 
 
-def compilations(compiler, mxnet, folder, sources):
+def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
+                 sources: list[pathlib.Path]) -> Iterator[tuple[list[str], pathlib.Path]]:
     """(command, object file) for every translation unit."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
     common = [*compiler, *FLAGS, *openmp(compiler)]
     hidden = [*common, "-fvisibility=hidden"]
-    register = ["-DGLUONOPS_REGISTER", *(["-DGLUONOPS_ALL_TARGETS"] if targets else []), *include]
+    register = ["-DGLUONOPS_REGISTER", *include]
+    if targets:
+        register.append("-DGLUONOPS_ALL_TARGETS")
 
-    def unit(name, source, flags):
+    def unit(name: str, source: pathlib.Path, flags: list[str]) -> tuple[list[str], pathlib.Path]:
         output = folder / f"{name}.o"
         return [*flags, "-c", str(source), "-o", str(output)], output
 
-    # First the baseline: of what several units define the linker keeps the first, and that runs anywhere.
+    # The baseline comes first: if several units define a function, the linker keeps the first one, which runs anywhere.
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
@@ -126,7 +139,7 @@ def compilations(compiler, mxnet, folder, sources):
 
 
 def versions(mxnet: pathlib.Path) -> list[str]:
-    """What the library remembers: the versions it is built from."""
+    """The options that store the versions of gluonops and MXNet in the library."""
     ours = runpy.run_path(str(PACKAGE / "version.py"))["__version__"]
     theirs = mxnet_version(mxnet)
     major, minor, patch = (int(part) for part in re.match(r"(\d+)\.(\d+)\.(\d+)", theirs).groups())
@@ -135,7 +148,7 @@ def versions(mxnet: pathlib.Path) -> list[str]:
 
 
 def find_compiler() -> list[str]:
-    """The command of a C++ compiler: that of the environment variable CXX, or the first one found."""
+    """The command of the C++ compiler: the environment variable CXX, or the first of COMPILERS that is installed."""
     if os.environ.get("CXX"):
         return shlex.split(os.environ["CXX"])
     for name in COMPILERS:
@@ -166,24 +179,25 @@ def mxnet_version(folder: pathlib.Path) -> str:
 
 
 def openmp(compiler: list[str]) -> list[str]:
-    """The flag for OpenMP, where the compiler has it."""
+    """The option for OpenMP, if the compiler has it."""
     return ["-fopenmp"] if supports(compiler, ["-fopenmp"]) else []
 
 
 def supports(compiler: list[str], flags: list[str]) -> bool:
-    """Whether the compiler takes the flags and links what comes out."""
+    """Whether the compiler accepts these flags and can link a program with them."""
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         command = [*compiler, *flags, "-x", "c++", "-", "-o", str(pathlib.Path(folder) / "probe")]
-        return subprocess.run(command, input="int main() { return 0; }", text=True, capture_output=True,
-                              check=False).returncode == 0
+        program = "int main() { return 0; }"
+        done = subprocess.run(command, input=program, text=True, capture_output=True, check=False)
+        return done.returncode == 0
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(command):
+def _run(command: list[str]) -> None:
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     if done.returncode:
         raise BuildError(f"gluonops.native: the compiler failed: {shlex.join(command)}\n{done.stderr.strip()}")
@@ -192,7 +206,7 @@ def _run(command):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line: build, say where, and return the exit status."""
+    """Build the library, print its path, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gluonops.native.build",
                                      description="Build gluonops's C++ library.")
     parser.add_argument("--output", default=LIBRARY, help="where the library goes")

@@ -1,15 +1,15 @@
-"""Writes the C++ of every operator that its contract decides: ``native/generated/<op>.h`` and ``<op>.cc``.
+"""Writes the C++ that follows from the contracts: ``native/generated/<op>.h`` and ``<op>.cc`` of each operator.
 
-From ``ops/<op>/contract.py`` follow the struct of the attributes, the struct of the tensors, parsing, types, shapes,
-refusals, checks of values, registration with lib_api and the dispatch over dtypes and instruction sets. ``kernel.cc``
-holds what the kernels take, the kernels and one adapter::
+From ``ops/<op>/contract.py`` follow the structs of the attributes and of the tensors, parsing, types, shapes, error
+conditions, checks of values, registration with lib_api, and the dispatch over dtypes and instruction sets. A
+``kernel.cc`` has a struct with the arguments of the kernels, the kernels, and an adapter::
 
     struct XCall { int type; ... };
     namespace GLUONOPS_TARGET { template <typename T> void forward(const XCall &); }   // and backward
     inline XCall adapt(const XAttrs &, const XTensors &, Workspace &);
 
-Contracts are read without gluonops being imported, which needs MXNet: they depend on Python alone. ``setup.py`` runs
-this file, and so does ``python -m gluonops.native.build``.
+Contracts are read without importing gluonops, which needs MXNet. They need Python only. ``setup.py`` and ``python -m
+gluonops.native.build`` run this file.
 """
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ import sys
 import textwrap
 import types
 import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 __all__ = ["contracts", "generate"]
 
@@ -39,22 +41,23 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
     Parameters
     ----------
     folder : Path
-        Where it goes; a file that would not change is left alone, one that no operator has any more is removed.
+        Folder of the files. A file that would not change is not written. Files of other operators are removed.
     package : Path
-        The folder of the package whose operators are read.
+        Folder of the package with the operators.
 
     Returns
     -------
     list of Path
         The ``.cc`` files, one per operator, sorted.
     """
-    folder, written = pathlib.Path(folder), []
+    folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    read = contracts(package)
-    for op in read.operators:
+    written = []
+    loaded = contracts(package)
+    for op in loaded.operators:
         if not (package / "ops" / op.name / "kernel.cc").is_file():
             continue
-        operator = Operator(op, read)
+        operator = Operator(op, loaded)
         _write(folder / f"{op.name}.h", operator.header())
         _write(folder / f"{op.name}.cc", operator.source())
         written.append(folder / f"{op.name}.cc")
@@ -65,7 +68,7 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
 
 
 class Contracts(typing.NamedTuple):
-    """Contracts, and the modules ``core.contract`` and ``core.shapes`` that they were made with."""
+    """Contracts, and the modules ``core.contract`` and ``core.shapes`` of their classes."""
     operators: list
     core: types.ModuleType
     shapes: types.ModuleType
@@ -77,13 +80,14 @@ def contracts(package: pathlib.Path = PACKAGE) -> Contracts:
     with _bare_packages(root, package):
         names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
         operators = [importlib.import_module(f"{root}.ops.{name}.contract").OP for name in names]
-        core, shapes = (importlib.import_module(f"{root}.core.{name}") for name in ("contract", "shapes"))
+        core = importlib.import_module(f"{root}.core.contract")
+        shapes = importlib.import_module(f"{root}.core.shapes")
         return Contracts(operators, core, shapes)
 
 
 @contextlib.contextmanager
-def _bare_packages(root, package):
-    """The package and its folders as ``root``, importable without running any ``__init__.py``."""
+def _bare_packages(root: str, package: pathlib.Path) -> Iterator[None]:
+    """Make the package importable as ``root`` inside the ``with`` block, without running any ``__init__.py``."""
     operators = sorted(path for path in (package / "ops").iterdir() if path.is_dir())
     folders = [package, package / "core", package / "ops", *operators]
     try:
@@ -97,8 +101,8 @@ def _bare_packages(root, package):
             del sys.modules[name]
 
 
-def _write(path, text):
-    """Write a file at once, so that a compiler beside us never sees half of one; leave an equal one alone."""
+def _write(path: pathlib.Path, text: str) -> None:
+    """Write a file in one step, so that another process never reads half of it. An equal file is left alone."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
     partial = path.with_name(f".{path.name}.partial")
@@ -116,21 +120,23 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def listed(items):
+def listed(items: Iterable[str]) -> str:
+    """Items separated by commas."""
     return ", ".join(items)
 
 
-def indented(lines, levels=1):
+def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
+    """Lines with an indent, except for empty ones."""
     return [INDENT * levels + line if line else "" for line in lines]
 
 
-def function(signature, body):
+def function(signature: str, body: Iterable[str]) -> list[str]:
     """A C++ function."""
     return [signature, "{", *indented(body), "}"]
 
 
-def wrapped(opening, items, closing):
-    """``opening item, item, ... closing``, on several lines where one is too short."""
+def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
+    """``opening item, item, ... closing``, on several lines if it does not fit on one."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]
@@ -139,90 +145,95 @@ def wrapped(opening, items, closing):
 
 
 # -- attributes ----------------------------------------------------------------------------------------------------
-def kind_name(kind):
+def kind_name(kind: object) -> str:
+    """The name of a kind's class. The classes themselves are loaded again for every build."""
     return type(kind).__name__
 
 
-def number(value):
-    """A number, or infinity where there is none."""
+def number(value: float | None) -> str:
+    """A number, or infinity for None."""
     return "INFINITY" if value is None else repr(float(value))
 
 
 class Attribute:
-    """One attribute in C++: how it is declared, parsed, and written in an expression."""
+    """The C++ of an attribute: its declaration and its parsing."""
 
-    def __init__(self, attr):
-        self.name, self.kind, self.default, self.doc = attr.name, attr.kind, attr.default, attr.doc
+    def __init__(self, attr: Any):
+        self.name = attr.name
+        self.kind = attr.kind
+        self.default = attr.default
+        self.doc = attr.doc
         self.type = kind_name(attr.kind)
         if not hasattr(self, f"_parse_{self.type}"):
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
 
-    def enumeration(self):
+    def enumeration(self) -> list[str]:
         """The enumeration of a choice, or nothing."""
         if self.type != "Choice":
             return []
         return wrapped(f"enum class {camel(self.name)} {{ ", [camel(word) for word in self.kind.words], " };")
 
-    def declaration(self):
+    def declaration(self) -> str:
         """The member, with its default."""
         return getattr(self, f"_declare_{self.type}")()
 
-    def parsing(self):
-        """The expression that reads it from the strings of a graph."""
+    def parsing(self) -> str:
+        """The expression that parses it from the strings of a graph."""
         return getattr(self, f"_parse_{self.type}")()
 
-    def _declare_Int(self):
+    def _declare_Int(self) -> str:
         return f"int64_t {self.name} = {self.default};"
 
-    def _parse_Int(self):
+    def _parse_Int(self) -> str:
         low = "" if self.kind.low is None else f", {self.kind.low}"
         return f'given.integer("{self.name}", attrs.{self.name}{low})'
 
-    def _declare_Float(self):
+    def _declare_Float(self) -> str:
         return f"double {self.name} = {float(self.default)!r};"
 
-    def _parse_Float(self):
+    def _parse_Float(self) -> str:
         kind = self.kind
         low = "-INFINITY" if kind.low is None else number(kind.low)
         above = "-INFINITY" if kind.above is None else number(kind.above)
-        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {number(kind.below)}}}"
+        below = number(kind.below)
+        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {below}}}"
         return f'given.number("{self.name}", attrs.{self.name}, {bounds})'
 
-    def _declare_Bool(self):
+    def _declare_Bool(self) -> str:
         return f"bool {self.name} = {str(self.default).lower()};"
 
-    def _parse_Bool(self):
+    def _parse_Bool(self) -> str:
         return f'given.boolean("{self.name}", attrs.{self.name})'
 
-    def _declare_Choice(self):
+    def _declare_Choice(self) -> str:
         return f"{camel(self.name)} {self.name} = {camel(self.name)}::{camel(self.default)};"
 
-    def _parse_Choice(self):
+    def _parse_Choice(self) -> str:
         choices = listed([quoted(word) for word in self.kind.words])
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
-    def _declare_Optional(self):
+    def _declare_Optional(self) -> str:
         default = "" if self.default is None else f" = {self.default}"
         return f"std::optional<int64_t> {self.name}{default};"
 
-    def _parse_Optional(self):
+    def _parse_Optional(self) -> str:
         if kind_name(self.kind.kind) != "Int":
             raise ValueError(f"{self.name}: in C++ an optional attribute is an integer")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 
-    def _declare_IntOrTuple(self):
+    def _declare_IntOrTuple(self) -> str:
         is_tuple = isinstance(self.default, tuple)
         values = self.default if is_tuple else (self.default,)
         return f"Integers {self.name} = {{{str(is_tuple).lower()}, {{{listed(map(str, values))}}}}};"
 
-    def _parse_IntOrTuple(self):
+    def _parse_IntOrTuple(self) -> str:
         return f'given.integers("{self.name}", attrs.{self.name}, {self.kind.item.low})'
 
-    def _declare_Pairs(self):
+    def _declare_Pairs(self) -> str:
         return f"std::vector<double> {self.name} = {{{listed(map(repr, self.default))}}};"
 
-    def _parse_Pairs(self):
+    def _parse_Pairs(self) -> str:
         return f'given.pairs("{self.name}", attrs.{self.name})'
 
 
@@ -232,61 +243,67 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "
 
 
 class Translator(ast.NodeVisitor):
-    """An expression of a contract in C++. ``locals_`` are names that are variables there, not attributes."""
+    """Translates an expression of a contract to C++. Names in ``locals_`` are variables, all others attributes."""
 
-    def __init__(self, attributes, locals_=()):
-        self.attributes, self.locals = attributes, set(locals_)
+    def __init__(self, attributes: dict[str, Attribute], locals_: Iterable[str] = ()):
+        self.attributes = attributes
+        self.locals = set(locals_)
 
-    def __call__(self, expression):
+    def __call__(self, expression: Any) -> str:
         return self.visit(expression.tree)
 
-    def _operand(self, node):
+    def _operand(self, node: ast.AST) -> str:
         text = self.visit(node)
         return f"({text})" if isinstance(node, (ast.BinOp, ast.BoolOp, ast.IfExp, ast.Compare)) else text
 
-    def visit_Constant(self, node):
+    def visit_Constant(self, node: ast.AST) -> str:
         if isinstance(node.value, bool):
             return str(node.value).lower()
         if isinstance(node.value, str):
             return quoted(node.value)
         return repr(node.value)
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.AST) -> str:
         return node.id if node.id in self.locals else f"attrs.{node.id}"
 
-    def visit_Attribute(self, node):
+    def visit_Attribute(self, node: ast.AST) -> str:
         return f"{node.value.id}_ndim"
 
-    def visit_UnaryOp(self, node):
+    def visit_UnaryOp(self, node: ast.AST) -> str:
         return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
 
-    def visit_BoolOp(self, node):
-        return f" {_BINARY[type(node.op)]} ".join([
-            f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
-            for value in node.values])
+    def visit_BoolOp(self, node: ast.AST) -> str:
+        operands = []
+        for value in node.values:
+            text = self.visit(value)
+            needs_brackets = isinstance(value, (ast.BoolOp, ast.IfExp))
+            operands.append(f"({text})" if needs_brackets else text)
+        return f" {_BINARY[type(node.op)]} ".join(operands)
 
-    def visit_BinOp(self, node):
+    def visit_BinOp(self, node: ast.AST) -> str:
         return f"{self._operand(node.left)} {_BINARY[type(node.op)]} {self._operand(node.right)}"
 
-    def visit_IfExp(self, node):
+    def visit_IfExp(self, node: ast.AST) -> str:
         return f"{self._operand(node.test)} ? {self._operand(node.body)} : {self._operand(node.orelse)}"
 
-    def visit_Compare(self, node):
-        left, pairs = node.left, []
+    def visit_Compare(self, node: ast.AST) -> str:
+        left = node.left
+        pairs = []
         for operator, right in zip(node.ops, node.comparators):
             pairs.append(self._comparison(left, operator, right))
             left = right
         return " && ".join(pairs)
 
-    def _comparison(self, left, operator, right):
+    def _comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         if isinstance(operator, (ast.Is, ast.IsNot)):
-            return f"{'!' if isinstance(operator, ast.Is) else ''}{self.visit(left)}.has_value()"
+            negation = "!" if isinstance(operator, ast.Is) else ""
+            return f"{negation}{self.visit(left)}.has_value()"
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
             choice = f"Attrs::{camel(left.id)}::{camel(right.value)}"
             return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
         return f"{self._operand(left)} {_BINARY[type(operator)]} {self._operand(right)}"
 
-    def visit_Call(self, node):
+    def visit_Call(self, node: ast.AST) -> str:
         argument = node.args[0]
         if node.func.id == "floor":
             return f"floor({self.visit(argument)})"
@@ -297,9 +314,9 @@ class Translator(ast.NodeVisitor):
 
 
 class SizeTranslator(Translator):
-    """The same in integers that do not wrap round; a list of pairs counts as their number."""
+    """Translates to integers that do not overflow. A list of pairs counts as their number."""
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.AST) -> str:
         if self.attributes[node.id].type == "Pairs":
             return f"pairs_in(attrs.{node.id})"
         values = ".values[0]" if self.attributes[node.id].type == "IntOrTuple" else ""
@@ -310,15 +327,18 @@ class SizeTranslator(Translator):
 class Operator:
     """Writes the two files of one operator."""
 
-    def __init__(self, op, read):
-        self.op, self.camel = op, camel(op.name)
-        self.core, self.shapes = read.core, read.shapes
+    def __init__(self, op: Any, read: Contracts):
+        self.op = op
+        self.camel = camel(op.name)
+        self.core = read.core
+        self.shapes = read.shapes
         self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
         self.condition = Translator(self.attributes)
         self.size = SizeTranslator(self.attributes)
 
-    # The header: what the adapter in kernel.cc takes.
+    # The header: the types that the adapter in kernel.cc takes.
     def header(self) -> str:
+        """The text of ``<op>.h``."""
         guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
         lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
                  '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
@@ -333,21 +353,22 @@ class Operator:
         lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self._with_gradient()])
         return self._text([*lines, "};", "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
 
-    def _origin(self):
+    def _origin(self) -> str:
         return f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
 
     @staticmethod
-    def _text(lines):
+    def _text(lines: Iterable[str]) -> str:
         return "\n".join(lines) + "\n"
 
-    def _head_gradients(self):
+    def _head_gradients(self) -> list[str]:
         return [name for name in self.op.backward if name.endswith("_grad")]
 
-    def _with_gradient(self):
+    def _with_gradient(self) -> list:
         return [arg for arg in self.op.inputs if arg.gradient]
 
-    # The source: kernel.cc, the dispatch, and what MXNet asks.
+    # The source: kernel.cc, the dispatch, and the operator as MXNet sees it.
     def source(self) -> str:
+        """The text of ``<op>.cc``."""
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
             *self._dispatch(), "}  // namespace gluonops", "",
@@ -355,32 +376,41 @@ class Operator:
             *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 
-    def _dispatch(self):
-        """The kernel for a dtype in each instruction set, and the best instruction set of the processor."""
+    def _dispatch(self) -> list[str]:
+        """The functions that choose the kernel for a dtype and for the processor."""
         lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
         for direction in ("forward", "backward"):
-            lines += [f"void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
-                      f"{INDENT}switch (call.type) {{"]
-            for dtype in self.op.types["T"]:
-                number_, name = TYPES[dtype]
-                lines.append(f"{INDENT}case {number_}: return {direction}<{name}>(call);")
-            lines += [f"{INDENT}}}", "}", ""]
+            lines += [*self._type_dispatch(direction), ""]
         lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
-                  "// The kernels for the best instruction set that this processor has."]
-        lines += ["#ifdef GLUONOPS_ALL_TARGETS"]
+                  "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
         for target in ("avx2", "avx512"):
-            lines += [f"namespace {target} {{ void {self.op.name}_{direction}(const {self.camel}Call &call); }}"
-                      for direction in ("forward", "backward")]
+            for direction in ("forward", "backward"):
+                lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
         lines += ["#endif", ""]
         for direction in ("forward", "backward"):
-            call = f"{self.op.name}_{direction}(call)"
-            lines += [f"inline void {self.op.name}_{direction}(const {self.camel}Call &call)", "{",
-                      "#ifdef GLUONOPS_ALL_TARGETS", f"{INDENT}switch (target()) {{",
-                      f"{INDENT}case AVX512: return avx512::{call};", f"{INDENT}case AVX2: return avx2::{call};",
-                      f"{INDENT}default: break;", f"{INDENT}}}", "#endif", f"{INDENT}base::{call};", "}", ""]
+            lines += [*self._target_dispatch(direction), ""]
         return [*lines, "#endif"]
 
-    def _operator(self):
+    def _signature(self, direction: str) -> str:
+        return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
+
+    def _type_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel of a dtype."""
+        cases = []
+        for dtype in self.op.types["T"]:
+            label, c_type = TYPES[dtype]
+            cases.append(f"case {label}: return {direction}<{c_type}>(call);")
+        return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
+
+    def _target_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernels of the best instruction set."""
+        call = f"{self.op.name}_{direction}(call)"
+        return [f"inline {self._signature(direction)}", "{", "#ifdef GLUONOPS_ALL_TARGETS",
+                *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
+                           f"case AVX2: return avx2::{call};", "default: break;", "}"]),
+                "#endif", *indented([f"base::{call};"]), "}"]
+
+    def _operator(self) -> list[str]:
         op = self.op
         return [
             f"struct {self.camel}Operator {{", *indented([
@@ -391,11 +421,11 @@ class Operator:
                 "", *self._forward(), "", *self._backward(),
             ]), "};"]
 
-    def _attributes(self):
+    def _attributes(self) -> list[str]:
         names = listed([quoted(name) for name in self.attributes])
         return function("static std::vector<const char *> attributes()", wrapped("return {", [names], "};"))
 
-    def _parse(self):
+    def _parse(self) -> list[str]:
         body = ["Attrs attrs;"]
         body += [f"attrs.{name} = {a.parsing()};" for name, a in self.attributes.items()]
         for refused in self.op.refused:
@@ -403,38 +433,44 @@ class Operator:
                 body += self._refusal(refused)
         return function("static Attrs parse(const Attributes &given)", [*body, "return attrs;"])
 
-    def _refusal(self, refused):
+    def _refusal(self, refused: Any) -> list[str]:
         condition = self.condition(self.core.expression(refused.when))
         return [f"if ({condition})", f"{INDENT}refuse(NAME,",
                 *indented([f"{self._filled(refused.what)},", f"{self._filled(refused.remedy)});"], 4)]
 
-    def _filled(self, text):
-        """A text whose expressions in braces are put in, as an expression of strings."""
+    def _filled(self, text: str) -> str:
+        """The C++ expression of a text with the values of the expressions in braces."""
         parts = self.core._PLACE.split(text)
-        pieces = [quoted(part) if i % 2 == 0 else f"value_text({self.condition(self.core.expression(part))})"
-                  for i, part in enumerate(parts) if part]
-        if len(pieces) == 1:
-            return pieces[0]
-        return " + ".join([f"std::string({pieces[0]})" if pieces[0][0] == '"' else pieces[0], *pieces[1:]])
+        pieces = []
+        for i, part in enumerate(parts):
+            is_expression = i % 2 == 1
+            if is_expression:
+                pieces.append(f"value_text({self.condition(self.core.expression(part))})")
+            elif part:
+                pieces.append(quoted(part))
+        first, *others = pieces
+        if others and first.startswith('"'):
+            first = f"std::string({first})"
+        return " + ".join([first, *others])
 
-    def _tensors(self):
+    def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
         return function("static Tensors tensors(const Attrs &attrs)", wrapped("return {", pairs, "};"))
 
-    def _variable(self, text):
+    def _variable(self, text: str) -> str:
         tree = self.core.expression(text).tree
         if isinstance(tree, ast.Name):
             return f"'{tree.id}'"
         return f"{self.condition.visit(tree.test)} ? '{tree.body.id}' : '{tree.orelse.id}'"
 
-    def _types(self):
+    def _types(self) -> list[str]:
         variables = [f"{{'{variable}', {{{listed([TYPES[dtype][0] for dtype in dtypes])}}}}}"
                      for variable, dtypes in self.op.types.items()]
         body = wrapped("static const TypeVariables variables = {", variables, "};")
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     # Shapes.
-    def _shapes(self):
+    def _shapes(self) -> list[str]:
         body = [f"const int {arg.name}_ndim = ndims[{i}];" for i, arg in enumerate(self.op.inputs)
                 if self._reads_ndim(arg.name, first=i == 0)]
         for rule in self.op.rules:
@@ -444,25 +480,32 @@ class Operator:
             body += lines
         return function("static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)", body)
 
-    def _reads_ndim(self, tensor, first):
-        texts = [rule.when.text for rule in self.op.rules if rule.when] + [r.when for r in self.op.refused]
-        groups = any(isinstance(term, self.shapes.Group) for rule in self.op.rules for term in rule.first)
-        return (first and groups) or any(f"{tensor}.ndim" in text for text in texts)
+    def _reads_ndim(self, tensor: str, first: bool) -> bool:
+        """Whether the shapes need the number of dimensions of an input."""
+        conditions = [rule.when.text for rule in self.op.rules if rule.when]
+        conditions += [refused.when for refused in self.op.refused]
+        if any(f"{tensor}.ndim" in text for text in conditions):
+            return True
+        terms = [term for rule in self.op.rules for term in rule.first]
+        return first and any(isinstance(term, self.shapes.Group) for term in terms)
 
-    def _rule(self, rule):
+    def _rule(self, rule: Any) -> list[str]:
         lines = self._groups(rule)
         for tensor, terms in rule.patterns.items():
             lines += [f"// {tensor}: {rule.texts[tensor]}", *self._pattern(f"const Pattern {tensor} = ", terms, ";")]
         for refused in self.op.refused:
             if refused.reads_ndim:
                 lines += self._refusal(refused)
-        tensors = listed([t.name for t in self.op.tensors])
-        lines += self._pattern("const Pattern whole = ", rule.whole, ";") if rule.whole else []
+        whole = "{}"
+        if rule.whole:
+            lines += self._pattern("const Pattern whole = ", rule.whole, ";")
+            whole = "whole"
+        tensors = listed([tensor.name for tensor in self.op.tensors])
         texts = {**self.op.remedies, **rule.remedies}
         remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
-        return [*lines, f"return {{{{{tensors}}}, {'whole' if rule.whole else '{}'}, {{{remedies}}}}};"]
+        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}}};"]
 
-    def _groups(self, rule):
+    def _groups(self, rule: Any) -> list[str]:
         """The variables that hold the dimensions of the groups, from the first pattern."""
         first, tensor = rule.first, self.op.inputs[0].name
         groups = [term for term in first if isinstance(term, self.shapes.Group)]
@@ -481,10 +524,10 @@ class Operator:
         return [self._group_dims(groups[0], begin, end)]
 
     @staticmethod
-    def _group_dims(group, begin, end):
+    def _group_dims(group: Any, begin: str | int, end: str) -> str:
         return f"const Pattern {_variable_of(group)} = group({quoted(group.name)}, {begin}, {end});"
 
-    def _pattern(self, opening, terms, closing):
+    def _pattern(self, opening: str, terms: tuple, closing: str) -> list[str]:
         if not any(isinstance(term, self.shapes.Group) for term in terms):
             return _itemized(opening + "{", [self._dim(term) for term in terms], "}" + closing)
         parts = [self._group(term) if isinstance(term, self.shapes.Group) else f"{{{self._dim(term)}}}"
@@ -493,7 +536,7 @@ class Operator:
             return [opening + parts[0] + closing]
         return _itemized(opening + "joined({", parts, "})" + closing)
 
-    def _group(self, term):
+    def _group(self, term: Any) -> str:
         variable = _variable_of(term)
         if term.counts is None:
             return variable
@@ -502,7 +545,7 @@ class Operator:
             counts = f"counts_at(NAME, attrs.{term.counts}, attrs.{term.axis}, {variable})"
         return f"repeated(NAME, {variable}, {quoted(term.counts)}, {counts})"
 
-    def _dim(self, term):
+    def _dim(self, term: Any) -> str:
         if isinstance(term, self.shapes.At):
             return f"named({quoted(term.name)})"
         if isinstance(term, self.shapes.Sized):
@@ -512,11 +555,11 @@ class Operator:
             return f"named({quoted(term.name)})"
         return f"named({quoted(term.name)}, {quoted(term.text)}, {self._factor(term.mul)}, {self._factor(term.div)})"
 
-    def _factor(self, expression):
+    def _factor(self, expression: Any) -> str:
         return "{}" if expression is None else f"factor(NAME, {quoted(expression.text)}, {self.size(expression)})"
 
     # The two passes.
-    def _forward(self):
+    def _forward(self) -> list[str]:
         views = [f"tensors.{arg.name} = view(inputs[{i}]);" for i, arg in enumerate(self.op.inputs)]
         views += [f"tensors.{out.name} = view(outputs[{i}]);" for i, out in enumerate(self.op.outputs)]
         checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
@@ -525,10 +568,10 @@ class Operator:
         return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
             f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
 
-    def _run(self, direction):
+    def _run(self, direction: str) -> list[str]:
         return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
 
-    def _check(self, arg):
+    def _check(self, arg: Any) -> list[str]:
         if type(arg.values).__name__ == "Rows":
             return self._check_rows(arg)
         values = arg.values
@@ -539,7 +582,7 @@ class Operator:
             return [call]
         return [f"if ({self.condition(self.core.expression(values.when))})", INDENT + call]
 
-    def _check_rows(self, arg):
+    def _check_rows(self, arg: Any) -> list[str]:
         rows = arg.values
         translator = Translator(self.attributes, rows.columns)
         columns = [f"const double {column} = row[{i}];" for i, column in enumerate(rows.columns)]
@@ -549,8 +592,8 @@ class Operator:
                 f"check_rows(NAME, {quoted(arg.name)}, tensors.{arg.name}, valid, {{{{{axes}}},",
                 *indented([f"{self._filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
-    def _size_of(self, dimension):
-        """The size of a named dimension, read off an input that has it."""
+    def _size_of(self, dimension: str) -> str:
+        """The expression for the size of a named dimension, from a tensor that has it."""
         for tensor, terms in self.op.rules[-1].patterns.items():
             if any(isinstance(term, self.shapes.Group) for term in terms):
                 at = [term for term in terms if isinstance(term, self.shapes.At) and term.name == dimension]
@@ -562,58 +605,62 @@ class Operator:
                     return f"tensors.{tensor}.shape()[{i}]"
         raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
 
-    def _backward(self):
-        op, read = self.op, set(self.op.backward)
+    def _backward(self) -> list[str]:
+        op = self.op
+        read = set(op.backward)
         views = [f"tensors.{out.name}_grad = view(grads[{i}]);" for i, out in enumerate(op.outputs)
                  if f"{out.name}_grad" in read]
         for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
-            views += [f"tensors.{t.name} = {'view' if t.name in read else 'shape_of'}({source}[{i}]);"
-                      for i, t in enumerate(tensors)]
+            for i, tensor in enumerate(tensors):
+                made = "view" if tensor.name in read else "shape_of"
+                views.append(f"tensors.{tensor.name} = {made}({source}[{i}]);")
         views += [f"tensors.{arg.name}_grad = view(results[{i}]);" for i, arg in enumerate(op.inputs) if arg.gradient]
         arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
         return function(f"static void backward(const Attrs &attrs, {arrays})", [
             f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
             *self._cleared()])
 
-    def _negated(self, text):
+    def _negated(self, text: str) -> str:
         tree = self.core.expression(text).tree
         if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
             return self.condition.visit(tree.operand)
         return f"!({self.condition.visit(tree)})"
 
-    def _cleared(self):
+    def _cleared(self) -> list[str]:
         """Zeros for the inputs that have no gradient."""
         lines = []
         for i, arg in enumerate(self.op.inputs):
             if arg.gradient is True:
                 continue
+            clear = f"clear(results[{i}]);"
             if arg.gradient:
-                lines.append(f"if ({self._negated(arg.gradient)})")
-            lines.append(f"{INDENT if arg.gradient else ''}clear(results[{i}]);")
+                lines += [f"if ({self._negated(arg.gradient)})", *indented([clear])]
+            else:
+                lines.append(clear)
         return lines
 
 
-def _itemized(opening, items, closing):
-    """As :func:`wrapped`, with an item a line where one line is too short."""
+def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
+    """As :func:`wrapped`, but with one item per line if they do not fit on one line."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]
     return [opening, *indented([f"{item}," for item in items]), closing]
 
 
-def _variable_of(group):
+def _variable_of(group: Any) -> str:
     return f"{group.name or 'other'}_dims"
 
 
-def _conjunction(conditions):
-    """``return a && b;``, a condition a line."""
+def _conjunction(conditions: list[str]) -> list[str]:
+    """``return a && b;``, with one condition per line."""
     first, *others = conditions
     lines = [f"return {first}", *[f"       && {condition}" for condition in others]]
     return [*lines[:-1], f"{lines[-1]};"]
 
 
-def main(arguments=None):
-    """Command line: ``generate.py FOLDER``."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line ``generate.py FOLDER``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the files go")
     generate(parser.parse_args(arguments).folder)

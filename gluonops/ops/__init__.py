@@ -1,7 +1,8 @@
-"""The operators, one folder each. Every function takes NDArrays or Symbols and returns the same kind.
+"""The operators, one folder each. Every function takes NDArrays or Symbols, and returns the same kind.
 
-``gluonops.ops.list()`` names them; ``help(gluonops.ops.reorg)`` is an operator's page.
+``gluonops.ops.list()`` returns their names. ``help(gluonops.ops.reorg)`` describes an operator.
 """
+import builtins as _builtins
 import importlib as _importlib
 import pathlib as _pathlib
 
@@ -12,11 +13,11 @@ __all__ = ["list"]
 
 for _folder in _registry.folders(_pathlib.Path(__file__).parent):
     _custom.register(_registry.register(_folder))
-    # The function takes the place of its module: gluonops.ops.reorg(data), not gluonops.ops.reorg.reorg(data).
+    # The function replaces its module: gluonops.ops.reorg(data) instead of gluonops.ops.reorg.reorg(data).
     globals()[_folder.name] = getattr(_importlib.import_module(f"{__name__}.{_folder.name}"), _folder.name)
     __all__.append(_folder.name)
 
 
-def list():   # pylint: disable=redefined-builtin
-    """Names of the operators, sorted."""
+def list() -> _builtins.list[str]:   # pylint: disable=redefined-builtin
+    """The names of the operators, sorted."""
     return sorted(_registry.entries())

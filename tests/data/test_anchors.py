@@ -126,7 +126,7 @@ class TestCommand:
 
     def test_errors(self, tmp_path, rng, capsys):
         assert cli.main(["anchors", "--dataset", "yolo"]) == 1
-        assert "gluonops.data.detection: yolo needs a root, the folder it is in" in capsys.readouterr().err
+        assert "gluonops.data.detection: yolo needs a root, the folder of the data set" in capsys.readouterr().err
         make_yolo(tmp_path, rng)
         root = ["anchors", "--dataset", "yolo", "--root", str(tmp_path)]
         assert cli.main(root) == 1

@@ -285,6 +285,7 @@ void region_loss_round()
     std::vector<int64_t> count(size_t(sizes.batch));
     std::vector<double> partial(size_t(sizes.batch * sizes.anchors * PARTS));
     const RegionLossCall call = {type, sizes, truths, 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
+                                 draw(0, 1) == 1,
                                  {seen.data(), seen_type}, data.data(), truth.data(), output.data(),
                                  parts.data(), gradient.data(), assigned.data(), count.data(), partial.data(), head.data(),
                                  grad.data()};

@@ -42,7 +42,7 @@ class TestSoftmaxCrossEntropy(OpSuite):
             first=False),
         Bad("kept_axis", ((4, 3), (4, 3)), {},
             "label has shape (4, 3); expected (batch, 1) with 1. Pass class indices; or "
-            "probabilities, one-hot labels among them, with sparse_label=False"),
+            "pass probabilities, such as one-hot labels, with sparse_label=False"),
         Bad("dense", ((4, 3), (4,)), {"sparse_label": False},
             "label has shape (4,); expected 2 dimensions (batch, classes)"),
         Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected a batch of rows",

@@ -1,24 +1,25 @@
 """One NumPy oracle per operator: ``oracles.get("reorg")`` is the module ``oracles/reorg.py``.
 
-Each is written from the paper or the specification, in float64, and needs NumPy alone: the machines that run the GPU
-benchmark may have no MXNet. The suites in ``tests/ops``, the tests of the CUDA kernels and ``benchmarks/gpu`` share it.
+An oracle is written from the paper or the specification, in float64. It needs only NumPy, because the machines that run
+the GPU benchmark may have no MXNet. The suites in ``tests/ops``, the tests of the CUDA kernels and ``benchmarks/gpu``
+use it.
 
-A module has
+A module has two functions:
 
 ``forward(attrs, *inputs)``
-    Every output by name, hidden ones included.
+    All outputs by name, including hidden outputs.
 ``backward(attrs, head, *inputs)``
-    The gradient of every input that has one, by the name of the input. ``head`` is the gradient of the first output;
-    an operator that ignores it accepts None.
+    The gradients by the names of the inputs. ``head`` is the gradient of the first output. If the operator ignores it,
+    ``head`` may be None.
 
-and, where the operator needs it,
+Two more functions are optional:
 
 ``draw(attrs, shapes, rng)``
-    Inputs that plain random numbers cannot be, by name. ``shapes`` has the shape of every input by name.
+    Inputs by name that cannot be plain random numbers. ``shapes`` has the shapes of all inputs by name.
 ``objective(attrs, head, *inputs)``
-    The scalar whose derivative ``backward`` is, where that is not ``(head * output).sum()``.
+    The scalar whose derivative is ``backward``. The default is ``(head * output).sum()``.
 
-``attrs`` has every attribute of the operator; ``inputs`` come in the contract's order, floats as float64.
+``attrs`` has all attributes of the operator. ``inputs`` have the order of the contract. Floats are float64.
 """
 import importlib
 
@@ -33,7 +34,7 @@ def get(name):
 
 
 def draw_labels(rng, shape, classes, ignore_label=None):
-    """Class indices from 0 to ``classes`` - 1, of no classes 0; about a third is ``ignore_label``, if there is one."""
+    """Random class ids from 0 to ``classes`` - 1 (0 if there are no classes). About a third is ``ignore_label``."""
     labels = rng.randint(0, max(classes, 1), shape)
     if ignore_label is not None:
         labels = np.where(rng.rand(*shape) < 0.3, ignore_label, labels)

@@ -1,14 +1,15 @@
-"""What the oracles of the region family share: Darknet's region layer in NumPy.
+"""Parts shared by the oracles of the region family: Darknet's region layer in NumPy.
 
-Maps are (batch, anchors, 5 + classes, height, width); boxes are (x, y, w, h) from 0 to 1; anchors are flat.
+Maps are (batch, anchors, 5 + classes, height, width). Boxes are (x, y, w, h) from 0 to 1. Anchors are (w0, h0, w1, h1,
+...) in cells.
 """
 import numpy as np
 
-LOGISTIC = [0, 1, 4]   # x, y and objectness
+LOGISTIC = [0, 1, 4]   # channels with a sigmoid: x, y and objectness
 
 
 def split(data, classes):
-    """(batch, anchors * (5 + classes), height, width) as maps."""
+    """``data``, (batch, anchors * (5 + classes), height, width), as maps."""
     batch, channels, height, width = data.shape
     return data.reshape(batch, channels // (5 + classes), 5 + classes, height, width)
 
@@ -18,19 +19,20 @@ def sigmoid(x):
 
 
 def activate(maps, softmax):
-    """What Darknet's layer puts out."""
+    """The output of Darknet's layer, as maps."""
     out = maps.copy()
     out[:, :, LOGISTIC] = sigmoid(maps[:, :, LOGISTIC])
+    logits = maps[:, :, 5:]
     if softmax:
-        powers = np.exp(maps[:, :, 5:] - maps[:, :, 5:].max(axis=2, keepdims=True))
+        powers = np.exp(logits - logits.max(axis=2, keepdims=True))
         out[:, :, 5:] = powers / powers.sum(axis=2, keepdims=True)
     else:
-        out[:, :, 5:] = sigmoid(maps[:, :, 5:])
+        out[:, :, 5:] = sigmoid(logits)
     return out
 
 
 def boxes(out, anchors):
-    """The boxes (batch, anchors, 4, height, width) of activated maps."""
+    """The boxes of activated maps, (batch, anchors, 4, height, width)."""
     height, width = out.shape[3:]
     decoded = np.empty_like(out[:, :, :4])
     decoded[:, :, 0] = (np.arange(width) + out[:, :, 0]) / width
@@ -43,8 +45,36 @@ def boxes(out, anchors):
 
 
 def iou(first, second):
-    """The intersection over union of two boxes."""
-    sides = [min(first[i] + first[i + 2] / 2, second[i] + second[i + 2] / 2)
-             - max(first[i] - first[i + 2] / 2, second[i] - second[i + 2] / 2) for i in (0, 1)]
-    common = max(sides[0], 0) * max(sides[1], 0)
-    return common / (first[2] * first[3] + second[2] * second[3] - common) if common else 0.0
+    """The intersection over union of two boxes. It is 0 if they do not overlap."""
+    intersection = _overlap(first, second, 0) * _overlap(first, second, 1)
+    if not intersection:
+        return 0.0
+    union = first[2] * first[3] + second[2] * second[3] - intersection
+    return intersection / union
+
+
+def giou(first, second):
+    """The generalized intersection over union of two boxes. Complex boxes are compared by their real part."""
+    overlaps, hulls = zip(*(_overlap_and_hull(first, second, axis) for axis in (0, 1)))
+    intersection = 0
+    if all(overlap.real > 0 for overlap in overlaps):
+        intersection = overlaps[0] * overlaps[1]
+    hull = hulls[0] * hulls[1]
+    union = first[2] * first[3] + second[2] * second[3] - intersection
+    return intersection / union - (hull - union) / hull
+
+
+def _overlap_and_hull(first, second, axis):
+    """Along an axis (0 or 1): length of the overlap, and of the smallest interval that contains both boxes."""
+    lows = [box[axis] - box[axis + 2] / 2 for box in (first, second)]
+    highs = [box[axis] + box[axis + 2] / 2 for box in (first, second)]
+    overlap = min(highs, key=np.real) - max(lows, key=np.real)
+    hull = max(highs, key=np.real) - min(lows, key=np.real)
+    return overlap, hull
+
+
+def _overlap(first, second, axis):
+    """Length of the overlap along an axis (0 or 1), 0 if there is none."""
+    low = max(box[axis] - box[axis + 2] / 2 for box in (first, second))
+    high = min(box[axis] + box[axis + 2] / 2 for box in (first, second))
+    return max(high - low, 0)

@@ -1,10 +1,11 @@
-"""center_loss: half the squared distance of every sample to the centre of its class."""
+"""center_loss: half the squared distance of each sample to the centre of its class."""
 import numpy as np
 
 
 def offsets(data, label, centers):
-    """From the centre of its class to every sample; NaN for a label that is no class."""
-    return data - np.array([_center(centers, class_id) for class_id in label]).reshape(data.shape)
+    """Each sample minus the centre of its class, NaN for an invalid label."""
+    own_centers = np.array([_center(centers, class_id) for class_id in label]).reshape(data.shape)
+    return data - own_centers
 
 
 def _center(centers, class_id):
@@ -17,9 +18,9 @@ def forward(attrs, data, label, centers):
 
 
 def backward(attrs, head, data, label, centers):
-    """A centre has minus the gradients of the samples of its class."""
-    gradient = offsets(data, label, centers) * head[:, None]
-    of_centers = np.zeros(centers.shape)
-    for row, class_id in zip(gradient, label):
-        of_centers[np.arange(len(centers)) == class_id] -= row
-    return {"data": gradient, "centers": of_centers}
+    """The gradient of a centre is minus the sum of the gradients of its samples."""
+    data_grad = offsets(data, label, centers) * head[:, None]
+    centers_grad = np.zeros(centers.shape)
+    for row, class_id in zip(data_grad, label):
+        centers_grad[np.arange(len(centers)) == class_id] -= row
+    return {"data": data_grad, "centers": centers_grad}

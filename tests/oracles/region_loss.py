@@ -1,96 +1,178 @@
-"""region_loss: YOLOv2's loss, worked off ground truth by ground truth as Darknet does."""
+"""region_loss: YOLOv2's loss. It handles the ground truths of an image one after the other, as Darknet does.
+
+Source: pjreddie/darknet ``src/region_layer.c``, commit f6afaabc.
+"""
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, iou, split
+from ._region import LOGISTIC, activate, boxes, giou, iou, split
+
+STEP = 1e-30   # imaginary step of a complex step derivative
+
+BOX = slice(0, 4)   # the channels x, y, w, h
+OBJECTNESS = 4
+CLASSES = slice(5, None)
+
+WARMUP_WEIGHT = 0.01
+WARMUP_TARGET = (0.5, 0.5, 0, 0)
 
 
 class Assignment:
-    """What one image's ground truths ask of its activations ``out`` (anchors, 5 + classes, height, width).
+    """The targets and weights that the ground truths of one image give to its predictions.
 
-    ``weight`` and ``target`` (anchors, 5, height, width) are those of x, y, w, h and objectness. ``class_target``
-    (anchors, classes, height, width) holds where ``assigned`` (anchors, height, width). ``stats``: the sums of IoU,
-    recall and probability, and the number of ground truths.
+    Parameters
+    ----------
+    attrs : Attrs
+    out : numpy.ndarray
+        Activations of the image, (anchors, 5 + classes, height, width).
+    ground_truth : numpy.ndarray
+        (rows, 5): x, y, w, h, class id. Rows of zeros are padding.
+    warming_up : bool
+        Whether boxes without an object are regressed toward their priors.
+
+    Attributes
+    ----------
+    weight, target : numpy.ndarray
+        (anchors, 5, height, width), of x, y, w, h and objectness.
+    assigned : numpy.ndarray
+        bool, (anchors, height, width): whether a ground truth is matched.
+    class_target : numpy.ndarray
+        (anchors, classes, height, width), valid where ``assigned``.
+    matched : dict
+        With GIoU: the box (x, y, w, h) of the ground truth, by (anchor, row, column).
+    stats : numpy.ndarray
+        Sums over the ground truths: IoU, recall, probability of the class, and their number.
     """
 
     def __init__(self, attrs, out, ground_truth, warming_up):
-        count, _, height, width = out.shape
-        self.out, anchors = out, attrs.anchors
-        rows = [row for row in ground_truth if row.any()]
-        decoded = boxes(out[None], anchors)[0]
-        self.weight, self.target = np.zeros((2, count, 5, height, width))
-        self.assigned, self.class_target = np.zeros((count, height, width), bool), np.zeros_like(out[:, 5:])
+        anchors, _, height, width = out.shape
+        self.out = out
+        self.anchors = attrs.anchors
+        self.matched = {}
+        self.decoded = boxes(out[None], attrs.anchors)[0]
+        self.weight = np.zeros((anchors, 5, height, width))
+        self.target = np.zeros((anchors, 5, height, width))
+        self.assigned = np.zeros((anchors, height, width), bool)
+        self.class_target = np.zeros_like(out[:, CLASSES])
         self.stats = np.zeros(4)
 
-        for a, j, i in np.ndindex(count, height, width):
-            overlap = max([iou(decoded[a, :, j, i], row) for row in rows], default=0)
-            self.weight[a, 4, j, i] = 0 if overlap > attrs.thresh else attrs.noobject_scale
-            if warming_up:
-                self.weight[a, :4, j, i], self.target[a, :4, j, i] = 0.01, (0.5, 0.5, 0, 0)
+        rows = [row for row in ground_truth if row.any()]
+        self.set_unmatched(attrs, rows, warming_up)
+        for row in rows:
+            self.match(attrs, row)
 
-        for x, y, w, h, class_id in rows:
-            i, j = min(int(x * width), width - 1), min(int(y * height), height - 1)
-            sizes = [(anchors[2 * a] / width, anchors[2 * a + 1] / height) if attrs.bias_match
-                     else decoded[a, 2:, j, i] for a in range(count)]
-            a = int(np.argmax([iou((0, 0, *size), (0, 0, w, h)) for size in sizes]))
-            overlap = iou(decoded[a, :, j, i], (x, y, w, h))
-            self.weight[a, :4, j, i] = attrs.coord_scale * (2 - w * h)
-            self.target[a, :4, j, i] = (x * width - i, y * height - j, np.log(w * width / anchors[2 * a]),
-                                        np.log(h * height / anchors[2 * a + 1]))
-            self.weight[a, 4, j, i] = attrs.object_scale
-            self.target[a, 4, j, i] = overlap if attrs.rescore else 1
-            probability = self.assign_class(attrs, int(class_id), (a, j, i))
-            self.stats += overlap, overlap > 0.5, probability, 1
+    def set_unmatched(self, attrs, rows, warming_up):
+        """Targets and weights of predictions without a ground truth."""
+        for a, j, i in np.ndindex(*self.assigned.shape):
+            best_iou = max([iou(self.decoded[a, :, j, i], row) for row in rows], default=0)
+            if not best_iou > attrs.thresh:   # also if it is NaN
+                self.weight[a, OBJECTNESS, j, i] = attrs.noobject_scale
+        if warming_up:
+            self.weight[:, BOX] = WARMUP_WEIGHT
+            self.target[:, BOX] = np.reshape(WARMUP_TARGET, (4, 1, 1))
 
-    def assign_class(self, attrs, class_id, place):
-        """Ask for a class; returns its probability.
+    def match(self, attrs, row):
+        """Match a ground truth to an anchor of its cell, and set targets and weights there."""
+        x, y, w, h, class_id = row
+        _, height, width = self.assigned.shape
+        i = min(int(x * width), width - 1)
+        j = min(int(y * height), height - 1)
+        a = self.best_anchor(attrs, row, j, i)
+        anchor_width, anchor_height = attrs.anchors[2 * a:2 * a + 2]
+        own_iou = iou(self.decoded[a, :, j, i], (x, y, w, h))
 
-        Without softmax the classes of several ground truths at one place add up, unless the error of class 0 is 0 on
-        the way: Darknet then starts anew.
+        self.weight[a, BOX, j, i] = attrs.coord_scale * (2 - w * h)
+        self.target[a, BOX, j, i] = (x * width - i, y * height - j,
+                                     np.log(w * width / anchor_width), np.log(h * height / anchor_height))
+        if attrs.box_loss == "giou":
+            self.weight[a, BOX, j, i] = 0
+            self.matched[a, j, i] = x, y, w, h
+        self.weight[a, OBJECTNESS, j, i] = attrs.object_scale
+        self.target[a, OBJECTNESS, j, i] = own_iou if attrs.rescore else 1
+        probability = self.set_class(attrs, int(class_id), (a, j, i))
+        self.stats += own_iou, own_iou > 0.5, probability, 1
+
+    def best_anchor(self, attrs, row, j, i):
+        """The first anchor with the largest IoU of its size, or of the size that it predicts."""
+        anchors, height, width = self.assigned.shape
+        if attrs.bias_match:
+            sizes = np.reshape(attrs.anchors, (anchors, 2)) / (width, height)
+        else:
+            sizes = self.decoded[:, 2:, j, i]
+        return int(np.argmax([iou((0, 0, *size), (0, 0, *row[2:4])) for size in sizes]))
+
+    def set_class(self, attrs, class_id, place):
+        """Set the class target at ``place``, (anchor, row, column), and return the probability of the class.
+
+        Without a softmax the classes of several ground truths in one place are all targets. Darknet clears the earlier
+        ones if the error of class 0 is 0.
         """
         a, j, i = place
-        probabilities = self.out[a, 5:, j, i]
-        error = 0
+        probabilities = self.out[a, CLASSES, j, i]
+        error_of_class_0 = 0
         if self.assigned[a, j, i]:
-            error = attrs.class_scale * (self.class_target[a, 0, j, i] - probabilities[0])
-        if attrs.softmax or not error:
+            error_of_class_0 = attrs.class_scale * (self.class_target[a, 0, j, i] - probabilities[0])
+        if attrs.softmax or not error_of_class_0:
             self.class_target[a, :, j, i] = 0
         self.class_target[a, class_id, j, i] = 1
         self.assigned[a, j, i] = True
         return probabilities[class_id]
 
+    def giou_loss(self, attrs, place, x, y, w, h):
+        """The loss of the matched box at ``place``, (anchor, row, column), for its activations x, y, w and h."""
+        a, j, i = place
+        _, height, width = self.assigned.shape
+        anchor_width, anchor_height = self.anchors[2 * a:2 * a + 2]
+        box = ((i + x) / width, (j + y) / height, np.exp(w) * anchor_width / width, np.exp(h) * anchor_height / height)
+        return attrs.coord_scale * (1 - giou(box, self.matched[place]))
+
     def weighted_error(self, attrs):
-        """Minus Darknet's delta, (anchors, 5 + classes, height, width)."""
-        classes = attrs.class_scale * (self.out[:, 5:] - self.class_target) * self.assigned[:, None]
-        return np.concatenate([self.weight * (self.out[:, :5] - self.target), classes], axis=1)
+        """Minus Darknet's delta: the derivative with respect to the activations, in their shape."""
+        errors = self.weight * (self.out[:, :5] - self.target)
+        for a, j, i in self.matched:
+            activations = self.out[a, BOX, j, i]
+            for channel, step in enumerate(np.eye(4) * STEP * 1j):   # the complex step derivative has no rounding error
+                loss = self.giou_loss(attrs, (a, j, i), *(activations + step))
+                errors[a, channel, j, i] = loss.imag / STEP
+        class_errors = attrs.class_scale * (self.out[:, CLASSES] - self.class_target) * self.assigned[:, None]
+        return np.concatenate([errors, class_errors], axis=1)
 
     def terms(self, attrs, out):
-        """Coordinates, objectness at assigned places and elsewhere, classes: of any activations, same assignment."""
+        """The terms of the loss for any activations ``out``, with the targets and weights of this assignment.
+
+        They are those of coordinates, of objectness at matched predictions and elsewhere, and of classes.
+        """
         errors = self.weight * (out[:, :5] - self.target) ** 2 / 2
-        objectness = errors[:, 4]
-        other = 0 if attrs.softmax else -np.log1p(-out[:, 5:])
-        nll = np.where(self.class_target == 1, -np.log(out[:, 5:]), other)
-        return [errors[:, :4].sum(), objectness[self.assigned].sum(), objectness[~self.assigned].sum(),
-                attrs.class_scale * np.where(self.assigned[:, None], nll, 0).sum()]
+        objectness = errors[:, OBJECTNESS]
+        p = out[:, CLASSES]
+        nll_of_others = 0 if attrs.softmax else -np.log1p(-p)
+        nll = np.where(self.class_target == 1, -np.log(p), nll_of_others)
+        class_loss = attrs.class_scale * np.where(self.assigned[:, None], nll, 0).sum()
+        coordinates = errors[:, BOX].sum()
+        coordinates += sum(self.giou_loss(attrs, (a, j, i), *out[a, BOX, j, i]) for a, j, i in self.matched)
+        return [coordinates, objectness[self.assigned].sum(), objectness[~self.assigned].sum(), class_loss]
 
 
 def assign(attrs, data, ground_truth, seen):
-    """The activations as maps, and the :class:`Assignment` of every image."""
+    """The activations, (batch, anchors, 5 + classes, height, width), and the :class:`Assignment` of each image."""
     out = activate(split(data, attrs.classes), attrs.softmax)
     warming_up = seen[0] < attrs.warmup_images
     return out, [Assignment(attrs, image, rows, warming_up) for image, rows in zip(out, ground_truth)]
 
 
 def loss_gradient(attrs, out, assignments):
-    """Of every image's loss with respect to the logits, as maps."""
-    gradient = np.array([one.weighted_error(attrs) for one in assignments]).reshape(out.shape)
-    gradient[:, :, LOGISTIC] *= (out * (1 - out))[:, :, LOGISTIC]
+    """The gradient of each image's loss with respect to the logits, in the shape of ``out``."""
+    gradient = np.array([assignment.weighted_error(attrs) for assignment in assignments]).reshape(out.shape)
+    slope = out * (1 - out)
+    gradient[:, :, LOGISTIC] *= slope[:, :, LOGISTIC]
     return gradient
 
 
 def loss_parts(attrs, out, assignments):
-    """Of every image: the terms of its loss, Darknet's cost and the statistics."""
-    rows = [one.terms(attrs, image) + [(one.weighted_error(attrs) ** 2).sum(), *one.stats]
-            for one, image in zip(assignments, out)]
+    """For each image, (batch, 9): the terms of its loss, Darknet's cost, and the statistics."""
+    rows = []
+    for assignment, image in zip(assignments, out):
+        cost = (assignment.weighted_error(attrs) ** 2).sum()
+        rows.append([*assignment.terms(attrs, image), cost, *assignment.stats])
     return np.array(rows).reshape(len(out), 9)
 
 
@@ -115,13 +197,16 @@ def draw(attrs, shapes, rng):
 
 
 def draw_ground_truth(rng, anchors, classes, batch, count, cells):
-    """Boxes well inside their cells, about as large as an anchor; a fifth of the rows is padding."""
+    """Ground truths (batch, count, 5) well inside their cells, about as large as an anchor. A fifth is padding."""
     height, width = cells
     truth = np.zeros((batch, count, 5))
     for row in truth.reshape(-1, 5):
-        if rng.rand() < 0.8:
-            pick = 2 * rng.randint(len(anchors) // 2)
-            center = (np.array([rng.randint(width), rng.randint(height)]) + rng.uniform(0.1, 0.9, 2)) / (width, height)
-            size = anchors[pick:pick + 2] * rng.uniform(0.85, 1.15, 2) / (width, height)
-            row[:] = (*center, *np.minimum(size, 0.95), rng.randint(classes))
+        is_padding = rng.rand() >= 0.8
+        if is_padding:
+            continue
+        anchor = 2 * rng.randint(len(anchors) // 2)
+        cell = np.array([rng.randint(width), rng.randint(height)])
+        center = (cell + rng.uniform(0.1, 0.9, 2)) / (width, height)
+        size = anchors[anchor:anchor + 2] * rng.uniform(0.85, 1.15, 2) / (width, height)
+        row[:] = (*center, *np.minimum(size, 0.95), rng.randint(classes))
     return truth

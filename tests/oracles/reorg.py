@@ -1,9 +1,9 @@
-"""reorg: blocks of stride x stride pixels into channels, index by index."""
+"""reorg: blocks of stride x stride pixels move into channels, index by index."""
 import numpy as np
 
 
 def small_index(mode, stride, channels, height, width):
-    """Where each element (channel, y, x) of the large image is in the small one: (channel, y, x) arrays."""
+    """The position (channel, y, x) in the small image of each element of the large image: three arrays."""
     channel, y, x = np.indices((channels, height, width))
     block = (y % stride) * stride + x % stride
     if mode == "CRD":
@@ -30,7 +30,7 @@ def to_large(mode, stride, small):
 
 
 def move(attrs, data):
-    """The output; elements only move."""
+    """The output. It has the elements of ``data`` in another order."""
     stride = attrs.stride
     if attrs.reverse:
         mode = "CRD" if attrs.mode == "CRD" else "DCR"
@@ -38,7 +38,7 @@ def move(attrs, data):
     if attrs.mode != "darknet":
         return to_small(attrs.mode, stride, data)
 
-    # Darknet reads the memory as a larger image of fewer channels, moves it as DCR does, and reads it as the output.
+    # Darknet reads the memory as a larger image with fewer channels, applies DCR, and reads the result as the output.
     batch, channels, height, width = data.shape
     larger = data.reshape(batch, channels // (stride * stride), height * stride, width * stride)
     moved = to_small("DCR", stride, larger)
@@ -50,7 +50,7 @@ def forward(attrs, data):
 
 
 def backward(attrs, head, data):
-    """Number the elements, move the numbers, and send each gradient to the element of its number."""
+    """Move the indices of the elements. The moved indices say which element each gradient belongs to."""
     numbers = move(attrs, np.arange(data.size).reshape(data.shape))
     gradient = np.empty(data.size)
     gradient[numbers.ravel()] = head.ravel()

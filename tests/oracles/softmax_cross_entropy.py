@@ -1,20 +1,21 @@
-"""softmax_cross_entropy: of every row, for class indices or probabilities, with label smoothing."""
+"""softmax_cross_entropy: the cross-entropy per row, for class indices or probabilities, with label smoothing."""
 import numpy as np
 
 from ._softmax import nll, onehot, softmax, valid_rows
 
 
 def prepare(attrs, data, label):
-    """(logits, the weight of every class) with the axis kept.
+    """The logits, and the target of each class in the same shape.
 
-    An ignored row counts as a row of zeros whose classes have no weight, whatever it holds.
+    Both are 0 in an ignored row.
     """
-    classes, axis = data.shape[attrs.axis], attrs.axis
+    axis = attrs.axis
+    classes = data.shape[axis]
     uniform = attrs.smoothing / classes
     if not attrs.sparse_label:
         return data, label * (1 - attrs.smoothing) + uniform
 
-    label = label.reshape(data.max(axis).shape)   # it may have kept the axis, with one class
+    label = label.reshape(data.max(axis).shape)   # it may have size 1 at the axis
     valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)
     target = onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform
     return np.where(valid, data, 0), np.where(valid, target, 0)
@@ -37,8 +38,8 @@ def backward(attrs, head, data, label):
     logits, target = prepare(attrs, data, label)
     head = head.reshape(data.max(axis, keepdims=True).shape)
 
-    total = target.sum(axis, keepdims=True)
-    gradients = {"data": head * (softmax(logits, axis) * total - target)}
+    target_sum = target.sum(axis, keepdims=True)
+    gradients = {"data": head * (softmax(logits, axis) * target_sum - target)}
     if not attrs.sparse_label:
         gradients["label"] = head * (1 - attrs.smoothing) * nll(logits, axis)
     return gradients

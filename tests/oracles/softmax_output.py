@@ -1,11 +1,11 @@
-"""softmax_output: probabilities; the gradient is that of the weighted cross-entropy, whatever the head gradient."""
+"""softmax_output: probabilities. The gradient is that of the weighted cross-entropy. The head gradient is ignored."""
 import numpy as np
 
 from ._softmax import nll, onehot, softmax, valid_rows
 
 
 def row_weights(attrs, label):
-    """What the gradient of every row is multiplied by."""
+    """The factor of each row's gradient."""
     valid = valid_rows(label, attrs.ignore_label)
     divisor = {"null": 1, "batch": label.shape[0], "valid": max(1, valid.sum())}[attrs.normalization]
     return valid * attrs.grad_scale / divisor

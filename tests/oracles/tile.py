@@ -1,9 +1,9 @@
-"""tile: as numpy.tile, or along one axis."""
+"""tile: numpy.tile, or repetition along one axis."""
 import numpy as np
 
 
 def copies(attrs, ndim):
-    """How many copies there are along every axis."""
+    """The number of copies along each axis."""
     if isinstance(attrs.tiles, (tuple, list)):
         return tuple(attrs.tiles)
     counts = [1] * ndim
@@ -16,8 +16,8 @@ def forward(attrs, data):
 
 
 def backward(attrs, head, data):
-    """Number the elements, tile the numbers, and sum what lands on each."""
-    numbers = np.arange(data.size).reshape(data.shape)
-    numbers = np.tile(numbers, copies(attrs, data.ndim))
-    gradient = np.bincount(numbers.ravel(), head.ravel(), data.size)
+    """Tile the indices of the elements, and sum the gradients of each index."""
+    indices = np.arange(data.size).reshape(data.shape)
+    indices = np.tile(indices, copies(attrs, data.ndim))
+    gradient = np.bincount(indices.ravel(), head.ravel(), data.size)
     return {"data": gradient.reshape(data.shape)}

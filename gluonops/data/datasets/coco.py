@@ -1,9 +1,11 @@
-"""Folders in MS COCO's layout. The annotations are checked, then gluoncv and pycocotools read them.
+"""Folders in the layout of MS COCO. This module checks the annotations. gluoncv and pycocotools read them.
 
 ``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
-instances_train, train), ``val`` instances_val2017 (or instances_val, val). An image lies in ``root`` where its
-``coco_url`` says, or by its ``file_name`` in the folder of the list (train2017), in ``images``, or in ``root``.
+instances_train, or train). ``val`` is instances_val2017 (or instances_val, or val). The path of an image in ``root`` is
+the end of its ``coco_url``, or its ``file_name`` in the folder of the list (train2017), in ``images``, or in ``root``.
 """
+from __future__ import annotations
+
 import contextlib
 import io
 import json
@@ -21,39 +23,45 @@ __all__ = ["COCO"]
 WHERE = "data.coco"
 PREFIX = "instances_"
 NUMBER = (int, float)
-SLACK = 1   # pixels by which a box may exceed its image, because of rounding; it is then clipped
+TOLERANCE = 1   # pixels by which a box may exceed its image because of rounding; the box is then clipped
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
           "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
 
 
 class COCO(Detection):
-    """A data set in COCO's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+    """A data set in the layout of COCO. The module describes the folder, and the base class the items.
 
-    Crowds are left out. Objects that are not larger than a pixel in both directions are left out with a warning: COCO's
-    own files have two without a height. Only ``val`` has images without objects.
+    Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files
+    have two without a height. Images without objects are left out of ``train``, and stay in ``val``.
 
     Parameters
     ----------
     root : str
         The folder.
     split : {"train", "val"} or str
-        Or a list's name, without .json.
+        The split, or the name of a list, without .json.
     classes : sequence of str or str, optional
-        Names in the order to number them, or a file with one per line; the file's own names and order if left out. A
-        name that no category has is a class without objects; a category that is not among them is refused.
+        Names in the order of their class ids, or a file with one name per line. The default is the names and order of
+        the annotation file. A name without a category is a class without objects. A category without a name is an
+        error.
+
+    Raises
+    ------
+    OpError
+        A file is missing or malformed, a class is unknown, or a package is not installed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         reader = require("gluoncv.data", WHERE).COCODetection
-        require("pycocotools.coco", WHERE)   # gluoncv would run pip, were it missing
+        require("pycocotools.coco", WHERE)   # if it were missing, gluoncv would run pip
         name, path = _find(root, split)
         categories = _check(path)
         names = categories if classes is None else class_names(classes, WHERE)
         unknown = [category for category in categories if category not in names]
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
-                          "Pass it in classes as well, or take it out of the file")
+                          "Add it to classes, or remove it from the file")
         class_ids = [names.index(category) for category in categories]
         expected_sizes = {}
 
@@ -71,8 +79,8 @@ class COCO(Detection):
         if not source._items:
             condition = " with an object" if split == "train" else ""
             raise OpError(WHERE, f"{path} has no image{condition}",
-                          "Pass the name of another list, or make the file anew")
-        # gluoncv stores the last pixel inside a box; the file stores its edge. A class of -1 means no object.
+                          "Pass the name of another list, or create the file again")
+        # gluoncv stores the last pixel inside a box, and the file stores its edge. A class of -1 means no object.
         labels = [[(left, top, right + 1, bottom + 1, class_ids[int(number)], 0)
                    for left, top, right, bottom, number in label if number >= 0]
                   for label in source._labels]
@@ -90,14 +98,18 @@ def _find(root, split):
 
 
 def _image(root, name, entry, path):
-    places = [(name[len(PREFIX):] if name.startswith(PREFIX) else name, entry["file_name"]),
-              ("images", entry["file_name"]), (entry["file_name"],)]
+    """The path of an image; an OpError if it does not exist."""
+    folder = name[len(PREFIX):] if name.startswith(PREFIX) else name
+    file_name = entry["file_name"]
+    candidates = [os.path.join(root, folder, file_name), os.path.join(root, "images", file_name),
+                  os.path.join(root, file_name)]
     if entry.get("coco_url"):
-        places.insert(0, tuple(entry["coco_url"].split("/")[-2:]))
-    for place in places:
-        if os.path.isfile(os.path.join(root, *place)):
-            return os.path.join(root, *place)
-    raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {os.path.join(root, *places[0])}",
+        end_of_url = entry["coco_url"].split("/")[-2:]
+        candidates.insert(0, os.path.join(root, *end_of_url))
+    for candidate in candidates:
+        if os.path.isfile(candidate):
+            return candidate
+    raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
                   "Add the image, or remove it from the list")
 
 
@@ -106,53 +118,19 @@ def _bad(path, place, got, expected):
 
 
 def _check(path):
-    """Check the file for what pycocotools and gluoncv cannot read; return the class names."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except json.JSONDecodeError as error:
-        raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error}", "Make the file anew") from error
-    for key in ("images", "annotations", "categories"):
-        if not isinstance(content, dict) or not isinstance(content.get(key), list):
-            raise _bad(path, "top level", f"no list {key!r}", "one")
-    for key, needed in FIELDS.items():
-        for place, item in enumerate(content[key]):
-            missing = [word for word in needed if not isinstance(item, dict) or word not in item]
-            if missing:
-                raise _bad(path, f"{key}[{place}]", f"no {', no '.join(missing)}", f"{', '.join(needed)}")
-            for word, kinds in needed.items():
-                if not isinstance(item[word], kinds) or isinstance(item[word], float) and not math.isfinite(item[word]):
-                    raise _bad(path, f"{key}[{place}]", f"{word} is {item[word]!r}",
-                               "text" if kinds is str else "a list" if kinds is list else "a number")
-        if len({item["id"] for item in content[key]}) < len(content[key]):
-            raise _bad(path, key, "two have the same id", "another for each")
+    """Check everything that pycocotools and gluoncv rely on. Return the class names."""
+    content = _read_json(path)
+    for key, types in FIELDS.items():
+        _check_items(path, key, content[key], types)
     images = {item["id"]: item for item in content["images"]}
     categories = {item["id"]: item["name"] for item in content["categories"]}
-    for number, item in images.items():
-        if min(item["width"], item["height"]) < 1 or not isinstance(item.get("coco_url") or "", str):
-            raise _bad(path, f"image {number}", f"it is {item['width']} x {item['height']}, its coco_url "
-                       f"{item.get('coco_url')!r}", "a size above 0, and text")
+    for item in images.values():
+        _check_image(path, item)
+
     tiny = []
     for item in progress(content["annotations"], f"checking {os.path.basename(path)}"):
-        place = f"annotation {item['id']}"
-        if item["image_id"] not in images:
-            raise _bad(path, place, f"image_id is {item['image_id']!r}", "the id of an image")
-        if item["category_id"] not in categories:
-            raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
-        box = item["bbox"]
-        if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
-            raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
-        width, height = (images[item["image_id"]][side] for side in ("width", "height"))
-        (left, right), (top, bottom) = ((box[axis], box[axis] + box[axis + 2]) for axis in (0, 1))
-        if min(left, top) < -SLACK or right > width + SLACK or bottom > height + SLACK:
-            raise _bad(path, place, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
-        if item["area"] < 0 or item.get("iscrowd", 0) not in (0, 1):
-            raise _bad(path, place, f"area is {item['area']!r}, iscrowd {item.get('iscrowd', 0)!r}",
-                       "a number from 0, and 0 or 1")
-        sides = min(right, width) - max(left, 0), min(bottom, height) - max(top, 0)
-        if not item.get("iscrowd", 0) and (item["area"] == 0 or min(sides) <= 1):   # gluoncv skips them
+        _check_annotation(path, item, images, categories)
+        if _is_tiny(item, images[item["image_id"]]):
             tiny.append(item["id"])
     if tiny:
         shown = [str(number) for number in tiny[:5]]
@@ -161,6 +139,84 @@ def _check(path):
         warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
                       f"annotation {', '.join(shown)}", stacklevel=4)
     return class_names(categories.values(), WHERE)
+
+
+def _read_json(path):
+    """The content of the file, with the three lists."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except json.JSONDecodeError as error:
+        raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error}", "Create the file again") from error
+    for key in ("images", "annotations", "categories"):
+        if not isinstance(content, dict) or not isinstance(content.get(key), list):
+            raise _bad(path, "top level", f"no list {key!r}", "one")
+    return content
+
+
+def _check_items(path, key, items, types):
+    """Check that each item of a list has the fields in ``types``, with the right types, and an id of its own."""
+    for index, item in enumerate(items):
+        place = f"{key}[{index}]"
+        missing = [field for field in types if not isinstance(item, dict) or field not in item]
+        if missing:
+            raise _bad(path, place, f"no {', no '.join(missing)}", f"{', '.join(types)}")
+        for field, type_ in types.items():
+            _check_field(path, place, field, item[field], type_)
+    if len({item["id"] for item in items}) < len(items):
+        raise _bad(path, key, "two have the same id", "another for each")
+
+
+def _check_field(path, place, field, value, type_):
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if not isinstance(value, type_) or not is_finite:
+        expected = {str: "text", list: "a list"}.get(type_, "a number")
+        raise _bad(path, place, f"{field} is {value!r}", expected)
+
+
+def _check_image(path, item):
+    url = item.get("coco_url")
+    if min(item["width"], item["height"]) < 1 or not isinstance(url or "", str):
+        raise _bad(path, f"image {item['id']}", f"it is {item['width']} x {item['height']}, its coco_url {url!r}",
+                   "a size above 0, and text")
+
+
+def _check_annotation(path, item, images, categories):
+    place = f"annotation {item['id']}"
+    if item["image_id"] not in images:
+        raise _bad(path, place, f"image_id is {item['image_id']!r}", "the id of an image")
+    if item["category_id"] not in categories:
+        raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
+
+    box = item["bbox"]
+    if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
+        raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
+    image = images[item["image_id"]]
+    width, height = image["width"], image["height"]
+    left, top, right, bottom = _edges(box)
+    if min(left, top) < -TOLERANCE or right > width + TOLERANCE or bottom > height + TOLERANCE:
+        raise _bad(path, place, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
+
+    crowd = item.get("iscrowd", 0)
+    if item["area"] < 0 or crowd not in (0, 1):
+        raise _bad(path, place, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
+
+
+def _is_tiny(item, image):
+    """Whether gluoncv leaves an object out because of its size."""
+    if item.get("iscrowd", 0):
+        return False
+    left, top, right, bottom = _edges(item["bbox"])
+    clipped_width = min(right, image["width"]) - max(left, 0)
+    clipped_height = min(bottom, image["height"]) - max(top, 0)
+    return item["area"] == 0 or min(clipped_width, clipped_height) <= 1
+
+
+def _edges(box):
+    left, top, width, height = box
+    return left, top, left + width, top + height
 
 
 def _is_number(value):

@@ -1,14 +1,15 @@
-"""Handwritten digits: the 1,797 that are part of scikit-learn, or MNIST from a folder. Nothing is downloaded.
+"""Handwritten digits: the 1,797 digits of scikit-learn, or MNIST from a folder. Nothing is downloaded.
 
-Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), 8x8 in 17 levels of grey, as
-``sklearn.datasets.load_digits`` has it; LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 28x28 in
-256 levels.
+Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), 8x8 pixels in 17 levels of grey,
+from ``sklearn.datasets.load_digits``; LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 28x28
+pixels in 256 levels of grey.
 """
+from __future__ import annotations
+
 import collections
 import operator
 import os
 from collections.abc import Sequence
-from typing import Optional
 
 import mxnet as mx
 import numpy as np
@@ -26,7 +27,7 @@ MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
 
 
 class Split(collections.namedtuple("Split", "images labels")):
-    """Images with their labels; unpacks into ``gluon.data.ArrayDataset(*split)`` and ``mx.io.NDArrayIter(*split)``.
+    """Images with their labels. It can be unpacked: ``gluon.data.ArrayDataset(*split)``, ``mx.io.NDArrayIter(*split)``.
 
     Parameters
     ----------
@@ -39,50 +40,67 @@ class Split(collections.namedtuple("Split", "images labels")):
     __slots__ = ()
 
 
-def digits(data_dir: Optional[str] = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
-           classes: Optional[Sequence[int]] = None) -> tuple[Split, Split]:
-    """Handwritten digits, for training and held out.
+def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
+           classes: Sequence[int] | None = None) -> tuple[Split, Split]:
+    """Handwritten digits, as training images and held-out images.
 
     Parameters
     ----------
     data_dir : str or os.PathLike, optional
-        Folder with MNIST's four files in idx format, gzipped or not. Without it: the digits inside scikit-learn.
+        Folder with MNIST's four files in idx format, gzipped or not. The default is the digits of scikit-learn.
     size : int, default 28
-        Height and width of the images; resized bilinearly from 8 (28 for MNIST) if it differs.
+        Height and width of the images. The original size is 8 for scikit-learn and 28 for MNIST. Other sizes are
+        resized bilinearly.
     seed : int, default 0
-        Decides which of scikit-learn's digits are held out. MNIST comes split.
+        Selects the held-out digits and the order of scikit-learn's digits. It has no influence on MNIST.
     held_out : float, default 0.2
-        Share of scikit-learn's digits to hold out, the same for every class.
+        Fraction of scikit-learn's digits that is held out, above 0 and below 1, the same for each class.
     classes : sequence of int, optional
-        Keep these digits only. Their labels become their positions in it: with ``classes=(5, 6)`` a six has label 1.
-        An image that is held out is held out whatever ``classes`` is.
+        Keep these digits only. The position of a digit in this sequence is its label: with ``classes=(5, 6)`` a six
+        has label 1. ``classes`` does not change which images are held out.
 
     Returns
     -------
     tuple of Split
-        For training, and held out; the order of the images is shuffled but fixed by ``seed``.
+        Training images, and held-out images.
 
     Raises
     ------
     OpError
-        A file is missing or is no file of MNIST, an argument is out of range, or scikit-learn is not installed.
+        A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     where = "data.digits"
     size = Attr("size", Int(1), 28, "height and width").parse(where, size)
     seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
     held_out = Attr("held_out", Float(above=0, below=1), 0.2, "share").parse(where, held_out)
-    splits = _embedded(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
+    splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)
 
 
 def digit_images(split: str = "train", **options) -> ImageArray:
-    """scikit-learn's digits as :func:`gluonops.data.classification` gives them; ``options`` are those of digits."""
+    """scikit-learn's digits, as :func:`gluonops.data.classification` returns them.
+
+    Parameters
+    ----------
+    split : {"train", "val"}
+    **options
+        Options of :func:`digits`.
+    """
     return mnist_images(None, split, **options)
 
 
-def mnist_images(root: Optional[str], split: str = "train", **options) -> ImageArray:
-    """MNIST's digits as :func:`gluonops.data.classification` gives them; ``options`` are those of digits."""
+def mnist_images(root: str | None, split: str = "train", **options) -> ImageArray:
+    """MNIST's digits, as :func:`gluonops.data.classification` returns them.
+
+    Parameters
+    ----------
+    root : str or None
+        Folder with MNIST's four files. None: scikit-learn's digits.
+    split : {"train", "val"}
+    **options
+        Options of :func:`digits`.
+    """
     images, labels = digits(root, **options)[SPLITS.index(split)]
     images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
     return ImageArray(images, labels, [str(digit) for digit in range(10)])
@@ -100,7 +118,7 @@ def _checked(classes):
 
 
 def _prepare(images, labels, white, chosen, size):
-    """Keep the chosen classes, renumber them, scale ``white`` to 1 and resize."""
+    """Keep the chosen classes, renumber them, scale the values so that ``white`` becomes 1, and resize."""
     selected = np.isin(labels, chosen)
     position = np.zeros(10, "int32")
     position[chosen] = np.arange(len(chosen))
@@ -111,25 +129,29 @@ def _prepare(images, labels, white, chosen, size):
     return Split(images, position[labels[selected]])
 
 
-def _embedded(seed, held_out):
+def _scikit_learn(seed, held_out):
+    """(images, labels, white value) of the training digits, then of the held-out digits."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise OpError("data.digits", "scikit-learn, which brings the digits, is not installed",
+        raise OpError("data.digits", "scikit-learn, which has the digits, is not installed",
                       "Run in the clone: pip install '.[examples]'; or pass data_dir, a folder with MNIST's "
                       "files") from error
-    source, rng = load_digits(), np.random.RandomState(seed)
+    source = load_digits()
+    rng = np.random.RandomState(seed)
     is_held_out = np.zeros(len(source.target), bool)
     for label in range(10):
-        places = rng.permutation(np.flatnonzero(source.target == label))
-        count = np.clip(round(len(places) * held_out), 1, len(places) - 1)
-        is_held_out[places[:count]] = True
+        indices = rng.permutation(np.flatnonzero(source.target == label))
+        count = np.clip(round(len(indices) * held_out), 1, len(indices) - 1)
+        is_held_out[indices[:count]] = True
+
     order = rng.permutation(len(is_held_out))
-    for part in (order[~is_held_out[order]], order[is_held_out[order]]):
-        yield source.images[part], source.target[part], 16
+    for indices in (order[~is_held_out[order]], order[is_held_out[order]]):
+        yield source.images[indices], source.target[indices], 16
 
 
 def _mnist(folder):
+    """(images, labels, white value) of the training digits, then of the held-out digits."""
     paths = {name: _find(folder, name) for names in MNIST.values() for name in names}
     missing = [name for name, path in paths.items() if path is None]
     if missing:

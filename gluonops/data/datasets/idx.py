@@ -1,6 +1,8 @@
-"""The idx format: 0, 0, the type, the number of dimensions, each size as a big-endian int32, then the numbers.
+"""The idx format, in which MNIST is stored.
 
-Gluon's own MNIST reads it as well, but downloads a file whose checksum differs. This module reads local files only.
+A file has two bytes 0, a byte for the type, a byte for the number of dimensions, the sizes as big-endian uint32, and
+the values. Gluon's MNIST data set reads the format as well, but downloads a file if its checksum differs. This module
+reads local files only.
 """
 import gzip
 import math
@@ -12,18 +14,18 @@ from ...core.errors import OpError
 
 __all__ = ["read_idx"]
 
-UINT8 = 8   # the type's code
+UINT8 = 8   # code of the type
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """Read an idx file of unsigned bytes, gzipped if its name ends in ``.gz``.
+    """Read an idx file of unsigned bytes.
 
     Parameters
     ----------
     path : str
-        The file.
+        The file. It is gzipped if its name ends in ``.gz``.
     ndim : int
-        The number of dimensions it must have.
+        Expected number of dimensions.
 
     Returns
     -------
@@ -33,8 +35,8 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     Raises
     ------
     OpError
-        The file has the ending .gz but is not gzip, has another type or number of dimensions, or its length does not
-        match its header.
+        The file is not gzip although its name ends in .gz, it has another type or number of dimensions, or its length
+        does not match its header.
     """
     content = _content(path)
     header = 4 + 4 * ndim
@@ -50,8 +52,9 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
 
 
 def _content(path):
+    open_file = gzip.open if path.endswith(".gz") else open
     try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        with open_file(path, "rb") as file:
             return file.read()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _bad(path, f"something that does not unpack ({error})", "a whole gzip file") from error

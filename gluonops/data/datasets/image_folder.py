@@ -1,7 +1,7 @@
-"""Images with one class each: in memory, and in folders.
+"""Images with one class each, in memory or in folders.
 
-Gluon's own ``ImageFolderDataset`` numbers the classes of each part by itself, and its error for a file that does not
-decode does not name the file.
+Gluon's ``ImageFolderDataset`` is not used for two reasons. It numbers the classes of each split separately. Its error
+for a file that cannot be decoded does not name the file.
 """
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 
 
 class ImageArray(gluon.data.Dataset):
-    """Images in memory; items as :func:`gluonops.data.classification` says.
+    """Images in memory, with the items of :func:`gluonops.data.classification`.
 
     Parameters
     ----------
     images : numpy.ndarray
         uint8, (N, height, width, channels).
     labels : numpy.ndarray
-        int, (N,).
+        Class ids, int, (N,).
     classes : sequence of str
         Names of the classes.
     """
@@ -44,15 +44,22 @@ class ImageArray(gluon.data.Dataset):
 
 
 class ImageFolder(gluon.data.Dataset):
-    """A folder per class with images in it; items as :func:`gluonops.data.classification` says.
+    """A folder of images per class, with the items of :func:`gluonops.data.classification`.
 
     Parameters
     ----------
     root : str
-        With a folder ``train`` and ``val`` (or valid, test), and in each a folder per class.
+        Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class.
     split : {"train", "val"}
+        The split.
     classes : sequence of str or str, optional
-        The classes' folders, or a file with one per line; those of ``train`` in alphabetical order if left out.
+        Names of the classes' folders in the order of their class ids, or a file with one name per line. The default is
+        the folders in ``train``, in alphabetical order.
+
+    Raises
+    ------
+    OpError
+        A folder is missing, has no images, or is not a class.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -87,7 +94,7 @@ class ImageFolder(gluon.data.Dataset):
         return read_image(self._paths[index], self._where), int(self.labels[index])
 
     def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image; only the header of its file is decoded."""
+        """(width, height) of the image. Only the header of its file is decoded."""
         return image_size(self._paths[index], self._where)
 
     def name(self, index: int) -> str:
@@ -96,14 +103,16 @@ class ImageFolder(gluon.data.Dataset):
 
 
 def _folder(root, split, where):
-    places = [os.path.join(root, name) for name in LISTS[split]]
-    for place in places:
-        if os.path.isdir(place):
-            return place
-    raise OpError(where, f"there is no folder {' and no '.join(places)}", "Pass the folder that has train and val")
+    """The first existing folder of a split."""
+    candidates = [os.path.join(root, name) for name in LISTS[split]]
+    for candidate in candidates:
+        if os.path.isdir(candidate):
+            return candidate
+    raise OpError(where, f"there is no folder {' and no '.join(candidates)}", "Pass the folder that has train and val")
 
 
 def _folders(root, where):
+    """The names of the folders in ``root``, sorted."""
     folders = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
     if not folders:
         raise OpError(where, f"{root} has no folders; expected one per class", "Pass another root")

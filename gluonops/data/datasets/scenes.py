@@ -1,46 +1,78 @@
-"""Scenes with digits to detect, composed from scikit-learn's digits when they are read: nothing is downloaded.
+"""Scenes with digits, for detection. They are composed from scikit-learn's digits when they are read.
 
-A scene has a background (flat, a gradient, stripes or blotches), clutter (lines, and fragments of digits that are no
-objects), one to four digits of varied size, slant, width and colour, lighter than the background, some of which
-overlap, thin lines across, and noise. Scenes to train on are made of the digits that
-:func:`gluonops.data.digits` has for training alone, those of ``val`` of the held-out ones, fragments included.
+A scene consists of
+
+- a background: one colour, a gradient, stripes or blotches,
+- clutter: lines, and fragments of digits, which are not objects,
+- one to four digits of different size, slant, width and colour. They are lighter than the background, and may overlap,
+- thin lines on top of them, and noise.
+
+In hard scenes the digits are smaller, the background has any brightness, and the digits are lighter or darker than it.
+
+Scenes for training use only the training digits of :func:`gluonops.data.digits`. Scenes for validation use only the
+held-out digits. The same holds for the fragments.
 """
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ...core.attributes import Attr, Choice, Int
+from ...core.attributes import Attr, Bool, Choice, Int
 from ..base import COLUMNS, SPLITS, Detection
 from .digits import digits
 
 __all__ = ["DigitScenes"]
 
 COUNT = {"train": 2000, "val": 200}
-SIDE = (0.75, 1.0)       # of a scene's shorter side, as a share of the longer
-DIGIT = (0.32, 0.56)      # height of a digit, as a share of ``size``
-COVERED = 0.15           # largest share of the smaller of two boxes that the other may cover
-DARK = 0.6               # largest value of a background's colours
-CONTRAST = 0.35          # least difference of luma between a digit and its background
-TRIES = 30               # places tried for a digit before it is left out
+SHORT_SIDE = (0.75, 1.0)   # range of the shorter side, as a fraction of the longer side
+MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that the other may cover
+MIN_CONTRAST = 0.35        # smallest difference of luma between a digit and its background
+TRIES = 30                 # positions or colours that are tried for a digit
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
-class DigitScenes(Detection):
-    """Digits to detect; see this module, and :class:`gluonops.data.Detection` for the items.
+class Style(NamedTuple):
+    """The difficulty of scenes.
 
-    A scene depends on ``seed``, ``split`` and ``index`` only, not on the thread or the order of reads.
+    Attributes
+    ----------
+    heights : tuple of float
+        Range of the height of a digit, as a fraction of ``size``.
+    brightest : float
+        Largest value of the background's colours.
+    darker_digits : bool
+        Whether digits may be darker than their background.
+    """
+    heights: tuple[float, float]
+    brightest: float
+    darker_digits: bool
+
+
+EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_digits=False)
+HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_digits=True)
+
+
+class DigitScenes(Detection):
+    """Scenes with digits. The module describes the scenes, and :class:`gluonops.data.Detection` the items.
+
+    A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
 
     Parameters
     ----------
     split : {"train", "val"}
+        The split.
     size : int, default 160
-        Longer side of a scene in pixels; the other is 0.75 to 1 of it.
+        Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
     count : int, optional
-        Number of scenes; 2000 to train on, 200 held out.
+        Number of scenes. The default is 2000 for training and 200 for validation.
     objects : int, default 4
-        Largest number of digits in a scene; the smallest is 1.
+        Largest number of digits in a scene, at least 1. The smallest number is 1.
     seed : int, default 0
-        Seed of the scenes; the split of the digits does not depend on it.
+        Seed of the scenes, at least 0. The split of the digits does not depend on it.
+    hard : bool, default False
+        False: digits have heights of 0.32 to 0.56 times ``size``, and are lighter than the dark background. True: their
+        heights are 0.24 to 0.5 times ``size``, the background has any brightness, and digits are lighter or darker.
 
     Raises
     ------
@@ -49,12 +81,13 @@ class DigitScenes(Detection):
     """
 
     def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,
-                 seed: int = 0):
+                 seed: int = 0, hard: bool = False):
         where = "data.scenes"
         split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
         self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
         self._count = Attr("count", Int(1), 1, "scenes").parse(where, COUNT[split] if count is None else count)
         self._objects = Attr("objects", Int(1), 4, "most digits").parse(where, objects)
+        self._style = HARD if Attr("hard", Bool(), False, "hard scenes").parse(where, hard) else EASY
         self._key = [Attr("seed", Int(0), 0, "seed").parse(where, seed), SPLITS.index(split)]
         super().__init__(where, [str(digit) for digit in range(10)])
         self._digits, self._numbers = digits(size=8)[SPLITS.index(split)]
@@ -67,52 +100,55 @@ class DigitScenes(Detection):
         return self._paint(index, shape, placed), _label(placed)
 
     def label(self, index: int) -> np.ndarray:
-        """Only the boxes, float32 (digits, 6); nothing is painted."""
-        return _label(self._layout(index)[1])
+        """The boxes of a scene, float32 (digits, 6). The scene is not painted."""
+        _, placed = self._layout(index)
+        return _label(placed)
 
     def image(self, index: int) -> np.ndarray:
-        """Only the image, uint8 (height, width, 3)."""
-        return self._paint(index, *self._layout(index))
+        """The image without its label, uint8 (height, width, 3)."""
+        shape, placed = self._layout(index)
+        return self._paint(index, shape, placed)
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
-        return self._layout(index)[0][::-1]
+        (height, width), _ = self._layout(index)
+        return width, height
 
     def name(self, index: int) -> str:
         """The name of the scene in errors."""
         return f"scene {index}"
 
     def _rng(self, index, stage):
+        """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""
         if not 0 <= index < len(self):
             raise IndexError(f"scene {index} of {len(self)}")
         return np.random.RandomState([*self._key, int(index), stage])
 
     def _layout(self, index):
-        """The scene's (height, width), and its digits as (class, left, top, mask)."""
+        """The scene's (height, width), and its digits as (class id, left, top, mask)."""
         rng = self._rng(index, 0)
-        sides = [self._size, int(self._size * rng.uniform(*SIDE))]
+        # Both margins of the scene in a square canvas are whole pixels.
+        margin = (self._size - int(self._size * rng.uniform(*SHORT_SIDE))) // 2
+        sides = [self._size, self._size - 2 * margin]
         height, width = sides if rng.rand() < 0.5 else sides[::-1]
         placed = []
         for _ in range(rng.randint(1, self._objects + 1)):
-            index_of_digit = rng.randint(len(self._digits))
-            mask = _render(rng, self._digits[index_of_digit, 0], self._size * rng.uniform(*DIGIT))
-            rows, columns = mask.shape
-            for _ in range(TRIES):
-                left, top = rng.randint(0, width - columns + 1), rng.randint(0, height - rows + 1)
-                if all(_covered(left, top, mask, other) <= COVERED for other in placed):
-                    placed.append((self._numbers[index_of_digit], left, top, mask))
-                    break
+            digit = rng.randint(len(self._digits))
+            mask = _render(rng, self._digits[digit, 0], self._size * rng.uniform(*self._style.heights))
+            position = _free_position(rng, height, width, mask, placed)
+            if position is not None:
+                placed.append((self._numbers[digit], *position, mask))
         return (height, width), placed
 
     def _paint(self, index, shape, placed):
         rng = self._rng(index, 1)
-        image = _background(rng, *shape)
+        image = _background(rng, *shape, self._style.brightest)
         for _ in range(rng.randint(0, 5)):
             _draw_line(rng, image, rng.uniform(0.4, 1))
         for _ in range(rng.randint(2, 7)):
             self._draw_fragment(rng, image)
         for _, left, top, mask in placed:
-            _blend(image, left, top, mask, _ink(rng, image, left, top, mask))
+            _blend(image, left, top, mask, self._ink(rng, image, left, top, mask))
         for _ in range(rng.randint(0, 3)):
             _draw_line(rng, image, rng.uniform(0.2, 0.6))
         image += (rng.randint(-64, 64, image.shape, "int8") * rng.uniform(0, 0.0014)).astype("float32")
@@ -122,93 +158,135 @@ class DigitScenes(Detection):
         """A quarter of a digit, smaller than any object."""
         row, column = rng.randint(0, 5, 2)
         part = self._digits[rng.randint(len(self._digits)), 0, row:row + 4, column:column + 4]
-        mask = _render(rng, part, self._size * rng.uniform(0.05, DIGIT[0] / 2))
+        mask = _render(rng, part, self._size * rng.uniform(0.05, self._style.heights[0] / 2))
         if mask is not None:
-            top, left = (rng.randint(0, all_ - part) for all_, part in zip(image.shape, mask.shape))
+            top = rng.randint(0, image.shape[0] - mask.shape[0])
+            left = rng.randint(0, image.shape[1] - mask.shape[1])
             _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))
+
+    def _ink(self, rng, image, left, top, mask):
+        """A random colour with enough contrast to the background of the digit."""
+        background = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
+        darkest, lightest = np.percentile(background, (10, 90))
+        for _ in range(TRIES):
+            colour = rng.rand(3)
+            luma = colour @ LUMA
+            is_lighter = luma > lightest + MIN_CONTRAST
+            is_darker = luma < darkest - MIN_CONTRAST
+            if is_lighter or (self._style.darker_digits and is_darker):
+                return colour
+        is_light_background = darkest + lightest > 1
+        if self._style.darker_digits and is_light_background:
+            return np.zeros(3)
+        return np.ones(3)
+
+
+def _free_position(rng, height, width, mask, placed):
+    """A random (left, top) where a digit overlaps no other digit too much; None if none is found."""
+    rows, columns = mask.shape
+    for _ in range(TRIES):
+        left = rng.randint(0, width - columns + 1)
+        top = rng.randint(0, height - rows + 1)
+        if all(_overlap(left, top, mask, other) <= MAX_OVERLAP for other in placed):
+            return left, top
+    return None
 
 
 def _label(placed):
-    boxes = [(left, top, left + mask.shape[1], top + mask.shape[0], number, 0) for number, left, top, mask in placed]
+    """The label of a scene, float32 (digits, 6)."""
+    boxes = [(left, top, left + mask.shape[1], top + mask.shape[0], class_id, 0)
+             for class_id, left, top, mask in placed]
     return np.array(boxes, "float32").reshape(-1, COLUMNS)
 
 
-def _covered(left, top, mask, other):
-    """The intersection of two boxes as a share of the smaller one."""
-    _, its_left, its_top, its_mask = other
-    (rows, columns), (its_rows, its_columns) = mask.shape, its_mask.shape
-    across = min(left + columns, its_left + its_columns) - max(left, its_left)
-    down = min(top + rows, its_top + its_rows) - max(top, its_top)
-    return max(across, 0) * max(down, 0) / min(mask.size, its_mask.size)
+def _overlap(left, top, mask, other):
+    """The intersection of two boxes as a fraction of the smaller one."""
+    _, other_left, other_top, other_mask = other
+    rows, columns = mask.shape
+    other_rows, other_columns = other_mask.shape
+    width = min(left + columns, other_left + other_columns) - max(left, other_left)
+    height = min(top + rows, other_top + other_rows) - max(top, other_top)
+    return max(width, 0) * max(height, 0) / min(mask.size, other_mask.size)
 
 
 def _render(rng, glyph, height):
-    """A glyph enlarged to ``height`` pixels, turned, slanted and stretched: opacity, cut to its ink; None without."""
-    turn, slant, stretch = rng.uniform(-0.12, 0.12), rng.uniform(-0.12, 0.12), rng.uniform(0.8, 1.2)
+    """The opacity of a glyph that is scaled to ``height`` pixels, rotated, slanted and stretched at random.
+
+    The result is float32, cropped to the visible part. It is None if nothing is visible.
+    """
+    angle, slant, stretch = rng.uniform(-0.12, 0.12), rng.uniform(-0.12, 0.12), rng.uniform(0.8, 1.2)
     rows = len(glyph)
     side = int(np.ceil(height * 1.7))
+
+    # The position in the glyph of each pixel of the result. The glyph has a border of zeros.
     y, x = (np.mgrid[:side, :side] - (side - 1) / 2) * (rows / height)
-    x, y = (x * np.cos(turn) + y * np.sin(turn)) / stretch, y * np.cos(turn) - x * np.sin(turn)
-    middle = rows / 2 + 0.5   # of the glyph within its border of zeros
+    x, y = (x * np.cos(angle) + y * np.sin(angle)) / stretch, y * np.cos(angle) - x * np.sin(angle)
+    middle = rows / 2 + 0.5
     x, y = (np.clip(value + middle, 0, rows + 0.999) for value in (x + slant * y, y))
-    padded = np.pad(glyph, 1)
-    column, row = x.astype(int), y.astype(int)
-    x, y = x - column, y - row
-    right, below = np.minimum(column + 1, rows + 1), np.minimum(row + 1, rows + 1)
-    ink = ((padded[row, column] * (1 - x) + padded[row, right] * x) * (1 - y)
-           + (padded[below, column] * (1 - x) + padded[below, right] * x) * y)
+    ink = _sample(np.pad(glyph, 1), x, y)
+
+    # A smooth step makes the edges of the strokes sharper.
     step = np.clip((ink - 0.35) / 0.3, 0, 1)
-    mask = (step * step * (3 - 2 * step)).astype("float32")   # strokes with edges, in place of a blur
-    inside = mask > 0.5
-    if not inside.any():
+    mask = (step * step * (3 - 2 * step)).astype("float32")
+    visible = mask > 0.5
+    if not visible.any():
         return None
-    across, down = np.flatnonzero(inside.any(0)), np.flatnonzero(inside.any(1))
-    return mask[down[0]:down[-1] + 1, across[0]:across[-1] + 1]
+    columns, lines = np.flatnonzero(visible.any(0)), np.flatnonzero(visible.any(1))
+    return mask[lines[0]:lines[-1] + 1, columns[0]:columns[-1] + 1]
 
 
-def _background(rng, height, width):
+def _sample(image, x, y):
+    """Bilinear interpolation of a square image at the positions (x, y)."""
+    last = len(image) - 1
+    column, row = x.astype(int), y.astype(int)
+    right, below = np.minimum(column + 1, last), np.minimum(row + 1, last)
+    x, y = x - column, y - row
+    upper = image[row, column] * (1 - x) + image[row, right] * x
+    lower = image[below, column] * (1 - x) + image[below, right] * x
+    return upper * (1 - y) + lower * y
+
+
+def _background(rng, height, width, brightest):
+    """A background in two colours, float32 (height, width, 3)."""
     kind = rng.randint(4)
-    first = rng.uniform(0, DARK, 3)
-    second = np.clip(first + rng.uniform(-DARK / 3, DARK / 3, 3), 0, DARK)
+    first = rng.uniform(0, brightest, 3)
+    second = np.clip(first + rng.uniform(-brightest / 3, brightest / 3, 3), 0, brightest)
     y, x = np.mgrid[:height, :width].astype("float32") / max(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = x * np.cos(angle) + y * np.sin(angle)
-    if kind == 0:
-        share = np.zeros_like(x)
-    elif kind == 1:
-        share = (along - along.min()) / np.ptp(along)
-    elif kind == 2:
-        share = np.sin(along * rng.uniform(15, 60)) / 2 + 0.5
-    else:
-        waves = rng.uniform(-12, 12, (4, 2)), rng.uniform(0, 2 * np.pi, 4)
-        share = sum(np.sin(x * a + y * b + phase) for (a, b), phase in zip(*waves)) / 8 + 0.5
-    return (first + share[..., None] * (second - first)).astype("float32")
+    if kind == 0:     # one colour
+        weight = np.zeros_like(x)
+    elif kind == 1:   # a gradient
+        weight = (along - along.min()) / np.ptp(along)
+    elif kind == 2:   # stripes
+        weight = np.sin(along * rng.uniform(15, 60)) / 2 + 0.5
+    else:             # blotches
+        frequencies, phases = rng.uniform(-12, 12, (4, 2)), rng.uniform(0, 2 * np.pi, 4)
+        waves = (np.sin(x * a + y * b + phase) for (a, b), phase in zip(frequencies, phases))
+        weight = sum(waves) / 8 + 0.5
+    return (first + weight[..., None] * (second - first)).astype("float32")
 
 
 def _draw_line(rng, image, opacity):
+    """Draw a random line into the image."""
     ends = rng.randint(0, image.shape[1::-1], (2, 2)).astype("float32")
-    thick = rng.uniform(0.8, 1.6)
+    thickness = rng.uniform(0.8, 1.6)
     left, top = np.maximum(ends.min(0) - 2, 0).astype(int)
     right, bottom = ends.max(0).astype(int) + 3
     rows, columns = image[top:bottom, left:right].shape[:2]
-    y, x = np.arange(rows, dtype="float32")[:, None] + top - ends[0, 1], np.arange(columns) + left - ends[0, 0]
-    along = ends[1] - ends[0]
-    place = np.clip((x * along[0] + y * along[1]) / max(along @ along, 1), 0, 1)
-    distance = np.hypot(x - place * along[0], y - place * along[1])
-    _blend(image, left, top, np.clip(thick - distance, 0, 1).astype("float32") * np.float32(opacity), rng.rand(3))
 
+    # The distance of each pixel from the line, relative to its first end.
+    x = np.arange(columns) + left - ends[0, 0]
+    y = np.arange(rows, dtype="float32")[:, None] + top - ends[0, 1]
+    direction = ends[1] - ends[0]
+    position = np.clip((x * direction[0] + y * direction[1]) / max(direction @ direction, 1), 0, 1)
+    distance = np.hypot(x - position * direction[0], y - position * direction[1])
 
-def _ink(rng, image, left, top, mask):
-    """A colour lighter than the background of the digit."""
-    behind = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-    min_luma = np.percentile(behind, 90) + CONTRAST
-    for _ in range(TRIES):
-        colour = rng.rand(3)
-        if colour @ LUMA > min_luma:
-            return colour
-    return np.ones(3)
+    mask = np.clip(thickness - distance, 0, 1).astype("float32") * np.float32(opacity)
+    _blend(image, left, top, mask, rng.rand(3))
 
 
 def _blend(image, left, top, mask, colour):
+    """Paint a colour into the image, with the opacity ``mask``."""
     part = image[top:top + mask.shape[0], left:left + mask.shape[1]]
     part += mask[..., None] * (np.float32(colour) - part)

@@ -1,13 +1,16 @@
-"""Folders in Pascal VOC's layout. Every label is checked, then gluoncv reads them.
+"""Folders in the layout of Pascal VOC. This module checks all labels. gluoncv reads them.
 
-``root`` has VOC2007 and/or VOC2012, or is itself one such folder: ``ImageSets/Main/<list>.txt`` with an image's name
-per line, ``JPEGImages/<name>.jpg``, ``Annotations/<name>.xml``. ``train`` is the list trainval of both years, or train
-(trainval if there is none) of your own folder; ``val`` is test of 2007, or val (or test).
+``root`` has the folders VOC2007 or VOC2012 or both, or is itself such a folder. A folder has
+``ImageSets/Main/<list>.txt`` with one image name per line, ``JPEGImages/<name>.jpg`` and ``Annotations/<name>.xml``.
+
+With the folders of the years, ``train`` is the list trainval of both years, and ``val`` is the list test of 2007. If
+``root`` is itself such a folder, ``train`` is its list train (or trainval), and ``val`` is its list val (or test).
 """
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Sequence
-from typing import Optional
 from xml.parsers import expat
 
 from ...core.errors import OpError
@@ -24,26 +27,33 @@ REMEDY = "Correct the file, or remove the image from the list"
 
 
 class VOC(Detection):
-    """A data set in VOC's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+    """A data set in the layout of Pascal VOC. The module describes the folder, and the base class the items.
 
     Parameters
     ----------
     root : str
         The folder.
     split : {"train", "val"}
+        The split.
     classes : sequence of str or str, optional
-        Names, in lower case as gluoncv compares them, or a file with one per line; VOC's twenty if left out.
+        Names in lower case, because gluoncv compares them in lower case, or a file with one name per line. The default
+        is VOC's twenty classes.
     splits : sequence of (int or str, str), optional
-        Pairs of a year or folder under ``root`` and a list, instead of those of ``split``.
+        Pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
+
+    Raises
+    ------
+    OpError
+        A file is missing or malformed, a class is unknown, or a package is not installed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
-                 splits: Optional[Sequence[tuple]] = None):
+                 splits: Sequence[tuple] | None = None):
         reader = require("gluoncv.data", WHERE).VOCDetection
         names = reader.CLASSES if classes is None else class_names(classes, WHERE)
         if any(name != name.lower() for name in names):
             raise OpError(WHERE, f"classes are {names!r}; expected names in lower case",
-                          "Write them so: gluoncv compares them in lower case")
+                          "Write them in lower case, in which gluoncv compares them")
         splits = _splits(root, split) if splits is None else tuple(splits)
         expected_sizes = []
         for folder, name in splits:
@@ -55,16 +65,19 @@ class VOC(Detection):
 
 
 def _splits(root, split):
-    if os.path.isdir(os.path.join(root, "ImageSets", "Main")):
-        existing = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))][:1]
+    """(year or folder, list) for each existing list of a split; an OpError if there is none."""
+    lists = os.path.join(root, "ImageSets", "Main")
+    if os.path.isdir(lists):
+        existing = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))]
+        existing = existing[:1]
         expected = " or ".join(f"{name}.txt" for name in LISTS[split])
-        where = os.path.join(root, "ImageSets", "Main")
+        folder = lists
     else:
         existing = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
         expected = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
-        where = root
+        folder = root
     if not existing:
-        raise OpError(WHERE, f"{where} has no {expected}", "Pass the folder that has VOC2007 or ImageSets, or splits")
+        raise OpError(WHERE, f"{folder} has no {expected}", "Pass the folder that has VOC2007 or ImageSets, or splits")
     return tuple(existing)
 
 
@@ -73,7 +86,7 @@ def _list(root, folder, name):
 
 
 def _check_list(root, folder, name, names):
-    """For each image of a list the size in its label, and the label's path."""
+    """((width, height) in its label, path of the label) for each image of a list."""
     path = _list(root, folder, name)
     try:
         with open(path, encoding="utf-8") as file:
@@ -93,17 +106,20 @@ def _check_list(root, folder, name, names):
 
 
 class _Element:
-    """An element with its line number, which ElementTree does not store."""
+    """An XML element with its line number. ElementTree does not store line numbers."""
 
     def __init__(self, tag, line):
         self.tag, self.line, self.text, self.children = tag, line, "", []
 
     def child(self, tag):
+        """The first child with a tag, or None."""
         return next((child for child in self.children if child.tag == tag), None)
 
 
 def _parse(path):
-    parser, top = expat.ParserCreate(), _Element("", 1)
+    """The root element of an XML file."""
+    parser = expat.ParserCreate()
+    top = _Element("", 1)
     open_elements = [top]
 
     def start(tag, _):
@@ -114,8 +130,12 @@ def _parse(path):
     def text(words):
         open_elements[-1].text += words
 
-    parser.StartElementHandler, parser.CharacterDataHandler = start, text
-    parser.EndElementHandler = lambda _: open_elements.pop()
+    def end(_):
+        open_elements.pop()
+
+    parser.StartElementHandler = start
+    parser.CharacterDataHandler = text
+    parser.EndElementHandler = end
     try:
         with open(path, "rb") as file:
             parser.ParseFile(file)
@@ -149,22 +169,38 @@ def _number(path, parent, tag):
 
 
 def check_annotation(path: str, names: Sequence[str]) -> tuple[float, float]:
-    """(width, height) in an XML label; an OpError if gluoncv cannot read an object, or would silently drop it."""
+    """Check an XML label, and return the (width, height) that it states.
+
+    Parameters
+    ----------
+    path : str
+        The label.
+    names : sequence of str
+        Names of the classes, in lower case.
+
+    Raises
+    ------
+    OpError
+        gluoncv cannot read an object, or would leave it out without a warning.
+    """
     root = _parse(path)
     size = _section(path, root, "size")
     width, height = _number(path, size, "width"), _number(path, size, "height")
     for item in root.children:
-        if item.tag != "object":
-            continue
-        name = _section(path, item, "name")
-        if name.text.strip().lower() not in names:
-            raise _bad(path, name.line, f"the class is {name.text.strip()!r}", f"one of {', '.join(names)}")
-        difficult = _section(path, item, "difficult")
-        if difficult.text.strip() not in ("0", "1"):
-            raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")
-        box = _section(path, item, "bndbox")
-        left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
-        if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # as in gluoncv
-            raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
-                       f"{width:g} x {height:g}", "1 <= xmin < xmax <= width, and so for y")
+        if item.tag == "object":
+            _check_object(path, item, names, width, height)
     return width, height
+
+
+def _check_object(path, item, names, width, height):
+    name = _section(path, item, "name")
+    if name.text.strip().lower() not in names:
+        raise _bad(path, name.line, f"the class is {name.text.strip()!r}", f"one of {', '.join(names)}")
+    difficult = _section(path, item, "difficult")
+    if difficult.text.strip() not in ("0", "1"):
+        raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")
+    box = _section(path, item, "bndbox")
+    left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
+    if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # gluoncv's condition
+        raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
+                   f"{width:g} x {height:g}", "1 <= xmin < xmax <= width + 1, and the same for y and height")

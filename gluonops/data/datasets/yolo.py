@@ -1,11 +1,14 @@
-"""Darknet's data sets: images, and beside each a text file with ``class x y width height`` per object.
+"""Folders in the layout of Darknet: images, and per image a text file with ``class x y width height`` per object.
 
-x and y are the box's centre, all four are shares of the image's width and height, and classes count from 0.
-``root`` has ``train.txt`` and ``val.txt`` (or valid.txt, test.txt) with an image's path per line, from ``root`` or the
-folder above; or the folders ``images/train`` and ``images/val``. A label's path is its image's with ``.txt``, and with
-the folder ``images`` (or ``JPEGImages``) exchanged for ``labels``. The classes' names are in ``*.names`` or
-classes.txt.
+x and y are the centre of the box. All four are fractions of the image's width and height. Class ids start at 0.
+
+``root`` has ``train.txt`` and ``val.txt`` (or valid.txt, or test.txt) with an image path per line, relative to ``root``
+or to its parent folder. Or it has the folders ``images/train`` and ``images/val``. The path of a label is that of its
+image with the ending ``.txt``, and with the folder ``labels`` instead of ``images`` (or ``JPEGImages``). The names of
+the classes are in ``*.names`` or classes.txt.
 """
+from __future__ import annotations
+
 import math
 import os
 import warnings
@@ -24,17 +27,23 @@ FIELDS = 5
 
 
 class Yolo(Detection):
-    """A data set in Darknet's layout; see this module, and :class:`gluonops.data.Detection` for its items.
+    """A data set in the layout of Darknet. The module describes the folder, and the base class the items.
 
-    Boxes are clipped to the image, as Darknet does.
+    Boxes are clipped to the image, as in Darknet.
 
     Parameters
     ----------
     root : str
         The folder.
     split : {"train", "val"}
+        The split.
     classes : sequence of str or str, optional
-        Names, or a file with one per line; by default the file in ``root``.
+        Names of the classes, or a file with one name per line. The default is the file in ``root``.
+
+    Raises
+    ------
+    OpError
+        A file is missing or malformed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -48,7 +57,7 @@ class Yolo(Detection):
         return image, self._in_pixels(index, *image.shape[1::-1])
 
     def label(self, index: int) -> np.ndarray:
-        """Only the boxes, float32 (objects, 6); of the image only the header is decoded, for its size."""
+        """The boxes of an image, float32 (objects, 6). Only the header of the image is decoded, for its size."""
         return self._in_pixels(index, *self.size(index))
 
     def _in_pixels(self, index, width, height):
@@ -63,7 +72,20 @@ class Yolo(Detection):
 
 
 def read_label(path: str, classes: int) -> np.ndarray:
-    """The rows of a label file, float64 (objects, 5); an OpError if a line is invalid."""
+    """The rows of a label file, float64 (objects, 5): class id, x, y, width, height.
+
+    Parameters
+    ----------
+    path : str
+        The label file.
+    classes : int
+        Number of classes.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or a line is invalid.
+    """
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = file.read().splitlines()
@@ -123,10 +145,11 @@ def _images(root, split):
             _warn_of_unused_labels(paths, root)
             return paths
     raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}, and no folder "
-                  f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Make one of them")
+                  f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Create one of them")
 
 
 def _listed(root, path):
+    """The paths of the images in a list."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [line.strip() for line in file]
@@ -148,7 +171,7 @@ def _listed(root, path):
 
 
 def _warn_of_unused_labels(images, root):
-    """Warn of labels whose image is missing, or has a format that is not read."""
+    """Warn of labels whose image is missing or has a format that cannot be read."""
     expected = [_label_path(image, root) for image in images]
     folder = os.path.dirname(expected[0])
     if not os.path.isdir(folder):   # reported with the first image
@@ -161,12 +184,13 @@ def _warn_of_unused_labels(images, root):
 
 
 def _label_path(image, root):
-    """The path of an image's label. The names of folders above ``root`` are not changed."""
+    """The path of an image's label. Only a folder inside ``root`` is replaced by ``labels``."""
     folder, name = os.path.split(image)
-    above = os.path.join(root, "")
-    fixed, parts = (above, folder[len(above):]) if os.path.join(folder, "").startswith(above) else ("", folder)
-    parts = parts.split(os.sep)
-    places = [place for place, part in enumerate(parts) if part in ("images", "JPEGImages")]
-    if places:
-        parts[places[-1]] = "labels"
-    return os.path.join(fixed + os.sep.join(parts), f"{os.path.splitext(name)[0]}.txt")
+    prefix = os.path.join(root, "")
+    if not os.path.join(folder, "").startswith(prefix):
+        prefix = ""
+    parts = folder[len(prefix):].split(os.sep)
+    image_folders = [index for index, part in enumerate(parts) if part in ("images", "JPEGImages")]
+    if image_folders:
+        parts[image_folders[-1]] = "labels"
+    return os.path.join(prefix + os.sep.join(parts), f"{os.path.splitext(name)[0]}.txt")

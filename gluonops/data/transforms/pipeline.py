@@ -1,4 +1,4 @@
-"""From a data set to a network's input: items that a DataLoader reads, and the functions that make batches of them.
+"""From a data set to the input of a net: items for a DataLoader, and functions that make batches of them.
 
     train = data.Augmented(data.detection("voc", root), size=416, augment=data.Augment(), seed=0)
     order = gluon.data.BatchSampler(gluon.data.RandomSampler(len(train)), 16, "discard")
@@ -9,8 +9,8 @@
         for images, ground_truths in loader:
             ...
 
-The augmentation of an image depends on (seed, epoch, index) only, and the size of a batch on (seed, epoch, batch
-number) only. Both are the same for any worker, and after a run is resumed.
+The augmentation of an image depends only on (seed, epoch, index). The size of a batch depends only on (seed, epoch,
+batch number). Neither depends on the worker, and both are the same after a run is resumed.
 """
 from __future__ import annotations
 
@@ -32,36 +32,46 @@ from .letterbox import letterbox, letterbox_boxes
 __all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "detection_batch", "ground_truth", "validation_batch"]
 
 Size = Union[int, tuple[int, int]]
-STRIDE = 32   # sizes for training are multiples of it
-BLOCK = 8     # ground truths per image are padded to a multiple of it, so that few shapes occur
+STRIDE = 32     # input sizes for training are multiples of it
+ROW_BLOCK = 8   # the rows of ground truth per image are padded to a multiple of it, so that few shapes occur
 
 
 class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
-    """An index with the epoch and the input size, None for the data set's own; :class:`Batches` yields them."""
+    """An index with its epoch and input size. :class:`Batches` yields such keys.
+
+    Parameters
+    ----------
+    index : int
+        Index into the data set.
+    epoch : int
+        The epoch, from 0.
+    size : int, tuple of int or None
+        Input size, or (width, height). None: the size of the data set.
+    """
 
     __slots__ = ()
 
 
 class Augmented(gluon.data.Dataset):
-    """Images changed at random, to train on.
+    """A data set with random augmentation, for training.
 
-    An item of a data set for detection is (image, ground truth): float32 (3, height, width) RGB from 0 to 1, and
-    float32 (objects, 5) with centre x, centre y, width, height from 0 to 1 and class, as ``gops.loss.RegionLoss``
-    takes it. Of one for classification it is (image, class). The key is an index, which means epoch 0, or a
+    For detection an item is (image, ground truth). The image is float32 (3, height, width), RGB from 0 to 1. The ground
+    truth is float32 (objects, 5), as for ``gops.loss.RegionLoss``: centre x, centre y, width and height from 0 to 1,
+    and the class id. For classification an item is (image, class id). The key of an item is an index (in epoch 0) or a
     :class:`SampleKey`.
 
     Parameters
     ----------
     dataset : gluon.data.Dataset
-        What :func:`gluonops.data.detection` or :func:`gluonops.data.classification` returns, or one of gluoncv's.
+        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
     size : int or tuple of int
-        Input size, or (width, height).
+        Input size, or (width, height), in pixels.
     augment : Augment
-        How images are changed.
+        The augmentation.
     seed : int, default 0
-        Seed of the augmentation.
+        Seed of the augmentation, at least 0.
     difficult : bool, default False
-        Whether objects marked as difficult are trained on. Darknet leaves them out.
+        Whether difficult objects are kept. Darknet leaves them out.
     """
 
     def __init__(self, dataset: gluon.data.Dataset, size: Size, augment: Augment, seed: int = 0,
@@ -87,18 +97,18 @@ class Augmented(gluon.data.Dataset):
 
 
 class Letterboxed(gluon.data.Dataset):
-    """Images scaled to fit, grey around them, to validate and detect on.
+    """A data set with letterboxed images, for validation and detection.
 
-    An item of a data set for detection is (image, ground truth, label, size): the first two as in :class:`Augmented`,
-    then the label as it was, in the original image's pixels, and that image's (width, height), with which
-    :func:`gluonops.data.unletterbox_boxes` takes detections back. Of one for classification it is (image, class).
+    For detection an item is (image, ground truth, label, size). The first two are as in :class:`Augmented`. The label
+    is unchanged, in pixels of the original image. The size is the (width, height) of the original image:
+    :func:`gluonops.data.unletterbox_boxes` needs it. For classification an item is (image, class id).
 
     Parameters
     ----------
     dataset : gluon.data.Dataset
-        What :func:`gluonops.data.detection` or :func:`gluonops.data.classification` returns, or one of gluoncv's.
+        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
     size : int or tuple of int
-        Input size, or (width, height).
+        Input size, or (width, height), in pixels.
     """
 
     def __init__(self, dataset: gluon.data.Dataset, size: Size):
@@ -118,26 +128,32 @@ class Letterboxed(gluon.data.Dataset):
 
 
 class Batches:
-    """A batch sampler that adds epoch and input size to every index; a new size every ten batches.
+    """A batch sampler that adds the epoch and a random input size to each index. The size changes every ten batches.
 
     Parameters
     ----------
     batches : sampler or sequence
-        Yields lists of indices: gluon's BatchSampler, or a list of lists.
+        Lists of indices: gluon's BatchSampler, or a list of lists.
     sizes : int or sequence of int, optional
-        Input sizes to draw from, multiples of 32; the data set's own if left out.
+        Input sizes to draw from, multiples of 32. The default is the size of the data set.
     seed : int, default 0
-        Of the sizes.
+        Seed of the sizes, at least 0.
     epoch : int, default 0
-        The epoch; set the attribute before each pass over the loader.
+        The epoch.
     first : int, default 0
-        Number in its epoch of the first of ``batches``, for a run that is resumed in the middle.
+        Number of the first batch in its epoch. It is above 0 in a run that is resumed within an epoch.
     every : int, default 10
-        Batches of one size.
+        Number of consecutive batches with one size, at least 1.
 
     Attributes
     ----------
     epoch, first : int
+        The parameters of the same name. Set ``epoch`` before each pass over the loader.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
     def __init__(self, batches: Iterable, sizes: int | Sequence[int] | None = None, seed: int = 0, epoch: int = 0,
@@ -147,8 +163,7 @@ class Batches:
         self._seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
         self._every = Attr("every", Int(1), 10, "batches of one size").parse(where, every)
         self._sizes = None if sizes is None else np.atleast_1d(sizes).tolist()
-        if self._sizes is not None and not (self._sizes and all(
-                isinstance(size, int) and size > 0 and size % STRIDE == 0 for size in self._sizes)):
+        if self._sizes is not None and not _are_input_sizes(self._sizes):
             raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
                           "range(320, 609, 32)")
 
@@ -156,21 +171,48 @@ class Batches:
         return len(self._batches)
 
     def __iter__(self):
-        epoch, first = self.epoch, self.first   # a loader reads ahead, and the next pass may be set meanwhile
+        epoch, first = self.epoch, self.first   # a loader reads ahead; the attributes may already have new values
         for number, batch in enumerate(self._batches, first):
             size = self.size(number, epoch)
             yield [SampleKey(int(index), epoch, size) for index in batch]
 
     def size(self, number: int, epoch: int | None = None) -> int | None:
-        """The input size of batch ``number`` of an epoch, by default the current one."""
+        """The input size of a batch, or None for the size of the data set.
+
+        Parameters
+        ----------
+        number : int
+            Number of the batch in its epoch.
+        epoch : int, optional
+            The epoch. The default is the current epoch.
+        """
         if self._sizes is None:
             return None
-        rng = np.random.RandomState([self._seed, self.epoch if epoch is None else epoch, number // self._every])
+        if epoch is None:
+            epoch = self.epoch
+        rng = np.random.RandomState([self._seed, epoch, number // self._every])
         return self._sizes[rng.randint(len(self._sizes))]
 
 
+def _are_input_sizes(sizes):
+    return bool(sizes) and all(isinstance(size, int) and size > 0 and size % STRIDE == 0 for size in sizes)
+
+
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes in pixels as (objects, 5) shares of ``size``, (width, height): centre x, centre y, width, height, class."""
+    """Boxes as ``gops.loss.RegionLoss`` needs them.
+
+    Parameters
+    ----------
+    label : numpy.ndarray
+        (objects, columns): xmin, ymin, xmax, ymax in pixels, class id, and further columns, which are not used.
+    size : tuple of int
+        (width, height) of the image.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
+    """
     sides = np.array(size, "float32")
     out = np.empty((len(label), 5), "float32")
     out[:, :2] = (label[:, :2] + label[:, 2:4]) / 2 / sides
@@ -180,25 +222,35 @@ def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def detection_batch(items: Sequence[tuple]) -> tuple:
-    """A DataLoader's ``batchify_fn`` for :class:`Augmented`.
+    """The ``batchify_fn`` of a DataLoader for :class:`Augmented`.
+
+    Parameters
+    ----------
+    items : sequence of tuple
+        Items of one size.
 
     Returns
     -------
     tuple of NDArray
-        Images (B, 3, H, W), and ground truths (B, T, 5) padded with 0.
+        Images (B, 3, H, W), and ground truths (B, T, 5) padded with 0. T is a multiple of 8.
     """
     images, ground_truths = zip(*items)
     return mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0))
 
 
 def validation_batch(items: Sequence[tuple]) -> tuple:
-    """A DataLoader's ``batchify_fn`` for :class:`Letterboxed`.
+    """The ``batchify_fn`` of a DataLoader for :class:`Letterboxed`.
+
+    Parameters
+    ----------
+    items : sequence of tuple
+        Items of one data set.
 
     Returns
     -------
     tuple of NDArray
-        Images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1 as
-        gluoncv's metrics expect it; and the original images' (width, height), int32 (B, 2).
+        Images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1, as
+        gluoncv's metrics expect; (width, height) of the original images, int32 (B, 2).
     """
     images, ground_truths, labels, shapes = zip(*items)
     return (mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0)), mx.nd.array(_padded(labels, -1)),
@@ -206,8 +258,9 @@ def validation_batch(items: Sequence[tuple]) -> tuple:
 
 
 def _padded(rows, value):
+    """Arrays of different lengths as one array, padded with ``value``."""
     longest = max(1, *(len(row) for row in rows))
-    length = math.ceil(longest / BLOCK) * BLOCK
+    length = math.ceil(longest / ROW_BLOCK) * ROW_BLOCK
     out = np.full((len(rows), length, rows[0].shape[1]), value, "float32")
     for padded, row in zip(out, rows):
         padded[:len(row)] = row
@@ -215,12 +268,15 @@ def _padded(rows, value):
 
 
 def _item(dataset, index):
-    """An item whose image is a NumPy array, as ours are; gluoncv's are NDArrays."""
+    """(image, label) with the image as a NumPy array. gluoncv's data sets return NDArrays."""
     image, label = dataset[index]
-    return image.asnumpy() if isinstance(image, mx.nd.NDArray) else image, label
+    if isinstance(image, mx.nd.NDArray):
+        image = image.asnumpy()
+    return image, label
 
 
 def _pair(size, where):
+    """(width, height) from a number or a pair."""
     pair = (size, size) if np.ndim(size) == 0 else tuple(size)
     if len(pair) != 2:
         raise OpError(where, f"size is {size!r}; expected a number or (width, height)", "Pass another size")

@@ -1,8 +1,11 @@
-"""Converters of arithmetic: element by element, with scalars, comparisons, reductions, products of matrices."""
-import functools
+"""Converters of elementwise arithmetic, scalars, comparisons, reductions and matrix products."""
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
+from .model import Call, Model
 from .registry import converts
 
 UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
@@ -14,7 +17,7 @@ BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "power": "Pow"
 COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-# How the names of one operation differ: on equal shapes, broadcast, with a scalar right or left.
+# MXNet's names of an operation: for equal shapes, with a scalar on the right, with a scalar on the left.
 SAME = {"add": ("elemwise_add", "_plus", "_add"), "sub": ("elemwise_sub", "_minus", "_sub"),
         "mul": ("elemwise_mul", "_mul"), "div": ("elemwise_div", "_div"), "power": ("_power",),
         "maximum": ("_maximum",), "minimum": ("_minimum",)}
@@ -23,286 +26,323 @@ SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "
 REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
 
 
-def _widened(m, n, value):
-    """int8 and uint8 as int32: ONNX has no powers and sums of them."""
-    return m.cast(value, np.int32) if n.dtype.itemsize == 1 else value
+def _widened(model: Model, call: Call, value: str) -> str:
+    """Casts int8 and uint8 to int32: ONNX has no powers and sums of 8 bits."""
+    return model.cast(value, np.int32) if call.dtype.itemsize == 1 else value
 
 
-def _narrowed(m, n, value):
-    return m.cast(value, n.dtype) if n.dtype.itemsize == 1 else value
+def _narrowed(model: Model, call: Call, value: str) -> str:
+    """Casts back what :func:`_widened` has cast."""
+    return model.cast(value, call.dtype) if call.dtype.itemsize == 1 else value
 
 
-def _enter_unary(name, op):
+def _enter_unary(name: str, op: str) -> None:
     @converts(name)
-    def convert(m, n):
-        if n.dtype.kind in "iu":   # for which ONNX, or onnxruntime, lacks these
-            if op in ("Floor", "Ceil") or (op, n.dtype.kind) == ("Relu", "u"):
-                return n.inputs[0]
-            if op == "Relu":
-                return m.add("Max", n.inputs[0], m.scalar(0, n.dtype))
-        return m.add(op, n.inputs[0])
+    def convert(model: Model, call: Call) -> str:
+        if call.dtype.kind == "f":
+            return model.add(op, call.inputs[0])
+        return _convert_unary_of_integers(model, call, op)
 
 
-def _scalar(m, n):
-    return m.scalar(float(n.value("scalar", 0.0)), n.dtypes[0])
+def _convert_unary_of_integers(model: Model, call: Call, op: str) -> str:
+    """ONNX, or onnxruntime, lacks some of these for integers."""
+    is_unsigned = call.dtype.kind == "u"
+    if op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned):
+        return call.inputs[0]
+    if op == "Relu":
+        return model.add("Max", call.inputs[0], model.scalar(0, call.dtype))
+    return model.add(op, call.inputs[0])
 
 
-def _enter_binary(name, op):
-    def combine(m, n, left, right):
+def _scalar(model: Model, call: Call) -> str:
+    return model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
+
+
+def _enter_binary(name: str, op: str) -> None:
+    def combine(model: Model, call: Call, left: str, right: str) -> str:
         if op == "Pow":
-            return _narrowed(m, n, m.add(op, _widened(m, n, left), _widened(m, n, right)))
-        return m.add(op, left, right)
+            return _narrowed(model, call, model.add(op, _widened(model, call, left), _widened(model, call, right)))
+        return model.add(op, left, right)
 
     @converts(*SAME[name], f"broadcast_{name}")
-    def convert(m, n):
-        return combine(m, n, *n.inputs)
+    def convert(model: Model, call: Call) -> str:
+        return combine(model, call, *call.inputs)
 
     @converts(SCALAR[name])
-    def convert_scalar(m, n):
-        return combine(m, n, n.inputs[0], _scalar(m, n))
+    def convert_scalar(model: Model, call: Call) -> str:
+        return combine(model, call, call.inputs[0], _scalar(model, call))
 
     if name in REVERSED:
         @converts(REVERSED[name])
-        def convert_reversed(m, n):
-            return combine(m, n, _scalar(m, n), n.inputs[0])
+        def convert_reversed(model: Model, call: Call) -> str:
+            return combine(model, call, _scalar(model, call), call.inputs[0])
 
 
-def _as_numbers(m, n, truth):
-    """MXNet's comparisons answer in numbers."""
-    return m.cast(truth, n.dtype)
+def _as_numbers(model: Model, call: Call, truth: str) -> str:
+    """MXNet's comparisons return 0 and 1 in the type of their inputs."""
+    return model.cast(truth, call.dtype)
 
 
-def _enter_comparison(name, op):
-    def compare(m, n, left, right):
-        truth = m.add(op, left, right)
-        return _as_numbers(m, n, m.add("Not", truth) if name == "not_equal" else truth)
-
-    @converts(f"_{name}", f"broadcast_{name}")
-    def convert(m, n):
-        return compare(m, n, *n.inputs)
-
-    @converts(f"_{name}_scalar")
-    def convert_scalar(m, n):
-        return compare(m, n, n.inputs[0], _scalar(m, n))
-
-
-def _enter_logic(name, op):
-    def combine(m, n, left, right):
-        return _as_numbers(m, n, m.add(op, m.cast(left, bool), m.cast(right, bool)))
+def _enter_comparison(name: str, op: str) -> None:
+    def compare(model: Model, call: Call, left: str, right: str) -> str:
+        truth = model.add(op, left, right)
+        if name == "not_equal":
+            truth = model.add("Not", truth)
+        return _as_numbers(model, call, truth)
 
     @converts(f"_{name}", f"broadcast_{name}")
-    def convert(m, n):
-        return combine(m, n, *n.inputs)
+    def convert(model: Model, call: Call) -> str:
+        return compare(model, call, *call.inputs)
 
     @converts(f"_{name}_scalar")
-    def convert_scalar(m, n):
-        return combine(m, n, n.inputs[0], _scalar(m, n))
+    def convert_scalar(model: Model, call: Call) -> str:
+        return compare(model, call, call.inputs[0], _scalar(model, call))
 
 
-for _table, _enter in ((UNARY, _enter_unary), (BINARY, _enter_binary), (COMPARISONS, _enter_comparison),
-                       (LOGIC, _enter_logic)):
-    for _name, _op in _table.items():
-        _enter(_name, _op)
+def _enter_logic(name: str, op: str) -> None:
+    def combine(model: Model, call: Call, left: str, right: str) -> str:
+        return _as_numbers(model, call, model.add(op, model.cast(left, bool), model.cast(right, bool)))
+
+    @converts(f"_{name}", f"broadcast_{name}")
+    def convert(model: Model, call: Call) -> str:
+        return combine(model, call, *call.inputs)
+
+    @converts(f"_{name}_scalar")
+    def convert_scalar(model: Model, call: Call) -> str:
+        return combine(model, call, call.inputs[0], _scalar(model, call))
+
+
+for _name, _op in UNARY.items():
+    _enter_unary(_name, _op)
+for _name, _op in BINARY.items():
+    _enter_binary(_name, _op)
+for _name, _op in COMPARISONS.items():
+    _enter_comparison(_name, _op)
+for _name, _op in LOGIC.items():
+    _enter_logic(_name, _op)
 
 
 @converts("logical_not")
-def logical_not(m, n):
-    return _as_numbers(m, n, m.add("Not", m.cast(n.inputs[0], bool)))
+def logical_not(model: Model, call: Call) -> str:
+    return _as_numbers(model, call, model.add("Not", model.cast(call.inputs[0], bool)))
 
 
 @converts("square")
-def square(m, n):
-    return m.add("Mul", n.inputs[0], n.inputs[0])
+def square(model: Model, call: Call) -> str:
+    return model.add("Mul", call.inputs[0], call.inputs[0])
 
 
 @converts("rsqrt")
-def rsqrt(m, n):
-    return m.add("Reciprocal", m.add("Sqrt", n.inputs[0]))
+def rsqrt(model: Model, call: Call) -> str:
+    return model.add("Reciprocal", model.add("Sqrt", call.inputs[0]))
 
 
 @converts("log1p")
-def log1p(m, n):
-    return m.add("Log", m.add("Add", n.inputs[0], m.scalar(1, n.dtype)))
+def log1p(model: Model, call: Call) -> str:
+    return model.add("Log", model.add("Add", call.inputs[0], model.scalar(1, call.dtype)))
 
 
 @converts("expm1")
-def expm1(m, n):
-    return m.add("Sub", m.add("Exp", n.inputs[0]), m.scalar(1, n.dtype))
+def expm1(model: Model, call: Call) -> str:
+    return model.add("Sub", model.add("Exp", call.inputs[0]), model.scalar(1, call.dtype))
 
 
 @converts("log2", "log10")
-def log_of_base(m, n):
-    return m.add("Div", m.add("Log", n.inputs[0]), m.scalar(np.log(float(n.node.op[3:])), n.dtype))
+def log_of_base(model: Model, call: Call) -> str:
+    base = float(call.node.op[len("log"):])
+    return model.add("Div", model.add("Log", call.inputs[0]), model.scalar(np.log(base), call.dtype))
 
 
 @converts("fix", "trunc")
-def fix(m, n):
-    return m.add("Mul", m.add("Sign", n.inputs[0]), m.add("Floor", m.add("Abs", n.inputs[0])))
+def fix(model: Model, call: Call) -> str:
+    return model.add("Mul", model.add("Sign", call.inputs[0]), model.add("Floor", model.add("Abs", call.inputs[0])))
 
 
 @converts("round")
-def away_from_zero(m, n):
-    """MXNet rounds a half away from zero, ONNX to the even neighbour. A half is not added, which could round itself."""
-    magnitude = m.add("Abs", n.inputs[0])
-    below = m.add("Floor", magnitude)
-    up = m.cast(m.add("GreaterOrEqual", m.add("Sub", magnitude, below), m.scalar(0.5, n.dtype)), n.dtype)
-    return m.add("Mul", m.add("Sign", n.inputs[0]), m.add("Add", below, up))
+def away_from_zero(model: Model, call: Call) -> str:
+    """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
+    magnitude = model.add("Abs", call.inputs[0])
+    below = model.add("Floor", magnitude)
+    rest = model.add("Sub", magnitude, below)
+    is_half = model.add("GreaterOrEqual", rest, model.scalar(0.5, call.dtype))
+    up = model.cast(is_half, call.dtype)
+    return model.add("Mul", model.add("Sign", call.inputs[0]), model.add("Add", below, up))
 
 
-def _modulo(m, n, left, right):
-    """The rest has the divisor's sign, as in Python; ONNX's own operator does so for integers only.
+def _modulo(model: Model, call: Call, left: str, right: str) -> str:
+    """The remainder with the divisor's sign, as in Python. ONNX's own operator does so for integers only.
 
-    By 0 it is 0, which ONNX has as NaN or as an error.
+    MXNet's remainder of a division by 0 is 0. ONNX's is NaN or an error.
     """
-    zero = m.scalar(0, n.dtype)
-    by_zero = m.add("Equal", right, zero)
-    divisor = m.add("Where", by_zero, m.scalar(1, n.dtype), right)
-    if n.dtype.kind in "iu":
-        return m.add("Mod", left, divisor)
-    rest = m.add("Sub", left, m.add("Mul", m.add("Floor", m.add("Div", left, divisor)), divisor))
-    return m.add("Where", by_zero, zero, rest)
+    zero = model.scalar(0, call.dtype)
+    by_zero = model.add("Equal", right, zero)
+    divisor = model.add("Where", by_zero, model.scalar(1, call.dtype), right)
+    if call.dtype.kind in "iu":
+        return model.add("Mod", left, divisor)
+    quotient = model.add("Floor", model.add("Div", left, divisor))
+    rest = model.add("Sub", left, model.add("Mul", quotient, divisor))
+    return model.add("Where", by_zero, zero, rest)
 
 
 @converts("_mod", "broadcast_mod")
-def mod(m, n):
-    return _modulo(m, n, *n.inputs)
+def mod(model: Model, call: Call) -> str:
+    return _modulo(model, call, *call.inputs)
 
 
 @converts("_mod_scalar")
-def mod_scalar(m, n):
-    return _modulo(m, n, n.inputs[0], _scalar(m, n))
+def mod_scalar(model: Model, call: Call) -> str:
+    return _modulo(model, call, call.inputs[0], _scalar(model, call))
 
 
 @converts("_rmod_scalar")
-def rmod_scalar(m, n):
-    return _modulo(m, n, _scalar(m, n), n.inputs[0])
+def rmod_scalar(model: Model, call: Call) -> str:
+    return _modulo(model, call, _scalar(model, call), call.inputs[0])
 
 
 @converts("clip")
-def clip(m, n):
-    return m.add("Clip", n.inputs[0], m.scalar(n.value("a_min"), n.dtype), m.scalar(n.value("a_max"), n.dtype))
+def clip(model: Model, call: Call) -> str:
+    lowest = model.scalar(call.value("a_min"), call.dtype)
+    highest = model.scalar(call.value("a_max"), call.dtype)
+    return model.add("Clip", call.inputs[0], lowest, highest)
 
 
 @converts("hard_sigmoid")
-def hard_sigmoid(m, n):
-    return m.add("HardSigmoid", n.inputs[0], alpha=float(n.value("alpha", 0.2)), beta=float(n.value("beta", 0.5)))
+def hard_sigmoid(model: Model, call: Call) -> str:
+    alpha = float(call.value("alpha", 0.2))
+    beta = float(call.value("beta", 0.5))
+    return model.add("HardSigmoid", call.inputs[0], alpha=alpha, beta=beta)
 
 
-def _only_fractions(n):
-    """Refuse what MXNet rounds, or lets run over, in its own way."""
-    if n.dtype.kind in "iu":
-        raise n.refuse(f"computes in {n.dtype}, where MXNet's numbers are not ONNX's; expected float32")
+def _refuse_integers(call: Call) -> None:
+    """Raise an OpError for integers: MXNet rounds them, or they overflow, differently than in ONNX."""
+    if call.dtype.kind in "iu":
+        raise call.refuse(f"computes in {call.dtype}, where MXNet's numbers are not ONNX's; expected float32")
 
 
 @converts("smooth_l1")
-def smooth_l1(m, n):
-    _only_fractions(n)
-    scale = float(n.value("scalar", 1.0)) ** 2
-    size = m.add("Abs", n.inputs[0])
-    near = m.add("Mul", m.add("Mul", size, size), m.scalar(scale / 2, n.dtype))
-    far = m.add("Sub", size, m.scalar(0.5 / scale, n.dtype))
-    return m.add("Where", m.add("Less", size, m.scalar(1 / scale, n.dtype)), near, far)
+def smooth_l1(model: Model, call: Call) -> str:
+    _refuse_integers(call)
+    scale = float(call.value("scalar", 1.0)) ** 2
+    size = model.add("Abs", call.inputs[0])
+    near = model.add("Mul", model.add("Mul", size, size), model.scalar(scale / 2, call.dtype))
+    far = model.add("Sub", size, model.scalar(0.5 / scale, call.dtype))
+    return model.add("Where", model.add("Less", size, model.scalar(1 / scale, call.dtype)), near, far)
 
 
 @converts("add_n", "ElementWiseSum")
-def add_n(m, n):
-    """ONNX's Sum takes fractions only."""
-    if n.dtype.kind == "f":
-        return m.add("Sum", *n.inputs)
-    return functools.reduce(lambda left, right: m.add("Add", left, right), n.inputs)
+def add_n(model: Model, call: Call) -> str:
+    """ONNX's Sum takes floating-point numbers only."""
+    if call.dtype.kind == "f":
+        return model.add("Sum", *call.inputs)
+    total, *others = call.inputs
+    for value in others:
+        total = model.add("Add", total, value)
+    return total
 
 
 @converts("where")
-def where(m, n):
-    condition = m.cast(n.inputs[0], bool)
-    if len(n.shapes[0]) < len(n.shapes[1]):   # one truth per row
-        condition = m.reshape(condition, n.shapes[0] + (1,) * (len(n.shapes[1]) - 1))
-    return m.add("Where", condition, *n.inputs[1:])
+def where(model: Model, call: Call) -> str:
+    condition = model.cast(call.inputs[0], bool)
+    if len(call.shapes[0]) < len(call.shapes[1]):   # one condition per row
+        condition = model.reshape(condition, call.shapes[0] + (1,) * (len(call.shapes[1]) - 1))
+    return model.add("Where", condition, *call.inputs[1:])
 
 
-def reduced_axes(n):
-    """The axes that a reduction runs over."""
-    ndim = len(n.shapes[0])
-    named = [axis % ndim for axis in n.ints("axis", ())]
-    if n.flag("exclude"):
+def reduced_axes(call: Call) -> list[int]:
+    """The axes of a reduction, from 0."""
+    ndim = len(call.shapes[0])
+    named = [axis % ndim for axis in call.ints("axis", ())]
+    if call.flag("exclude"):
         return [axis for axis in range(ndim) if axis not in named]
     return sorted(named) or list(range(ndim))
 
 
-def _kept(m, n, result, axes):
-    """MXNet makes a vector of one where nothing is left."""
-    keeps = n.flag("keepdims")
-    return result if keeps or len(axes) < len(n.shapes[0]) else m.reshape(result, n.shape)
+def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[int]) -> str:
+    """The result of a reduction. MXNet returns a vector of one element if no axis is left."""
+    no_axis_left = len(axes) == len(call.shapes[0])
+    if no_axis_left and not call.flag("keepdims"):
+        return model.reshape(result, call.shape)
+    return result
 
 
 @converts("sum", "sum_axis")
-def reduce_sum(m, n):
-    axes = reduced_axes(n)
-    total = m.reduce("ReduceSum", _widened(m, n, n.inputs[0]), axes, n.flag("keepdims"))
-    return _kept(m, n, _narrowed(m, n, total), axes)
+def reduce_sum(model: Model, call: Call) -> str:
+    axes = reduced_axes(call)
+    total = model.reduce("ReduceSum", _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
+    return _reshaped_if_scalar(model, call, _narrowed(model, call, total), axes)
 
 
-def _enter_reduction(names, op):
+def _enter_reduction(op: str, *names: str) -> None:
     @converts(*names)
-    def convert(m, n):
-        axes = reduced_axes(n)
-        if op == "ReduceMean" and n.dtype.itemsize == 1:   # MXNet's sum runs over
-            _only_fractions(n)
-        result = m.reduce(op, _widened(m, n, n.inputs[0]), axes, n.flag("keepdims"))
-        return _kept(m, n, _narrowed(m, n, result), axes)
+    def convert(model: Model, call: Call) -> str:
+        axes = reduced_axes(call)
+        if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
+            _refuse_integers(call)
+        result = model.reduce(op, _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
+        return _reshaped_if_scalar(model, call, _narrowed(model, call, result), axes)
 
 
-for _names, _op in ((("mean",), "ReduceMean"), (("max", "max_axis"), "ReduceMax"), (("min", "min_axis"), "ReduceMin"),
-                    (("prod",), "ReduceProd")):
-    _enter_reduction(_names, _op)
+_enter_reduction("ReduceMean", "mean")
+_enter_reduction("ReduceMax", "max", "max_axis")
+_enter_reduction("ReduceMin", "min", "min_axis")
+_enter_reduction("ReduceProd", "prod")
 
 
 @converts("norm")
-def norm(m, n):
-    _only_fractions(n)
-    order, axes = n.value("ord", 2), reduced_axes(n)
+def norm(model: Model, call: Call) -> str:
+    _refuse_integers(call)
+    order = call.value("ord", 2)
     if order not in (1, 2):
-        raise n.refuse(f"has ord={order}; ONNX knows 1 and 2")
-    return _kept(m, n, m.reduce(f"ReduceL{order}", n.inputs[0], axes, n.flag("keepdims")), axes)
+        raise call.refuse(f"has ord={order}; ONNX knows 1 and 2")
+    axes = reduced_axes(call)
+    result = model.reduce(f"ReduceL{order}", call.inputs[0], axes, call.flag("keepdims"))
+    return _reshaped_if_scalar(model, call, result, axes)
 
 
 @converts("argmax", "argmin")
-def arg_extreme(m, n):
-    op = {"argmax": "ArgMax", "argmin": "ArgMin"}[n.node.op]
-    source, axis = n.inputs[0], n.value("axis")
-    if axis is None:
-        source, axis = m.reshape(source, _flat(n, n.shapes[0])), 0
-    found = m.add(op, source, axis=axis, keepdims=int(n.flag("keepdims")))
-    return m.reshape(m.cast(found, n.dtype), n.shape) if n.value("axis") is None else m.cast(found, n.dtype)
+def arg_extreme(model: Model, call: Call) -> str:
+    op = {"argmax": "ArgMax", "argmin": "ArgMin"}[call.node.op]
+    keepdims = int(call.flag("keepdims"))
+    axis = call.value("axis")
+    if axis is not None:
+        return model.cast(model.add(op, call.inputs[0], axis=axis, keepdims=keepdims), call.dtype)
+    flat = model.reshape(call.inputs[0], _flat(call, call.shapes[0]))
+    index = model.add(op, flat, axis=0, keepdims=keepdims)
+    return model.reshape(model.cast(index, call.dtype), call.shape)
 
 
-def _flat(n, shape):
+def _flat(call: Call, shape: tuple) -> tuple[int]:
     if not all(isinstance(size, int) for size in shape):
-        raise n.refuse("runs over the whole batch; expected an axis")
+        raise call.refuse("runs over the whole batch; expected an axis")
     return (int(np.prod(shape)),)
 
 
-def _transposed(m, n, position, flag):
-    """An input, with its last two axes exchanged where the node asks for it."""
-    if not n.flag(flag):
-        return n.inputs[position]
-    order = list(range(len(n.shapes[position])))
-    order[-2:] = order[:-3:-1]
-    return m.add("Transpose", n.inputs[position], perm=order)
+def _transposed(model: Model, call: Call, position: int, flag: str) -> str:
+    """An input, with its last two axes exchanged if the node's flag says so."""
+    if not call.flag(flag):
+        return call.inputs[position]
+    order = list(range(len(call.shapes[position])))
+    order[-2], order[-1] = order[-1], order[-2]
+    return model.add("Transpose", call.inputs[position], perm=order)
+
+
+def _product(model: Model, call: Call) -> str:
+    left = _transposed(model, call, 0, "transpose_a")
+    right = _transposed(model, call, 1, "transpose_b")
+    return model.add("MatMul", left, right)
 
 
 @converts("batch_dot", "_linalg_gemm2")
-def batch_dot(m, n):
-    product = m.add("MatMul", _transposed(m, n, 0, "transpose_a"), _transposed(m, n, 1, "transpose_b"))
-    alpha = float(n.value("alpha", 1.0))
-    return product if alpha == 1 else m.add("Mul", product, m.scalar(alpha, n.dtype))
+def batch_dot(model: Model, call: Call) -> str:
+    product = _product(model, call)
+    alpha = float(call.value("alpha", 1.0))
+    return product if alpha == 1 else model.add("Mul", product, model.scalar(alpha, call.dtype))
 
 
 @converts("dot")
-def dot(m, n):
-    if len(n.shapes[1]) > 2 or (len(n.shapes[0]) > 2 and n.flag("transpose_a")):
-        raise n.refuse("multiplies tensors of more than two dimensions")
-    product = m.add("MatMul", _transposed(m, n, 0, "transpose_a"), _transposed(m, n, 1, "transpose_b"))
-    return product if n.shape != (1,) or len(n.shapes[0]) > 1 else m.reshape(product, (1,))
-
-
+def dot(model: Model, call: Call) -> str:
+    if len(call.shapes[1]) > 2 or (len(call.shapes[0]) > 2 and call.flag("transpose_a")):
+        raise call.refuse("multiplies tensors of more than two dimensions")
+    product = _product(model, call)
+    of_vectors = call.shape == (1,) and len(call.shapes[0]) <= 1
+    return model.reshape(product, (1,)) if of_vectors else product

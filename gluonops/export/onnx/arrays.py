@@ -1,251 +1,299 @@
-"""Converters of what moves, cuts, repeats and picks elements."""
+"""Converters of operators that move, slice, repeat and select elements."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 
+from .model import Call, Model
 from .registry import converts
 
-FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's way to say "from the very end"
+FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
 
 
 @converts("_copy", "identity", "BlockGrad", "stop_gradient", "make_loss", "MakeLoss", "Dropout", "_NoGradient",
           "_identity_with_attr_like_rhs")
-def same(m, n):
-    return n.inputs[0]
+def same(model: Model, call: Call) -> str:
+    return call.inputs[0]
 
 
 @converts("Cast", "cast", "amp_cast")
-def cast(m, n):
-    return n.inputs[0] if n.dtype == n.dtypes[0] else m.cast(n.inputs[0], n.dtype)
+def cast(model: Model, call: Call) -> str:
+    return call.inputs[0] if call.dtype == call.dtypes[0] else model.cast(call.inputs[0], call.dtype)
 
 
 @converts("Reshape", "reshape", "reshape_like", "Flatten", "flatten", "expand_dims", "squeeze")
-def reshape(m, n):
-    """All of them: MXNet has inferred what shape comes out."""
-    return n.inputs[0] if n.shape == n.shapes[0] else m.reshape(n.inputs[0], n.shape)
+def reshape(model: Model, call: Call) -> str:
+    """MXNet has inferred the shape of the output."""
+    return call.inputs[0] if call.shape == call.shapes[0] else model.reshape(call.inputs[0], call.shape)
 
 
 @converts("transpose")
-def transpose(m, n):
-    return m.add("Transpose", n.inputs[0], perm=n.ints("axes", tuple(range(len(n.shapes[0])))[::-1]))
+def transpose(model: Model, call: Call) -> str:
+    ndim = len(call.shapes[0])
+    reversed_axes = tuple(reversed(range(ndim)))
+    return model.add("Transpose", call.inputs[0], perm=call.ints("axes", reversed_axes))
 
 
 @converts("SwapAxis", "swapaxes")
-def swap_axes(m, n):
-    order = list(range(len(n.shapes[0])))
-    a, b = n.value("dim1", 0), n.value("dim2", 0)
-    order[a], order[b] = order[b], order[a]
-    return m.add("Transpose", n.inputs[0], perm=order)
+def swap_axes(model: Model, call: Call) -> str:
+    order = list(range(len(call.shapes[0])))
+    first = call.value("dim1", 0)
+    second = call.value("dim2", 0)
+    order[first], order[second] = order[second], order[first]
+    return model.add("Transpose", call.inputs[0], perm=order)
 
 
 @converts("Concat", "concat")
-def concat(m, n):
-    return m.add("Concat", *n.inputs, axis=n.value("dim", 1))
+def concat(model: Model, call: Call) -> str:
+    return model.add("Concat", *call.inputs, axis=call.value("dim", 1))
 
 
 @converts("stack")
-def stack(m, n):
-    axis = n.value("axis", 0) % len(n.shape)
-    one = n.shape[:axis] + (1,) + n.shape[axis + 1:]
-    return m.add("Concat", *[m.reshape(value, one) for value in n.inputs], axis=axis)
+def stack(model: Model, call: Call) -> str:
+    axis = call.value("axis", 0) % len(call.shape)
+    shape = call.shape[:axis] + (1,) + call.shape[axis + 1:]
+    parts = [model.reshape(value, shape) for value in call.inputs]
+    return model.add("Concat", *parts, axis=axis)
 
 
 @converts("SliceChannel", "split")
-def split(m, n):
-    count, axis = n.value("num_outputs"), n.value("axis", 1)
+def split(model: Model, call: Call) -> list[str]:
+    count = call.value("num_outputs")
     if count == 1:
-        parts = [n.inputs[0]]
+        parts = [call.inputs[0]]
     else:
-        parts = m.split(n.inputs[0], count, axis)
-    return [m.reshape(part, n.shape) for part in parts] if n.flag("squeeze_axis") else parts
+        parts = model.split(call.inputs[0], count, call.value("axis", 1))
+    return _squeezed(model, call, parts)
+
+
+def _squeezed(model: Model, call: Call, parts: list[str]) -> list[str]:
+    """The parts of a split, without the axis if the node says so."""
+    if not call.flag("squeeze_axis"):
+        return parts
+    return [model.reshape(part, call.shape) for part in parts]
 
 
 @converts("_split_v2")
-def split_v2(m, n):
-    axis, sections = n.axis(default=1), n.value("sections", 0)
-    length = n.shapes[0][axis]
+def split_v2(model: Model, call: Call) -> list[str]:
+    axis = call.axis(default=1)
+    sections = call.value("sections", 0)
+    length = call.shapes[0][axis]
     if not isinstance(length, int):
-        raise n.refuse("splits the batch")
-    begins = list(n.ints("indices", ())) if not sections else [i * length // sections for i in range(sections)]
-    lengths = np.diff([*begins, length])
-    if len(begins) == 1:
-        parts = [n.inputs[0]]
+        raise call.refuse("splits the batch")
+    if sections:
+        begins = [i * length // sections for i in range(sections)]
     else:
-        parts = m.add("Split", n.inputs[0], m.ints(*lengths), outputs=len(lengths), axis=axis)
-    return [m.reshape(part, n.shape) for part in parts] if n.flag("squeeze_axis") else parts
+        begins = list(call.ints("indices", ()))
+    if len(begins) == 1:
+        return _squeezed(model, call, [call.inputs[0]])
+    lengths = np.diff([*begins, length])
+    parts = model.add("Split", call.inputs[0], model.ints(*lengths), outputs=len(lengths), axis=axis)
+    return _squeezed(model, call, parts)
 
 
-def cut(m, value, axes, begins, ends, steps=None):
-    """A slice; None is the very end that the step's direction asks for."""
+def cut(model: Model, value: str, axes: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None],
+        steps: Sequence[int] | None = None) -> str:
+    """A slice. A bound of None is the end of the axis in the step's direction."""
     steps = steps or [1] * len(axes)
-    begins = [begin if begin is not None else 0 if step > 0 else LAST for begin, step in zip(begins, steps)]
-    ends = [end if end is not None else LAST if step > 0 else FIRST for end, step in zip(ends, steps)]
-    return m.add("Slice", value, m.ints(*begins), m.ints(*ends), m.ints(*axes), m.ints(*steps))
+    first = [_bound(begin, 0 if step > 0 else LAST) for begin, step in zip(begins, steps)]
+    last = [_bound(end, LAST if step > 0 else FIRST) for end, step in zip(ends, steps)]
+    return model.add("Slice", value, model.ints(*first), model.ints(*last), model.ints(*axes), model.ints(*steps))
+
+
+def _bound(bound: int | None, default: int) -> int:
+    return default if bound is None else bound
 
 
 @converts("slice")
-def slice_(m, n):
-    begins, ends = n.ints("begin", ()), n.ints("end", ())
-    steps = [step or 1 for step in n.ints("step", (None,) * len(begins))]
-    wanted = [i for i, bounds in enumerate(zip(begins, ends, steps)) if bounds != (None, None, 1)]
-    if not wanted:
-        return n.inputs[0]
-    return cut(m, n.inputs[0], wanted, *([values[i] for i in wanted] for values in (begins, ends, steps)))
+def slice_(model: Model, call: Call) -> str:
+    begins = call.ints("begin", ())
+    ends = call.ints("end", ())
+    steps = [step or 1 for step in call.ints("step", (None,) * len(begins))]
+    whole_axis = (None, None, 1)
+    bounds = {axis: bound for axis, bound in enumerate(zip(begins, ends, steps)) if bound != whole_axis}
+    if not bounds:
+        return call.inputs[0]
+    return cut(model, call.inputs[0], list(bounds), *zip(*bounds.values()))
 
 
 @converts("slice_axis")
-def slice_axis(m, n):
-    if n.value("begin") == 0 and n.value("end") is None:
-        return n.inputs[0]
-    return cut(m, n.inputs[0], [n.value("axis")], [n.value("begin")], [n.value("end")])
+def slice_axis(model: Model, call: Call) -> str:
+    begin = call.value("begin")
+    end = call.value("end")
+    if begin == 0 and end is None:
+        return call.inputs[0]
+    return cut(model, call.inputs[0], [call.value("axis")], [begin], [end])
 
 
 @converts("slice_like", "Crop")
-def slice_like(m, n):
-    if n.node.op == "Crop" and (n.ints("offset", (0, 0)) != (0, 0) or n.flag("center_crop")):
-        raise n.refuse("crops away from the corner")
-    axes = [i for i, (old, new) in enumerate(zip(n.shapes[0], n.shape)) if old != new]
+def slice_like(model: Model, call: Call) -> str:
+    from_corner = call.ints("offset", (0, 0)) == (0, 0) and not call.flag("center_crop")
+    if call.node.op == "Crop" and not from_corner:
+        raise call.refuse("crops away from the corner")
+    axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
-        return n.inputs[0]
-    ends = m.shape([n.shape[i] for i in axes])
-    return m.add("Slice", n.inputs[0], m.ints(*[0] * len(axes)), ends, m.ints(*axes))
+        return call.inputs[0]
+    ends = model.shape([call.shape[axis] for axis in axes])
+    begins = model.ints(*[0] * len(axes))
+    return model.add("Slice", call.inputs[0], begins, ends, model.ints(*axes))
 
 
 @converts("reverse", "flip")
-def reverse(m, n):
-    axes = n.ints("axis", ())
-    return cut(m, n.inputs[0], axes, [None] * len(axes), [None] * len(axes), [-1] * len(axes))
+def reverse(model: Model, call: Call) -> str:
+    axes = call.ints("axis", ())
+    no_bounds = [None] * len(axes)
+    return cut(model, call.inputs[0], axes, no_bounds, no_bounds, [-1] * len(axes))
 
 
 @converts("tile")
-def tile(m, n):
-    repeats = n.ints("reps", ())
-    missing = len(repeats) - len(n.shapes[0])
-    value = m.reshape(n.inputs[0], (1,) * missing + n.shapes[0]) if missing > 0 else n.inputs[0]
-    return m.add("Tile", value, m.ints(*(1,) * -missing, *repeats))
+def tile(model: Model, call: Call) -> str:
+    repeats = call.ints("reps", ())
+    shape = call.shapes[0]
+    new_axes = (1,) * (len(repeats) - len(shape))   # empty if there are fewer repeats than axes
+    kept_axes = (1,) * (len(shape) - len(repeats))
+    value = model.reshape(call.inputs[0], new_axes + shape) if new_axes else call.inputs[0]
+    return model.add("Tile", value, model.ints(*kept_axes, *repeats))
 
 
 @converts("repeat")
-def repeat(m, n):
-    count, axis, shape = n.value("repeats"), n.value("axis"), n.shapes[0]
+def repeat(model: Model, call: Call) -> str:
+    shape = call.shapes[0]
+    axis = call.value("axis")
     if axis is None:
-        raise n.refuse("repeats the flattened batch; expected an axis")
-    axis %= len(shape)
-    inner = m.reshape(n.inputs[0], shape[:axis + 1] + (1,) + shape[axis + 1:])
-    copies = m.add("Tile", inner, m.ints(*[count if i == axis + 1 else 1 for i in range(len(shape) + 1)]))
-    return m.reshape(copies, n.shape)
+        raise call.refuse("repeats the flattened batch; expected an axis")
+    new_axis = axis % len(shape) + 1
+    value = model.reshape(call.inputs[0], shape[:new_axis] + (1,) + shape[new_axis:])
+    counts = [1] * (len(shape) + 1)
+    counts[new_axis] = call.value("repeats")
+    return model.reshape(model.add("Tile", value, model.ints(*counts)), call.shape)
 
 
 @converts("broadcast_to", "broadcast_axis", "broadcast_axes", "broadcast_like")
-def broadcast(m, n):
-    return n.inputs[0] if n.shape == n.shapes[0] else m.add("Expand", n.inputs[0], m.shape(n.shape))
+def broadcast(model: Model, call: Call) -> str:
+    if call.shape == call.shapes[0]:
+        return call.inputs[0]
+    return model.add("Expand", call.inputs[0], model.shape(call.shape))
 
 
 @converts("zeros_like", "ones_like")
-def filled_like(m, n):
-    return m.add("Expand", m.scalar(int(n.node.op == "ones_like"), n.dtype), m.shape(n.shape))
+def filled_like(model: Model, call: Call) -> str:
+    number = 1 if call.node.op == "ones_like" else 0
+    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
 
 
 @converts("_contrib_arange_like")
-def arange_like(m, n):
-    """Along the batch; along any other axis it is a constant."""
-    if n.value("axis") is None or n.value("repeat", 1) != 1:
-        raise n.refuse("counts the elements of the whole batch")
-    count = m.reshape(m.size(n.shape[0]), ())
-    counted = m.cast(m.add("Range", m.scalar(0, np.int64), count, m.scalar(1, np.int64)), n.dtype)
-    scaled = m.add("Mul", counted, m.scalar(n.value("step", 1.0), n.dtype))
-    return m.add("Add", scaled, m.scalar(n.value("start", 0.0), n.dtype))
+def arange_like(model: Model, call: Call) -> str:
+    """Numbers along the batch. Along any other axis they are constant and have no converter."""
+    if call.value("axis") is None or call.value("repeat", 1) != 1:
+        raise call.refuse("counts the elements of the whole batch")
+    count = model.reshape(model.size(call.shape[0]), ())
+    integers = model.add("Range", model.scalar(0, np.int64), count, model.scalar(1, np.int64))
+    scaled = model.add("Mul", model.cast(integers, call.dtype), model.scalar(call.value("step", 1.0), call.dtype))
+    return model.add("Add", scaled, model.scalar(call.value("start", 0.0), call.dtype))
 
 
 @converts("shape_array")
-def shape_array(m, n):
-    return m.shape(n.shapes[0])
+def shape_array(model: Model, call: Call) -> str:
+    return model.shape(call.shapes[0])
 
 
-def whole(m, value, count=None, mode="clip"):
-    """Indices as int64, brought into range."""
-    value = m.cast(value, np.int64)
+def as_indices(model: Model, value: str, count: int | None = None, mode: str = "clip") -> str:
+    """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
+    value = model.cast(value, np.int64)
     if count is None:
         return value
     if mode == "wrap":
-        return m.add("Mod", value, m.scalar(count, np.int64))
-    return m.add("Clip", value, m.scalar(0, np.int64), m.scalar(count - 1, np.int64))
+        return model.add("Mod", value, model.scalar(count, np.int64))
+    return model.add("Clip", value, model.scalar(0, np.int64), model.scalar(count - 1, np.int64))
 
 
 @converts("take")
-def take(m, n):
-    axis = n.axis(default=0)
-    if not isinstance(n.shapes[0][axis], int):
-        raise n.refuse("takes from the batch")
-    indices = whole(m, n.inputs[1], n.shapes[0][axis], n.text("mode", "clip"))
-    return m.add("Gather", n.inputs[0], indices, axis=axis)
+def take(model: Model, call: Call) -> str:
+    axis = call.axis(default=0)
+    if not isinstance(call.shapes[0][axis], int):
+        raise call.refuse("takes from the batch")
+    indices = as_indices(model, call.inputs[1], call.shapes[0][axis], call.text("mode", "clip"))
+    return model.add("Gather", call.inputs[0], indices, axis=axis)
 
 
 @converts("Embedding")
-def embedding(m, n):
-    return m.add("Gather", n.inputs[1], whole(m, n.inputs[0], n.value("input_dim")), axis=0)
+def embedding(model: Model, call: Call) -> str:
+    return model.add("Gather", call.inputs[1], as_indices(model, call.inputs[0], call.value("input_dim")), axis=0)
 
 
 @converts("pick")
-def pick(m, n):
-    axis = n.axis()
-    shape = n.shapes[0]
-    indices = m.reshape(n.inputs[1], shape[:axis] + (1,) + shape[axis + 1:])
-    indices = whole(m, indices, shape[axis], n.text("mode", "clip"))
-    found = m.add("GatherElements", n.inputs[0], indices, axis=axis)
-    return found if n.flag("keepdims") else m.reshape(found, n.shape)
+def pick(model: Model, call: Call) -> str:
+    axis = call.axis()
+    shape = call.shapes[0]
+    indices = model.reshape(call.inputs[1], shape[:axis] + (1,) + shape[axis + 1:])
+    indices = as_indices(model, indices, shape[axis], call.text("mode", "clip"))
+    picked = model.add("GatherElements", call.inputs[0], indices, axis=axis)
+    return picked if call.flag("keepdims") else model.reshape(picked, call.shape)
 
 
 @converts("gather_nd")
-def gather_nd(m, n):
-    order = list(range(1, len(n.shapes[1]))) + [0]
-    return m.add("GatherND", n.inputs[0], m.add("Transpose", whole(m, n.inputs[1]), perm=order))
+def gather_nd(model: Model, call: Call) -> str:
+    order = [*range(1, len(call.shapes[1])), 0]   # MXNet's indices are in columns, ONNX's in rows
+    indices = model.add("Transpose", as_indices(model, call.inputs[1]), perm=order)
+    return model.add("GatherND", call.inputs[0], indices)
 
 
 @converts("one_hot")
-def one_hot(m, n):
-    """ONNX counts negative indices from the end; MXNet has no place for them, as for those beyond."""
-    values = m.constant(np.array([n.value("off_value", 0.0), n.value("on_value", 1.0)], n.dtype))
-    indices, depth = whole(m, n.inputs[0]), m.scalar(n.value("depth"), np.int64)
-    indices = m.add("Where", m.add("Less", indices, m.scalar(0, np.int64)), depth, indices)
-    return m.add("OneHot", indices, depth, values, axis=-1)
+def one_hot(model: Model, call: Call) -> str:
+    """MXNet ignores indices out of range. ONNX counts negative ones from the end, so they become ``depth``."""
+    values = model.constant(np.array([call.value("off_value", 0.0), call.value("on_value", 1.0)], call.dtype))
+    indices = as_indices(model, call.inputs[0])
+    depth = model.scalar(call.value("depth"), np.int64)
+    is_negative = model.add("Less", indices, model.scalar(0, np.int64))
+    indices = model.add("Where", is_negative, depth, indices)
+    return model.add("OneHot", indices, depth, values, axis=-1)
 
 
 @converts("topk", "sort", "argsort")
-def top(m, n):
-    """topk, and the two that are a topk of everything."""
-    if n.value("axis", -1) is None or not isinstance(n.shapes[0][n.axis()], int):
-        raise n.refuse("sorts over the batch; expected another axis")
-    axis = n.axis()
-    length = n.shapes[0][axis]
-    every = n.node.op != "topk"
-    ascending = n.flag("is_ascend", every)
-    count = length if every else min(n.value("k", 1) or length, length)
-    values, indices = m.add("TopK", n.inputs[0], m.ints(count), outputs=2, axis=axis, largest=int(not ascending))
-    kind = {"sort": "value", "argsort": "indices"}.get(n.node.op) or n.text("ret_typ", "indices")
-    if kind == "mask":
-        raise n.refuse("returns a mask")
-    if kind == "value":
+def top(model: Model, call: Call) -> str | list[str]:
+    """``topk``; ``sort`` and ``argsort`` are a topk of all elements."""
+    if call.value("axis", -1) is None or not isinstance(call.shapes[0][call.axis()], int):
+        raise call.refuse("sorts over the batch; expected another axis")
+    axis = call.axis()
+    length = call.shapes[0][axis]
+    sorts_all = call.node.op != "topk"
+    count = length if sorts_all else min(call.value("k", 1) or length, length)
+    is_ascending = call.flag("is_ascend", sorts_all)
+    values, indices = model.add("TopK", call.inputs[0], model.ints(count), outputs=2, axis=axis,
+                                largest=0 if is_ascending else 1)
+
+    returned = {"sort": "value", "argsort": "indices"}.get(call.node.op) or call.text("ret_typ", "indices")
+    if returned == "mask":
+        raise call.refuse("returns a mask")
+    if returned == "value":
         return values
-    indices = m.cast(indices, n.text("dtype", "float32"))
-    return indices if kind == "indices" else [values, indices]
+    indices = model.cast(indices, call.text("dtype", "float32"))
+    return indices if returned == "indices" else [values, indices]
 
 
-# As reshapes and a transpose, which onnxruntime has for every type.
+# Both as reshapes and a transpose: onnxruntime's own operators do not have every type.
 @converts("depth_to_space")
-def depth_to_space(m, n):
-    size, (batch, _, height, width) = n.value("block_size"), n.shapes[0]
-    blocks = m.reshape(n.inputs[0], (batch, size, size, n.shape[1], height, width))
-    return m.reshape(m.add("Transpose", blocks, perm=(0, 3, 4, 1, 5, 2)), n.shape)
+def depth_to_space(model: Model, call: Call) -> str:
+    size = call.value("block_size")
+    batch, _, height, width = call.shapes[0]
+    blocks = model.reshape(call.inputs[0], (batch, size, size, call.shape[1], height, width))
+    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 4, 1, 5, 2)), call.shape)
 
 
 @converts("space_to_depth")
-def space_to_depth(m, n):
-    size, (batch, channels, *_), (height, width) = n.value("block_size"), n.shapes[0], n.shape[2:]
-    blocks = m.reshape(n.inputs[0], (batch, channels, height, size, width, size))
-    return m.reshape(m.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), n.shape)
+def space_to_depth(model: Model, call: Call) -> str:
+    size = call.value("block_size")
+    batch, channels = call.shapes[0][:2]
+    height, width = call.shape[2:]
+    blocks = model.reshape(call.inputs[0], (batch, channels, height, size, width, size))
+    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), call.shape)
 
 
 @converts("Pad", "pad")
-def pad(m, n):
-    widths = n.ints("pad_width", ())
-    value = m.scalar(float(n.value("constant_value", 0)), n.dtype)
-    return m.add("Pad", n.inputs[0], m.ints(*widths[::2], *widths[1::2]), value, mode=n.text("mode", "constant"))
+def pad(model: Model, call: Call) -> str:
+    widths = call.ints("pad_width", ())
+    before, after = widths[::2], widths[1::2]
+    value = model.scalar(float(call.value("constant_value", 0)), call.dtype)
+    mode = call.text("mode", "constant")
+    return model.add("Pad", call.inputs[0], model.ints(*before, *after), value, mode=mode)

@@ -1,145 +1,173 @@
-"""Converters of what detectors do with boxes.
+"""Converters of detectors' operators on boxes.
 
-ONNX's NonMaxSuppression returns indices class by class; MXNet's rows are made from them.
+ONNX's NonMaxSuppression returns indices class by class. MXNet's box_nms returns rows, which are made from them.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from .arrays import cut
+from .model import Call, Model
 from .registry import converts
 
-LOWEST = float(np.finfo(np.float32).min)   # the score of what does not take part
+LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part
 
 
 @converts("_contrib_box_nms", "_contrib_box_non_maximum_suppression")
-def box_nms(m, n):
-    """Rows by falling score, those suppressed left out, the rest filled with -1.
+def box_nms(model: Model, call: Call) -> str:
+    """Rows in order of falling score without the suppressed ones, and rows of -1 behind them.
 
-    Equal to MXNet's where boxes are in order (x0 <= x1) and class ids whole numbers.
+    The result equals MXNet's if the corners of boxes are in order (x0 <= x1) and class ids are whole numbers.
     """
-    shape = n.shapes[0]
+    shape = call.shapes[0]
     if len(shape) > 3:
-        raise n.refuse("has more than one batch axis")
-    if n.text("in_format", "corner") != n.text("out_format", "corner"):
-        raise n.refuse("changes the format of the boxes")
-    batch, count, columns = (1, *shape) if len(shape) == 2 else shape
-    rows = m.reshape(n.inputs[0], (batch, count, columns)) if len(shape) == 2 else n.inputs[0]
-    wanted = n.value("topk", -1)
-    kept = wanted if 0 < wanted < count else count
-    rows, scores = _best(m, n, rows, (batch, count), kept)
-    chosen = _chosen(m, n, rows, scores, (batch, kept))
-    result = _compacted(m, rows, chosen, (batch, kept, columns), n.dtype)
+        raise call.refuse("has more than one batch axis")
+    if call.text("in_format", "corner") != call.text("out_format", "corner"):
+        raise call.refuse("changes the format of the boxes")
+    has_batch = len(shape) == 3
+    batch, count, columns = shape if has_batch else (1, *shape)
+    rows = call.inputs[0]
+    if not has_batch:
+        rows = model.reshape(rows, (batch, count, columns))
+
+    topk = call.value("topk", -1)
+    kept = topk if 0 < topk < count else count
+    rows, scores = _best(model, call, rows, (batch, count), kept)
+    chosen = _chosen(model, call, rows, scores, (batch, kept))
+    result = _compacted(model, rows, chosen, (batch, kept, columns), call.dtype)
     if kept < count:
-        result = m.add("Pad", result, m.ints(0, 0, 0, 0, count - kept, 0), m.scalar(-1, n.dtype))
-    return m.reshape(result, shape) if len(shape) == 2 else result
+        result = model.add("Pad", result, model.ints(0, 0, 0, 0, count - kept, 0), model.scalar(-1, call.dtype))
+    return result if has_batch else model.reshape(result, shape)
 
 
-def _column(m, rows, index, sizes):
-    return m.reshape(cut(m, rows, [2], [index], [index + 1]), sizes)
+def _column(model: Model, rows: str, index: int, sizes: tuple) -> str:
+    return model.reshape(cut(model, rows, [2], [index], [index + 1]), sizes)
 
 
-def _best(m, n, rows, sizes, kept):
+def _best(model: Model, call: Call, rows: str, sizes: tuple, kept: int) -> tuple[str, str]:
     """The ``kept`` best rows in falling order, and their scores, LOWEST where a row does not take part."""
-    scores = _column(m, rows, n.value("score_index", 1), sizes)
-    valid = m.add("Greater", scores, m.scalar(n.value("valid_thresh", 0.0), n.dtype))
-    background, ids = n.value("background_id", -1), n.value("id_index", -1)
+    scores = _column(model, rows, call.value("score_index", 1), sizes)
+    valid = model.add("Greater", scores, model.scalar(call.value("valid_thresh", 0.0), call.dtype))
+    background = call.value("background_id", -1)
+    ids = call.value("id_index", -1)
     if background >= 0 and ids >= 0:
-        other = m.add("Equal", _column(m, rows, ids, sizes), m.scalar(background, n.dtype))
-        valid = m.add("And", valid, m.add("Not", other))
-    scores = m.add("Where", valid, m.cast(scores, np.float32), m.scalar(LOWEST, np.float32))
-    scores, order = m.add("TopK", scores, m.ints(kept), outputs=2, axis=1)
-    return _gathered(m, rows, order, (sizes[0], kept, n.shapes[0][-1])), scores
+        other = model.add("Equal", _column(model, rows, ids, sizes), model.scalar(background, call.dtype))
+        valid = model.add("And", valid, model.add("Not", other))
+    scores = model.add("Where", valid, model.cast(scores, np.float32), model.scalar(LOWEST, np.float32))
+    scores, order = model.add("TopK", scores, model.ints(kept), outputs=2, axis=1)
+    return _gathered(model, rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
 
 
-def _gathered(m, rows, order, sizes):
-    """The rows of each image in another order. GatherND would do with ``batch_dims``, which few programs read."""
-    indices = m.add("Expand", m.add("Unsqueeze", order, m.ints(2)), m.shape(sizes))
-    return m.add("GatherElements", rows, indices, axis=1)
+def _gathered(model: Model, rows: str, order: str, sizes: tuple) -> str:
+    """The rows of each image in another order. GatherND with ``batch_dims`` would do, but few programs have it."""
+    indices = model.add("Expand", model.add("Unsqueeze", order, model.ints(2)), model.shape(sizes))
+    return model.add("GatherElements", rows, indices, axis=1)
 
 
-def _chosen(m, n, rows, scores, sizes):
-    """1 for each row that survives, else 0."""
-    begin, ids = n.value("coord_start", 2), n.value("id_index", -1)
-    boxes = m.cast(cut(m, rows, [2], [begin], [begin + 4]), np.float32)
-    by_class = m.add("Unsqueeze", scores, m.ints(1))
-    if ids >= 0 and not n.flag("force_suppress"):
-        by_class = _by_class(m, by_class, m.cast(_column(m, rows, ids, sizes), np.float32), scores)
-    selected = m.add("NonMaxSuppression", boxes, by_class, m.ints(sizes[1]),
-                     m.constant(np.array([n.value("overlap_thresh", 0.5)], np.float32)),
-                     m.constant(np.array([max(n.value("valid_thresh", 0.0), LOWEST)], np.float32)),
-                     center_point_box=int(n.text("in_format", "corner") == "center"))
-    places = m.add("Gather", selected, m.ints(0, 2), axis=1)
-    how_many = m.add("Slice", m.add("Shape", selected), m.ints(0), m.ints(1))
-    ones = m.add("Expand", m.scalar(1, np.int64), how_many)
-    zeros = m.add("Expand", m.scalar(0, np.int64), m.shape(sizes))
-    return m.add("ScatterND", zeros, places, ones)
+def _chosen(model: Model, call: Call, rows: str, scores: str, sizes: tuple) -> str:
+    """1 for each row that is not suppressed, else 0."""
+    begin = call.value("coord_start", 2)
+    ids = call.value("id_index", -1)
+    boxes = model.cast(cut(model, rows, [2], [begin], [begin + 4]), np.float32)
+    by_class = model.add("Unsqueeze", scores, model.ints(1))
+    if ids >= 0 and not call.flag("force_suppress"):
+        class_ids = model.cast(_column(model, rows, ids, sizes), np.float32)
+        by_class = _by_class(model, by_class, class_ids, scores)
+    most = model.ints(sizes[1])
+    iou_threshold = model.constant(np.array([call.value("overlap_thresh", 0.5)], np.float32))
+    score_threshold = model.constant(np.array([max(call.value("valid_thresh", 0.0), LOWEST)], np.float32))
+    is_center = call.text("in_format", "corner") == "center"
+    selected = model.add("NonMaxSuppression", boxes, by_class, most, iou_threshold, score_threshold,
+                         center_point_box=int(is_center))
+
+    places = model.add("Gather", selected, model.ints(0, 2), axis=1)
+    count = model.add("Slice", model.add("Shape", selected), model.ints(0), model.ints(1))
+    ones = model.add("Expand", model.scalar(1, np.int64), count)
+    zeros = model.add("Expand", model.scalar(0, np.int64), model.shape(sizes))
+    return model.add("ScatterND", zeros, places, ones)
 
 
-def _by_class(m, scores, ids, flat_scores):
-    """The scores once for every class that occurs, LOWEST in the rows of other classes."""
-    takes_part = m.add("Greater", flat_scores, m.scalar(LOWEST, np.float32))
-    ids = m.add("Where", takes_part, ids, m.scalar(0, np.float32))
-    first, last = (m.reduce(op, ids, keepdims=False) for op in ("ReduceMin", "ReduceMax"))
-    one = m.scalar(1, np.float32)
-    classes = m.add("Unsqueeze", m.add("Range", first, m.add("Add", last, one), one), m.ints(0, 2))
-    member = m.add("Equal", m.add("Unsqueeze", ids, m.ints(1)), classes)
-    return m.add("Where", member, scores, m.scalar(LOWEST, np.float32))
+def _by_class(model: Model, scores: str, ids: str, flat_scores: str) -> str:
+    """A row of scores for each class id from the lowest to the highest, LOWEST for boxes of other classes."""
+    takes_part = model.add("Greater", flat_scores, model.scalar(LOWEST, np.float32))
+    ids = model.add("Where", takes_part, ids, model.scalar(0, np.float32))
+    first = model.reduce("ReduceMin", ids, keepdims=False)
+    last = model.reduce("ReduceMax", ids, keepdims=False)
+    one = model.scalar(1, np.float32)
+    class_ids = model.add("Range", first, model.add("Add", last, one), one)
+    classes = model.add("Unsqueeze", class_ids, model.ints(0, 2))
+    member = model.add("Equal", model.add("Unsqueeze", ids, model.ints(1)), classes)
+    return model.add("Where", member, scores, model.scalar(LOWEST, np.float32))
 
 
-def _compacted(m, rows, chosen, sizes, dtype):
-    """The chosen rows moved to the front in their order, -1 behind them."""
+def _compacted(model: Model, rows: str, chosen: str, sizes: tuple, dtype: np.dtype) -> str:
+    """The chosen rows in front, in their order, and rows of -1 behind them."""
     kept = sizes[1]
-    late = m.add("Mul", m.add("Sub", m.scalar(1, np.int64), chosen), m.scalar(kept, np.int64))
-    place = m.add("Add", m.constant(np.arange(kept)), late)
-    _, order = m.add("TopK", place, m.ints(kept), outputs=2, axis=1, largest=0)
-    moved = m.add("GatherElements", chosen, order, axis=1)
-    there = m.cast(m.add("Unsqueeze", moved, m.ints(2)), bool)
-    return m.add("Where", there, _gathered(m, rows, order, sizes), m.scalar(-1, dtype))
+    suppressed = model.add("Sub", model.scalar(1, np.int64), chosen)
+    shift = model.add("Mul", suppressed, model.scalar(kept, np.int64))
+    place = model.add("Add", model.constant(np.arange(kept)), shift)
+    _, order = model.add("TopK", place, model.ints(kept), outputs=2, axis=1, largest=0)
+    moved = model.add("GatherElements", chosen, order, axis=1)
+    is_chosen = model.cast(model.add("Unsqueeze", moved, model.ints(2)), bool)
+    return model.add("Where", is_chosen, _gathered(model, rows, order, sizes), model.scalar(-1, dtype))
 
 
 @converts("_contrib_ROIAlign")
-def roi_align(m, n):
-    """Regions are rows of (image, left, top, right, bottom)."""
-    if n.flag("position_sensitive"):
-        raise n.refuse("pools by position (position_sensitive=True)")
-    if n.flag("aligned") and m.opset < 16:
-        raise n.refuse("has aligned=True, which ONNX has from opset 16 on")
-    count, _ = n.shapes[1]
-    regions = cut(m, n.inputs[1], [1], [1], [5])
-    images = m.reshape(m.cast(cut(m, n.inputs[1], [1], [0], [1]), np.int64), (count,))
+def roi_align(model: Model, call: Call) -> str:
+    """A region is a row of image, left, top, right, bottom."""
+    if call.flag("position_sensitive"):
+        raise call.refuse("pools by position (position_sensitive=True)")
+    if call.flag("aligned") and model.opset < 16:
+        raise call.refuse("has aligned=True, which ONNX has from opset 16 on")
+    count, _ = call.shapes[1]
+    regions = cut(model, call.inputs[1], [1], [1], [5])
+    images = model.reshape(model.cast(cut(model, call.inputs[1], [1], [0], [1]), np.int64), (count,))
     options = {}
-    if m.opset >= 16:
-        options["coordinate_transformation_mode"] = "half_pixel" if n.flag("aligned") else "output_half_pixel"
-    height, width = n.ints("pooled_size", ())
-    zero = m.scalar(0, np.int64)
-    pooled = m.add("RoiAlign", n.inputs[0], regions, m.add("Max", images, zero), mode="avg", output_height=height,
-                   output_width=width, sampling_ratio=max(n.value("sample_ratio", -1), 0),
-                   spatial_scale=float(n.value("spatial_scale")), **options)
-    padding = m.reshape(m.add("Less", images, zero), (count, 1, 1, 1))   # a negative image: zeros
-    return m.add("Where", padding, m.scalar(0, n.dtype), pooled)
+    if model.opset >= 16:
+        options["coordinate_transformation_mode"] = "half_pixel" if call.flag("aligned") else "output_half_pixel"
+    height, width = call.ints("pooled_size", ())
+    zero = model.scalar(0, np.int64)
+    pooled = model.add("RoiAlign", call.inputs[0], regions, model.add("Max", images, zero), mode="avg",
+                       output_height=height, output_width=width,
+                       sampling_ratio=max(call.value("sample_ratio", -1), 0),
+                       spatial_scale=float(call.value("spatial_scale")), **options)
+    # MXNet returns zeros for a negative image.
+    is_padding = model.reshape(model.add("Less", images, zero), (count, 1, 1, 1))
+    return model.add("Where", is_padding, model.scalar(0, call.dtype), pooled)
 
 
 @converts("_contrib_box_decode")
-def box_decode(m, n):
-    """Offsets from anchors to corners."""
-    offsets = [m.add("Mul", _columns(m, n.inputs[0], i), m.scalar(n.value(f"std{i}", 1.0), n.dtype)) for i in range(4)]
-    x, y, w, h = (_columns(m, n.inputs[1], i) for i in range(4))
-    if n.text("format", "center") == "corner":
-        w, h = m.add("Sub", w, x), m.add("Sub", h, y)
-        x, y = (m.add("Add", start, _half(m, n, size)) for start, size in ((x, w), (y, h)))
-    corners = []
-    for centre, size, shift, growth in ((x, w, *offsets[::2]), (y, h, *offsets[1::2])):
-        middle = m.add("Add", m.add("Mul", shift, size), centre)
-        if n.value("clip", -1.0) > 0:
-            growth = m.add("Min", growth, m.scalar(n.value("clip"), n.dtype))
-        half = _half(m, n, m.add("Mul", m.add("Exp", growth), size))
-        corners.append((m.add("Sub", middle, half), m.add("Add", middle, half)))
-    (left, right), (top, bottom) = corners
-    return m.add("Concat", left, top, right, bottom, axis=2)
+def box_decode(model: Model, call: Call) -> str:
+    """Corners of boxes from their offsets from anchors."""
+    offsets = []
+    for i in range(4):
+        offset = _columns(model, call.inputs[0], i)
+        deviation = model.scalar(call.value(f"std{i}", 1.0), call.dtype)
+        offsets.append(model.add("Mul", offset, deviation))
+    x, y, width, height = (_columns(model, call.inputs[1], i) for i in range(4))
+    if call.text("format", "center") == "corner":
+        width = model.add("Sub", width, x)
+        height = model.add("Sub", height, y)
+        x = model.add("Add", x, _half(model, call, width))
+        y = model.add("Add", y, _half(model, call, height))
+    left, right = _decoded(model, call, x, width, offsets[0], offsets[2])
+    top, bottom = _decoded(model, call, y, height, offsets[1], offsets[3])
+    return model.add("Concat", left, top, right, bottom, axis=2)
 
 
-def _columns(m, rows, index):
-    return cut(m, rows, [2], [index], [index + 1])
+def _decoded(model: Model, call: Call, centre: str, size: str, shift: str, growth: str) -> tuple[str, str]:
+    """Both ends of a box along one axis."""
+    middle = model.add("Add", model.add("Mul", shift, size), centre)
+    limit = call.value("clip", -1.0)
+    if limit > 0:
+        growth = model.add("Min", growth, model.scalar(limit, call.dtype))
+    half = _half(model, call, model.add("Mul", model.add("Exp", growth), size))
+    return model.add("Sub", middle, half), model.add("Add", middle, half)
 
 
-def _half(m, n, value):
-    return m.add("Mul", value, m.scalar(0.5, n.dtype))
+def _columns(model: Model, rows: str, index: int) -> str:
+    return cut(model, rows, [2], [index], [index + 1])
+
+
+def _half(model: Model, call: Call, value: str) -> str:
+    return model.add("Mul", value, model.scalar(0.5, call.dtype))

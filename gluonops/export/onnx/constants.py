@@ -1,9 +1,14 @@
-"""The parts of a graph that no input reaches, computed once: anchors, grids, whatever is made of parameters alone."""
+"""Computes the parts of a graph that depend on no input, such as anchors and grids."""
+from __future__ import annotations
+
 import mxnet as mx
+import numpy as np
 
 from ...core.errors import OpError
 from ..constants import evaluate
-from ..graph import VARIABLE, Node
+from ..graph import VARIABLE, Entry, Graph, Node
+from ..shapes import Arrays
+from .sizes import Sizes
 
 # Operators that read only the shape of some of their inputs, by position.
 SHAPE_READERS = {"_contrib_arange_like": (0,), "zeros_like": (0,), "ones_like": (0,), "slice_like": (1,),
@@ -11,58 +16,76 @@ SHAPE_READERS = {"_contrib_arange_like": (0,), "zeros_like": (0,), "ones_like": 
 RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 
 
-def constants(graph, values, sizes):
-    """What the nodes without inputs compute.
+def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:
+    """Find the constant nodes, and compute their outputs.
 
     Parameters
     ----------
     graph : Graph
-        Changed: what reads only a shape reads a variable of its own instead.
+        Changed in place: a node that reads only the shape of a tensor reads a placeholder of that shape instead.
     values : dict of str to NDArray
+        Parameters and states.
     sizes : Sizes
 
     Returns
     -------
     set of Node, dict of (Node, int) to numpy.ndarray
-        The nodes that are constant; and those of their outputs that other nodes, or heads, read.
+        The constant nodes, and the values of those outputs that other nodes or heads read.
+
+    Raises
+    ------
+    OpError
+        A node draws random numbers.
     """
-    fixed = set()
-    stand_ins = {}
+    constant = set()
+    placeholders = {}
     for node in graph.nodes():
         if node.is_variable:
             if node.name in values:
-                fixed.add(node)
+                constant.add(node)
         elif _is_random(node):
             raise OpError("export.onnx", f"the node {node.name!r} draws random numbers ({node.op})",
                           "Export a net that computes the same every time")
-        elif _is_fixed(node, fixed, sizes):
-            fixed.add(node)
-            for position in SHAPE_READERS.get(node.op, ()):
-                _read_a_stand_in(node, position, stand_ins, sizes)
-    wanted = {head for head in graph.heads if head[0] in fixed}
+        elif _is_constant(node, constant, sizes):
+            constant.add(node)
+            for position in _shape_inputs(node):
+                _read_placeholder(node, position, placeholders, sizes)
+    outputs = _outputs_read(graph, constant)
+    return constant, dict(zip(outputs, evaluate(outputs, {**values, **placeholders}, graph.attrs)))
+
+
+def _outputs_read(graph: Graph, constant: set[Node]) -> list[Entry]:
+    """The outputs of constant nodes that heads or other nodes read, in the order of names."""
+    outputs = {head for head in graph.heads if head[0] in constant}
     for node in graph.nodes():
-        if node not in fixed:
-            wanted |= {entry for entry in node.inputs if entry[0] in fixed}
-    wanted = sorted(wanted, key=lambda key: (key[0].name, key[1]))
-    return fixed, dict(zip(wanted, evaluate(wanted, {**values, **stand_ins}, graph.attrs)))
+        if node not in constant:
+            outputs.update(entry for entry in node.inputs if entry[0] in constant)
+    return sorted(outputs, key=lambda entry: (entry[0].name, entry[1]))
 
 
-def _is_random(node):
+def _is_random(node: Node) -> bool:
     return node.op.startswith(RANDOM) or (node.op == "Dropout" and node.attrs.get("mode") == "always")
 
 
-def _is_fixed(node, fixed, sizes):
-    shape_only = SHAPE_READERS.get(node.op, ())
-    return (all(source in fixed for i, (source, _) in enumerate(node.inputs) if i not in shape_only)
-            and all(isinstance(size, int) for key, shape in sizes.shape.items() if key[0] is node for size in shape)
-            and all(isinstance(size, int) for i in shape_only if i < len(node.inputs)
-                    for size in sizes.shape[node.inputs[i]]))
+def _shape_inputs(node: Node) -> list[int]:
+    """The positions of the inputs of which a node reads the shape only."""
+    return [position for position in SHAPE_READERS.get(node.op, ()) if position < len(node.inputs)]
 
 
-def _read_a_stand_in(node, position, stand_ins, sizes):
-    if position >= len(node.inputs):
-        return
-    key = node.inputs[position]
-    variable = Node(VARIABLE, f"shape of {len(stand_ins)}")
-    stand_ins[variable.name] = mx.nd.zeros(sizes.shape[key], dtype=sizes.dtype[key])
+def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
+    """Whether a node reads constant values, and shapes that do not depend on the batch size."""
+    shape_inputs = _shape_inputs(node)
+    for position, (source, _) in enumerate(node.inputs):
+        if position not in shape_inputs and source not in constant:
+            return False
+    shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
+    shapes += [sizes.shape[node.inputs[position]] for position in shape_inputs]
+    return all(isinstance(size, int) for shape in shapes for size in shape)
+
+
+def _read_placeholder(node: Node, position: int, placeholders: Arrays, sizes: Sizes) -> None:
+    """Let a node read a variable of zeros, of the same shape and type, in place of an input."""
+    entry = node.inputs[position]
+    variable = Node(VARIABLE, f"shape of {len(placeholders)}")
+    placeholders[variable.name] = mx.nd.zeros(sizes.shape[entry], dtype=sizes.dtype[entry])
     node.inputs[position] = variable, 0

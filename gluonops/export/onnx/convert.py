@@ -1,7 +1,7 @@
-"""A model of MXNet's operators as an ONNX model.
+"""Converts a model of MXNet's operators to an ONNX model.
 
-Every tensor's shape is inferred first, at several batch sizes: what MXNet's reshapes mean follows from it, and so does
-what depends on the batch. Then each node is converted by the function that the table has for its operator.
+The shapes of all tensors are inferred first, at several batch sizes. They show what a reshape of MXNet's means, and
+which sizes depend on the batch. Then each node is converted by its operator's function in the table of converters.
 """
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import OpError
-from ..graph import kind
+from ..graph import Entry, Graph, Node, kind
+from ..shapes import Shapes
 from . import arithmetic, arrays, boxes, layers  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
 from .model import Call, Model, refusal
@@ -30,12 +31,13 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     Parameters
     ----------
     exported : ExportedModel
-        For inference, with MXNet's operators only, with the shapes of all inputs and their ``dtype``.
+        For inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata, their
+        ``dtype``.
     dynamic_batch : bool
     opset : int
         Version of ONNX's operators.
     metadata : dict
-        To store in the file. What is not a string is stored as JSON.
+        Properties to store in the file, strings as they are and other values as JSON.
 
     Returns
     -------
@@ -47,43 +49,51 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
         An operator has no converter, or is used in a way ONNX lacks; an input has no shape.
     """
     exported = exported.copy()
-    graph, dtype = exported.graph, exported.metadata["dtype"]
+    graph = exported.graph
     variables = graph.variables()
     values = {name: value for name, value in exported.parameters.items() if name in variables}
-    names = [name for name in variables if name not in values]
-    without_shape = [name for name in names if name not in exported.inputs]
-    if without_shape:
-        raise OpError("export.onnx", f"the input {without_shape[0]} has no shape and no value",
-                      "Pass its shape by name in data_shape")
-    shapes = {name: exported.inputs[name] for name in names}
-    sizes = Sizes(graph, shapes, values, dtype, dynamic_batch)
-    fixed, arrays_of = constants(graph, values, sizes)
-    live = _live(graph, fixed)
+    shapes = _input_shapes(exported, [name for name in variables if name not in values])
+    sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
+    constant, constant_values = constants(graph, values, sizes)
+    live = _live(graph, constant)
     _check_converters(live)
 
-    model = Model(names[0] if dynamic_batch and names else None, opset)
-    taken = {name: model.take(name) for name in names}   # before anything else can take them
-    tensors = {key: model.constant(array, key[0].name) for key, array in arrays_of.items()}
+    batch_input = next(iter(shapes), None) if dynamic_batch else None
+    model = Model(batch_input, opset)
+    input_names = {name: model.take(name) for name in shapes}   # first, so that nothing else takes these names
+    tensors = {entry: model.constant(array, entry[0].name) for entry, array in constant_values.items()}
     inputs = []
     for node in graph.nodes():
-        key = node, 0
+        entry = node, 0
         if node.is_variable and node.name in shapes:
-            tensors[key] = taken[node.name]
-            inputs.append((tensors[key], sizes.shape[key], sizes.dtype[key]))
+            tensors[entry] = input_names[node.name]
+            inputs.append((tensors[entry], sizes.shape[entry], sizes.dtype[entry]))
         elif node in live:
             _convert(model, node, tensors, sizes)
-    outputs = [(_made(tensors, head), name, sizes.shape[head], sizes.dtype[head])
-               for head, name in zip(graph.heads, graph.symbol().list_outputs())]
+
+    outputs = []
+    for head, name in zip(graph.heads, graph.symbol().list_outputs()):
+        outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
 
 
-def _live(graph, fixed):
-    """The nodes whose values count, in order: not the constant ones, nor those of which only the shape is read."""
-    live, waiting = set(), [node for node, _ in graph.heads]
+def _input_shapes(exported: ExportedModel, names: list[str]) -> Shapes:
+    """The shapes of the inputs."""
+    for name in names:
+        if name not in exported.inputs:
+            raise OpError("export.onnx", f"the input {name} has no shape and no value",
+                          "Pass its shape by name in data_shape")
+    return {name: exported.inputs[name] for name in names}
+
+
+def _live(graph: Graph, constant: set[Node]) -> set[Node]:
+    """The nodes to convert: neither constant nor read for their shape only."""
+    live = set()
+    waiting = [node for node, _ in graph.heads]
     while waiting:
         node = waiting.pop()
-        if node in live or node in fixed or node.is_variable:
+        if node in live or node in constant or node.is_variable:
             continue
         live.add(node)
         shape_only = SHAPE_READERS.get(node.op, ())
@@ -91,26 +101,33 @@ def _live(graph, fixed):
     return live
 
 
-def _check_converters(live):
-    lacking = sorted((node for node in live if node.op not in CONVERTERS), key=lambda node: (kind(node), node.name))
-    if lacking:
-        first, *others = dict.fromkeys(map(kind, lacking))
-        raise OpError("export.onnx", f"the node {lacking[0].name!r} is the operator {first}, which has no converter to "
-                      "ONNX" + f"; nor have {', '.join(others)}" * bool(others),
-                      "Replace it in the net, or export symbol JSON")
+def _check_converters(live: set[Node]) -> None:
+    """Raise an OpError that names the operators without a converter."""
+    lacking = [node for node in live if node.op not in CONVERTERS]
+    if not lacking:
+        return
+    lacking.sort(key=lambda node: (kind(node), node.name))
+    first, *others = dict.fromkeys(kind(node) for node in lacking)
+    what = f"the node {lacking[0].name!r} is the operator {first}, which has no converter to ONNX"
+    if others:
+        what += f"; nor have {', '.join(others)}"
+    raise OpError("export.onnx", what, "Replace it in the net, or export symbol JSON")
 
 
-def _convert(model, node, tensors, sizes):
+def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes) -> None:
+    """Add the ONNX nodes of one node, and enter its outputs in ``tensors``."""
     shape_only = SHAPE_READERS.get(node.op, ())
-    call = Call(node, ["" if i in shape_only else _made(tensors, entry) for i, entry in enumerate(node.inputs)], sizes)
+    inputs = ["" if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[node.op](model, call)
-    for index, result in enumerate(results if isinstance(results, list) else [results]):
+    results = CONVERTERS[node.op](model, Call(node, inputs, sizes))
+    if not isinstance(results, list):
+        results = [results]
+    for index, result in enumerate(results):
         tensors[node, index] = result
 
 
-def _made(tensors, entry):
-    """The tensor of an output that somebody reads."""
+def _tensor(tensors: dict[Entry, str], entry: Entry) -> str:
+    """The tensor of an output. An OpError if its converter does not make it."""
     if entry not in tensors:
         raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")
     return tensors[entry]

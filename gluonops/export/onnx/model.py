@@ -1,39 +1,79 @@
-"""Builds an ONNX model: adds nodes, names tensors, drops what nobody reads."""
+"""Builds an ONNX model: adds nodes, names tensors, and leaves out nodes that nothing reads."""
+from __future__ import annotations
+
 import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.errors import OpError
-from .sizes import Batch
+from ..graph import Node
+from .sizes import Batch, Size, Sizes
 
-SMALL = 64   # elements
+if TYPE_CHECKING:
+    import onnx
+
+SMALL = 64   # constants of up to so many elements are compared
 
 
 class Model:
-    """The model under construction. Converters call :meth:`add` with names of tensors and get names back."""
+    """The ONNX model under construction. Converters add nodes to it; a tensor is its name.
 
-    def __init__(self, batch_of, opset):
+    Parameters
+    ----------
+    batch_of : str or None
+        The input whose first size is the batch size. None if the batch size is fixed.
+    opset : int
+        Version of ONNX's operators.
+
+    Attributes
+    ----------
+    source : str
+        Name of MXNet's node that is being converted. The names of the nodes that are added begin with it.
+    """
+
+    def __init__(self, batch_of: str | None, opset: int):
         self.opset = opset
-        self._nodes, self._producer = [], {}
-        self._constants, self._names = {}, set()
-        self._batch_of = batch_of   # the input whose first size is the batch; None where the batch is fixed
-        self._batch = None
-        self.source = ""    # the node of MXNet's that is being converted
-        self._renamed = {}   # tensor -> the output whose name it bears
+        self.source = ""
+        self._nodes = []
+        self._producer = {}    # tensor -> its node
+        self._constants = {}   # key -> name, array
+        self._names = set()
+        self._renamed = {}     # tensor -> the output whose name it has
+        self._batch_of = batch_of
+        self._batch = None     # the tensor with the batch size
 
-    def take(self, name):
-        """``name``, or one like it that is not taken."""
-        free, number = name, 0
+    def take(self, name: str) -> str:
+        """Reserve a name: ``name``, or with a number appended if it is taken."""
+        free = name
+        number = 0
         while free in self._names:
             number += 1
             free = f"{name}_{number}"
         self._names.add(free)
         return free
 
-    def add(self, op, *inputs, outputs=1, name=None, **attrs):
-        """Add a node; returns the name of its output, or a list of them. An empty string is an input left out.
+    def add(self, op: str, *inputs: str, outputs: int = 1, name: str | None = None, **attrs: Any) -> str | list[str]:
+        """Add a node.
 
-        Its name begins with that of MXNet's node, so that others can tell what they complain of.
+        Parameters
+        ----------
+        op : str
+            ONNX's operator.
+        *inputs : str
+            Tensors. An empty string is an input that is left out.
+        outputs : int, default 1
+            How many outputs it has.
+        name : str, optional
+            Name of the output. The default is the operator's.
+        **attrs
+            Attributes of the node.
+
+        Returns
+        -------
+        str or list of str
+            The output, or the outputs if there are several.
         """
         from onnx import helper
         made = [self.take(name or op.lower()) for _ in range(outputs)]
@@ -42,100 +82,121 @@ class Model:
         self._producer.update(dict.fromkeys(made, node))
         return made[0] if outputs == 1 else made
 
-    def constant(self, array, name="constant"):
-        """A constant tensor; small ones that are equal are stored once."""
-        key = (array.dtype.str, array.shape, array.tobytes() if array.size <= SMALL else id(array))
+    def constant(self, array: np.ndarray, name: str = "constant") -> str:
+        """A constant tensor. Small ones that are equal are stored once."""
+        content = array.tobytes() if array.size <= SMALL else id(array)
+        key = (array.dtype.str, array.shape, content)
         if key not in self._constants:
             self._constants[key] = self.take(name), array
         return self._constants[key][0]
 
-    def ints(self, *values):
-        """A vector of int64, as shapes, axes and the like are passed."""
+    def ints(self, *values: int) -> str:
+        """A constant vector of int64, such as a shape or axes."""
         return self.constant(np.array(values, np.int64))
 
-    def scalar(self, value, dtype):
+    def scalar(self, value: float, dtype: Any) -> str:
+        """A constant of one element, without axes."""
         return self.constant(np.array(value, dtype))
 
-    def cast(self, value, dtype):
+    def cast(self, value: str, dtype: Any) -> str:
+        """``value`` in another type."""
         return self.add("Cast", value, to=onnx_type(dtype))
 
-    def reduce(self, op, value, axes=None, keepdims=True):
-        """A reduction, along all axes where none are given. ONNX takes axes as a tensor from opset 18 on."""
+    def reduce(self, op: str, value: str, axes: Sequence[int] | None = None, keepdims: bool = True) -> str:
+        """A reduction over ``axes``, by default over all. From opset 18 on ONNX takes the axes as a tensor."""
         if axes is None:
             return self.add(op, value, keepdims=int(keepdims))
         if op == "ReduceSum" or self.opset >= 18:
             return self.add(op, value, self.ints(*axes), keepdims=int(keepdims))
         return self.add(op, value, axes=axes, keepdims=int(keepdims))
 
-    def split(self, value, count, axis):
-        """Equal parts along an axis. ONNX asks for their number from opset 18 on."""
+    def split(self, value: str, count: int, axis: int) -> list[str]:
+        """``count`` equal parts along an axis. From opset 18 on ONNX needs their number."""
         options = {"num_outputs": count} if self.opset >= 18 else {}
         return self.add("Split", value, outputs=count, axis=axis, **options)
 
-    def batch(self):
-        """The batch size as a vector of one."""
+    def batch(self) -> str:
+        """The batch size as a vector of one element."""
         if self._batch is None:
             shape = self.add("Shape", self._batch_of)
             self._batch = self.add("Slice", shape, self.ints(0), self.ints(1))
         return self._batch
 
-    def size(self, size):
-        """One size as a vector of one."""
+    def size(self, size: Size) -> str:
+        """A size as a vector of one element."""
         if not isinstance(size, Batch):
             return self.ints(size)
-        value = self.batch() if size.factor == 1 else self.add("Mul", self.batch(), self.ints(size.factor))
-        return self.add("Add", value, self.ints(size.offset)) if size.offset else value
+        value = self.batch()
+        if size.factor != 1:
+            value = self.add("Mul", value, self.ints(size.factor))
+        if size.offset:
+            value = self.add("Add", value, self.ints(size.offset))
+        return value
 
-    def shape(self, sizes):
-        """Sizes as a vector, computed at run time where they depend on the batch."""
+    def shape(self, sizes: Sequence[Size]) -> str:
+        """Sizes as a vector, computed at run time if one depends on the batch size."""
         if all(isinstance(size, int) for size in sizes):
             return self.ints(*sizes)
         return self.add("Concat", *[self.size(size) for size in sizes], axis=0)
 
-    def reshape(self, value, sizes):
-        """``value`` in another shape; a reshape of a reshape is one."""
+    def reshape(self, value: str, sizes: Sequence[Size]) -> str:
+        """``value`` in another shape. Reshapes in a row become one."""
         while value in self._producer and self._producer[value].op_type == "Reshape":
             value = self._producer[value].input[0]
-        open_sizes = [i for i, size in enumerate(sizes) if not isinstance(size, int)]
-        if len(open_sizes) <= 1:
-            target = self.ints(*[-1 if i in open_sizes else size for i, size in enumerate(sizes)])
+        depend_on_batch = [size for size in sizes if not isinstance(size, int)]
+        if len(depend_on_batch) <= 1:
+            target = self.ints(*[size if isinstance(size, int) else -1 for size in sizes])
         else:
             target = self.shape(sizes)
         return self.add("Reshape", value, target)
 
-    def finish(self, inputs, outputs, metadata):
-        """The ModelProto.
+    def finish(self, inputs: list[tuple], outputs: list[tuple], metadata: dict[str, str]) -> onnx.ModelProto:
+        """The complete model.
 
         Parameters
         ----------
         inputs : list of (str, tuple, numpy.dtype)
+            Tensor, shape and type.
         outputs : list of (str, str, tuple, numpy.dtype)
-            Tensor, the name it is to have, shape, type.
+            Tensor, its name in the file, shape and type.
         metadata : dict of str to str
+
+        Returns
+        -------
+        onnx.ModelProto
         """
         from onnx import helper, numpy_helper
 
         from ...version import __version__
         self.source = "outputs"
-        results = [self._named(tensor, name) for tensor, name, *_ in outputs]
-        nodes, needed = [], set(results)
-        for node in reversed(self._nodes):
-            if needed & set(node.output):
-                nodes.append(node)
-                needed |= set(node.input)
-        constants = [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in needed]
-        graph = helper.make_graph(
-            nodes[::-1], "gluonops", [_info(name, shape, dtype) for name, shape, dtype in inputs],
-            [_info(name, *rest) for name, (_, _, *rest) in zip(results, outputs)], constants)
+        results = [self._named(tensor, name) for tensor, name, _, _ in outputs]
+        nodes = self._needed_nodes(results)
+        read = {tensor for node in nodes for tensor in node.input}.union(results)
+        constants = [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in read]
+        input_infos = [_info(name, shape, dtype) for name, shape, dtype in inputs]
+        output_infos = [_info(name, shape, dtype) for name, (_, _, shape, dtype) in zip(results, outputs)]
+        graph = helper.make_graph(nodes, "gluonops", input_infos, output_infos, constants)
+
         opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets),
                                   producer_name="gluonops", producer_version=__version__)
         helper.set_model_props(model, metadata)
         return model
 
-    def _named(self, tensor, name):
-        """The tensor under an output's name: its node's output is renamed, and copied where that cannot be."""
-        name, tensor = self.take(name), self._renamed.get(tensor, tensor)
+    def _needed_nodes(self, results: list[str]) -> list[onnx.NodeProto]:
+        """The nodes that the results depend on, in order."""
+        nodes = []
+        needed = set(results)
+        for node in reversed(self._nodes):
+            if needed & set(node.output):
+                nodes.append(node)
+                needed |= set(node.input)
+        return nodes[::-1]
+
+    def _named(self, tensor: str, name: str) -> str:
+        """Give a tensor an output's name: rename it, or copy it if it cannot be renamed."""
+        name = self.take(name)
+        tensor = self._renamed.get(tensor, tensor)
         if tensor not in self._producer:   # an input, a constant, or another output already
             self.add("Identity", tensor)
             self._nodes[-1].output[0] = name
@@ -148,46 +209,61 @@ class Model:
         return name
 
 
-def onnx_type(dtype):
+def onnx_type(dtype: Any) -> int:
+    """ONNX's number of a NumPy type."""
     from onnx import helper
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def _info(name, shape, dtype):
+def _info(name: str, shape: Sequence[Size], dtype: Any) -> onnx.ValueInfoProto:
     from onnx import helper
-    return helper.make_tensor_value_info(name, onnx_type(dtype),
-                                         [size if isinstance(size, int) else str(size) for size in shape])
+    sizes = [size if isinstance(size, int) else str(size) for size in shape]
+    return helper.make_tensor_value_info(name, onnx_type(dtype), sizes)
 
 
-def refusal(node, what):
-    """The error for a node that ONNX, or its converter, does not have in this form."""
+def refusal(node: Node, what: str) -> OpError:
+    """An OpError for a node that ONNX, or the operator's converter, does not support. ``what`` is the reason."""
     return OpError("export.onnx", f"the node {node.name!r} ({node.op}) {what}",
                    "Replace it in the net, or export symbol JSON")
 
 
 class Call:
-    """One node to convert: its inputs as tensors, its attributes as values, its shapes and types."""
+    """A node to convert, with its attributes as values.
 
-    def __init__(self, node, inputs, sizes):
-        self.node, self.inputs = node, inputs
+    Attributes
+    ----------
+    node : Node
+    inputs : list of str
+        Tensors. An empty string is an input of which the operator reads the shape only.
+    shapes : list of tuple of int or Batch
+        Shapes of the inputs.
+    dtypes : list of numpy.dtype
+        Types of the inputs.
+    """
+
+    def __init__(self, node: Node, inputs: list[str], sizes: Sizes):
+        self.node = node
+        self.inputs = inputs
         self.shapes = [sizes.shape[entry] for entry in node.inputs]
         self.dtypes = [sizes.dtype[entry] for entry in node.inputs]
         self._sizes = sizes
 
     @property
-    def shape(self):
-        """Of the first output."""
+    def shape(self) -> tuple[Size, ...]:
+        """Shape of the first output."""
         return self._sizes.shape[self.node, 0]
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
+        """Type of the first output."""
         return self._sizes.dtype[self.node, 0]
 
-    def text(self, name, default=None):
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """An attribute as a string."""
         return self.node.attrs.get(name, default)
 
-    def value(self, name, default=None):
-        """A number, tuple or None."""
+    def value(self, name: str, default: Any = None) -> Any:
+        """An attribute as a number, a tuple or None."""
         text = self.node.attrs.get(name)
         if text is None:
             return default
@@ -196,20 +272,21 @@ class Call:
         except (ValueError, SyntaxError):
             return float(text)   # nan, inf
 
-    def ints(self, name, default):
-        """A tuple of integers; ``default`` where it is absent or empty."""
+    def ints(self, name: str, default: Any) -> Any:
+        """An attribute as a tuple of integers; ``default`` if it is absent or empty."""
         value = self.value(name)
         if value is None or value == () or value == []:
             return default
         return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
-    def flag(self, name, default=False):
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute as a boolean."""
         return self.node.flag(name, default)
 
-    def axis(self, name="axis", default=-1):
-        """An axis of the first input, counted from the front."""
+    def axis(self, name: str = "axis", default: int = -1) -> int:
+        """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
 
-    def refuse(self, what):
-        """The error for what ONNX, or this converter, lacks."""
+    def refuse(self, what: str) -> OpError:
+        """An OpError; see :func:`refusal`."""
         return refusal(self.node, what)

@@ -1,126 +1,179 @@
-"""Shapes and types of everything in a graph, with the batch left open: inferred at several batch sizes and compared."""
+"""Shape and type of every output in a graph, with the batch size left open.
+
+MXNet infers shapes for fixed sizes only. So the shapes are inferred at several batch sizes and compared: a size that
+changes must be a linear function of the batch size.
+"""
+from __future__ import annotations
+
 import dataclasses
 import re
+from typing import Union
 
 import mxnet as mx
 import numpy as np
 
 from ...core.errors import OpError
-from ..graph import Graph, Node
+from ..graph import Entry, Graph, Node
+from ..shapes import Arrays, Shapes, last_line
 
-TRIED = (2, 3, 7)   # two give a line, the third tells whether it is one
+BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """A size that depends on the batch: ``factor * batch + offset``."""
+    """A size that depends on the batch size: ``factor * batch + offset``."""
     factor: int = 1
     offset: int = 0
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = "batch" if self.factor == 1 else f"{self.factor}*batch"
         return f"{text}+{self.offset}" if self.offset else text
 
 
+Size = Union[int, Batch]
+
+
 class Sizes:
-    """``shape`` and ``dtype`` of every output of a graph's nodes, by (node, index).
+    """Shapes and types of every output of a graph's nodes.
 
     Parameters
     ----------
     graph : Graph
         Operators that MXNet knows.
     shapes : dict of str to tuple of int
-        Of the inputs; with ``dynamic_batch`` their first sizes are left open.
+        Shapes of the inputs. With ``dynamic_batch`` their first sizes are left open.
     values : dict of str to NDArray
         Parameters and states.
     dtype : str
-        Of the inputs.
+        Type of the inputs.
     dynamic_batch : bool
     where : str, optional
-        Who asks, for errors.
+        The caller, for errors.
+
+    Attributes
+    ----------
+    shape : dict of (Node, int) to tuple of int or Batch
+    dtype : dict of (Node, int) to numpy.dtype
+
+    Raises
+    ------
+    OpError
+        The graph refuses the shapes, or does not take any batch size.
     """
 
-    def __init__(self, graph, shapes, values, dtype, dynamic_batch, where="export.onnx"):
-        symbol, keys = _labelled(graph)
+    def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
+                 where: str = "export.onnx"):
+        outputs = _Outputs(graph)
         known = {name: value.shape for name, value in values.items()}
         try:
-            given = _infer(graph, symbol, keys, {**known, **shapes})
+            self.shape = outputs.infer_shape({**known, **shapes})
         except _Refused as error:
-            text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise OpError(where, f"the net refuses the shape of {text or 'its parameters'}: {error}",
+            given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
+            raise OpError(where, f"the net refuses the shape of {given}: {error}",
                           "Pass a shape that it takes in data_shape, or --data-shape") from error
         if dynamic_batch:
-            tries = [_tried(graph, symbol, keys, {**known, **{name: (batch, *shape[1:])
-                                                              for name, shape in shapes.items()}}) for batch in TRIED]
-            self.shape = {key: tuple(_size(key, sizes) for sizes in zip(*found)) if _same_rank(found) else _varies(key)
-                          for key, found in zip(keys, zip(*tries))}
-        else:
-            self.shape = dict(zip(keys, given))
-        types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, np.dtype(dtype))}
-        _, found, _ = symbol.infer_type(**types)
-        self.dtype = {key: np.dtype(kind) for key, kind in zip(keys, found)}
+            self.shape = _with_open_batch(outputs, known, shapes)
 
-
-def _labelled(graph):
-    """Every output in the graph as one symbol, and their keys: names tell the nodes apart, so they are made unique."""
-    nodes, copies = graph.nodes(), {}
-    for i, node in enumerate(nodes):
-        name = node.name if node.is_variable else f"#{i}"
-        copies[node] = Node(node.op, name, node.attrs, [(copies[source], k) for source, k in node.inputs],
-                            node.subgraphs)
-    symbol = Graph([(copies[node], k) for node, k in graph.heads], graph.attrs).symbol().get_internals()
-    by_name = {copies[node].name: node for node in nodes}
-    keys = []
-    for output in symbol.list_outputs():
-        node = by_name.get(output) or by_name[output.split("_")[0]]
-        keys.append((node, keys[-1][1] + 1 if keys and keys[-1][0] is node else 0))
-    return symbol, keys
+        types = {name: value.dtype for name, value in values.items()}
+        types.update(dict.fromkeys(shapes, np.dtype(dtype)))
+        self.dtype = outputs.infer_type(types)
 
 
 class _Refused(Exception):
-    """What MXNet has against shapes."""
+    """MXNet's reason to refuse shapes."""
 
 
-def _infer(graph, symbol, keys, shapes):
-    """The shape of every output; the partial kind of inference prints nothing where it fails."""
-    try:
-        _, found, _ = symbol.infer_shape_partial(**shapes)
-    except mx.MXNetError as error:
-        nodes, reason = graph.nodes(), str(error).strip().splitlines()[-1]
-        raise _Refused(re.sub(r"#(\d+)", lambda match: nodes[int(match.group(1))].name, reason)) from error
-    unknown = [node.name for (node, _), shape in zip(keys, found) if not shape or 0 in shape]
-    if unknown:
-        raise _Refused(f"MXNet cannot tell that of {unknown[0]!r}")
-    return found
+class _Outputs:
+    """Every output of a graph as one symbol, to infer all shapes and types at once.
+
+    MXNet tells the outputs apart by the names of their nodes. So the symbol is made from a copy of the graph in which
+    each operator has a unique name, ``#<position>``.
+    """
+
+    def __init__(self, graph: Graph):
+        self._nodes = graph.nodes()
+        copies = self._copies()
+        heads = [(copies[node], index) for node, index in graph.heads]
+        self._symbol = Graph(heads, graph.attrs).symbol().get_internals()
+        self._entries = self._list_entries(copies)
+
+    def infer_shape(self, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
+        """The shape of every output, from the shapes of all variables.
+
+        Raises
+        ------
+        _Refused
+            The shapes do not fit, or a shape does not follow from them.
+        """
+        try:   # the partial kind of inference prints nothing if it fails
+            _, inferred, _ = self._symbol.infer_shape_partial(**shapes)
+        except mx.MXNetError as error:
+            raise _Refused(self._with_names(last_line(error))) from error
+        for (node, _), shape in zip(self._entries, inferred):
+            if not shape or 0 in shape:
+                raise _Refused(f"MXNet cannot tell that of {node.name!r}")
+        return dict(zip(self._entries, inferred))
+
+    def infer_type(self, types: dict) -> dict[Entry, np.dtype]:
+        """The type of every output, from the types of all variables."""
+        _, inferred, _ = self._symbol.infer_type(**types)
+        return {entry: np.dtype(dtype) for entry, dtype in zip(self._entries, inferred)}
+
+    def _copies(self) -> dict[Node, Node]:
+        copies = {}
+        for number, node in enumerate(self._nodes):
+            name = node.name if node.is_variable else f"#{number}"
+            inputs = [(copies[source], index) for source, index in node.inputs]
+            copies[node] = Node(node.op, name, node.attrs, inputs, node.subgraphs)
+        return copies
+
+    def _list_entries(self, copies: dict[Node, Node]) -> list[Entry]:
+        """The outputs in the symbol's order: ``#3_output``, or ``#3_output0`` and the next ones of several."""
+        nodes = {copy.name: node for node, copy in copies.items()}
+        entries = []
+        for output in self._symbol.list_outputs():
+            node = nodes.get(output) or nodes[output.split("_")[0]]
+            is_next = bool(entries) and entries[-1][0] is node
+            entries.append((node, entries[-1][1] + 1 if is_next else 0))
+        return entries
+
+    def _with_names(self, message: str) -> str:
+        """A message with the nodes' own names."""
+        return re.sub(r"#(\d+)", lambda match: self._nodes[int(match.group(1))].name, message)
 
 
-def _tried(graph, symbol, keys, shapes):
-    try:
-        return _infer(graph, symbol, keys, shapes)
-    except _Refused as error:
-        raise _fixed(error) from error
+def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
+    """The shape of every output as a function of the batch size, the first size of every input."""
+    inferred = []
+    for batch in BATCHES:
+        inputs = {name: (batch, *shape[1:]) for name, shape in shapes.items()}
+        try:
+            inferred.append(outputs.infer_shape({**known, **inputs}))
+        except _Refused as error:
+            raise _depends_on_batch(error) from error
+    return {entry: _shape(entry[0], [shapes_of[entry] for shapes_of in inferred]) for entry in inferred[0]}
 
 
-def _same_rank(found):
-    return len({len(shape) for shape in found}) == 1
+def _shape(node: Node, tried: list[tuple[int, ...]]) -> tuple[Size, ...]:
+    """One output's shape from its shapes at ``BATCHES``."""
+    if len({len(shape) for shape in tried}) > 1:
+        raise _depends_on_batch(f"the dimensions of {node.name!r} depend on it")
+    return tuple(_size(node, sizes) for sizes in zip(*tried))
 
 
-def _varies(key):
-    raise _fixed(f"the dimensions of {key[0].name!r} depend on it")
-
-
-def _size(key, sizes):
-    """One size from what it was at the batches tried."""
-    if len(set(sizes)) == 1:
-        return int(sizes[0])
-    factor, rest = divmod(sizes[1] - sizes[0], TRIED[1] - TRIED[0])
-    offset = sizes[0] - factor * TRIED[0]
-    if rest or factor * TRIED[2] + offset != sizes[2] or factor < 0:
-        raise _fixed(f"a size of {key[0].name!r} is {', '.join(map(str, sizes))} for "
-                     f"{', '.join(map(str, TRIED))} images")
+def _size(node: Node, tried: tuple[int, ...]) -> Size:
+    """One size from its values at ``BATCHES``."""
+    first, second, third = tried
+    if first == second == third:
+        return int(first)
+    factor, rest = divmod(second - first, BATCHES[1] - BATCHES[0])
+    offset = first - factor * BATCHES[0]
+    if rest or factor < 0 or factor * BATCHES[2] + offset != third:
+        raise _depends_on_batch(f"a size of {node.name!r} is {', '.join(map(str, tried))} for "
+                                f"{', '.join(map(str, BATCHES))} images")
     return Batch(int(factor), int(offset))
 
 
-def _fixed(reason):
+def _depends_on_batch(reason: str | Exception) -> OpError:
     return OpError("export.onnx", f"the net does not take any batch size: {reason}",
                    "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch")

@@ -1,11 +1,11 @@
-"""ONNX out of a net, or out of the symbol files of one."""
+"""Writes the ONNX file of a net, or of files that were exported before."""
 from __future__ import annotations
 
 import json
 import os
 import re
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 
@@ -13,10 +13,13 @@ from ...core.errors import OpError
 from ...core.files import check_target, replace
 from .. import passes
 from ..files import shapes_of_inputs
-from ..model import ExportedModel, Shapes
-from ..shapes import type_name
+from ..model import ExportedModel
+from ..shapes import DataShape, type_name
 from ..warning import ExportWarning
 from .convert import convert
+
+if TYPE_CHECKING:
+    import onnx as onnx_package
 
 __all__ = ["onnx"]
 
@@ -24,36 +27,36 @@ WHERE = "export.onnx"
 OPSETS = range(13, 22)
 
 
-def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: Shapes | None = None,
+def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
          dynamic_batch: bool = True, dtype: str | None = None, fold_batch_norm: bool = False, epoch: int | None = None,
          metadata: dict[str, Any] | None = None, opset: int = 17) -> str:
-    """Write an ONNX file that onnxruntime and others run.
+    """Write an ONNX file.
 
-    It needs the package onnx: ``pip install '.[onnx]'`` in the clone. The file is checked by ``onnx.checker`` before
-    it is put in place.
+    The package onnx is needed: run ``pip install '.[onnx]'`` in the clone. ``onnx.checker`` checks the model before it
+    is written.
 
     Parameters
     ----------
     net : HybridBlock, str or os.PathLike
-        An initialized net; or the path, without ``-symbol.json``, of an exported one. It may return several outputs.
+        An initialized net, or the path of an exported one without ``-symbol.json``. It may return several outputs.
     path : str or os.PathLike
-        The file; its folder must exist.
+        The file. Its folder must exist.
     data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.symbol`. Files that gluonops exported note it, so it may be left out; given, one
-        shape is that of their only input, whatever its name.
+        As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported, because they store
+        it. For files, a single shape is that of the only input, whatever its name is.
     dynamic_batch : bool, default True
-        Whether the file takes any batch size, or the one in ``data_shape`` alone. All other sizes are fixed.
+        Whether the file takes any batch size. If False, it takes the one in ``data_shape``. Other sizes are fixed.
     dtype : str, optional
-        Type of the inputs. The default is the type of the parameters, or what the files note.
+        Type of the inputs. The default is the type in the files' metadata, or that of the net's parameters.
     fold_batch_norm : bool, default False
-        As in :func:`gluonops.export.symbol`. onnxruntime does so itself when it loads a file.
+        As in :func:`gluonops.export.symbol`. onnxruntime also folds when it loads a file.
     epoch : int, optional
-        Of the parameter file, where `net` is a path; the highest there is if left out.
+        Number of the parameter file if ``net`` is a path. The default is the highest number.
     metadata : dict, optional
-        Further properties of the model. ``classes``, ``anchors`` and ``preprocessing`` of the net, and the shapes of
-        the ``inputs``, are stored by themselves, as JSON.
+        Further properties to store in the file. It always has the net's ``classes``, ``anchors`` and
+        ``preprocessing``, and the shapes of the ``inputs``, as JSON.
     opset : int, default 17
-        Version of ONNX's operators, 13 to 21: what the program that reads the file knows.
+        Version of ONNX's operators, 13 to 21. The program that reads the file must know it.
 
     Returns
     -------
@@ -63,15 +66,13 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     Raises
     ------
     OpError
-        Every output is a loss; an operator has no converter (the message names it); the net does not take any batch
-        size; the package onnx is missing.
+        Every output is a loss, an operator has no converter, the net does not take any batch size, or the package onnx
+        is not installed.
     """
-    try:
-        from onnx import checker
-    except ImportError as error:
-        raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
+    _check_package()
     _check_opset(opset)
-    metadata, path = _plain(metadata or {}), os.fspath(path)
+    metadata = _plain(metadata or {})
+    path = os.fspath(path)
     check_target(WHERE, path)
     model = passes.inference(_read(net, data_shape, dtype, epoch))
     if model.notes:
@@ -79,14 +80,12 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     model = passes.lower(model, "builtin")
+
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata})
-    try:
-        checker.check_model(proto, full_check=True)
-    except Exception as error:   # the checker's and shape inference's own kinds
-        raise _refused(str(error)) from error
+    _check_model(proto)
 
-    def write(temporary):
+    def write(temporary: str) -> None:
         with open(temporary, "wb") as file:
             file.write(proto.SerializeToString())
 
@@ -94,7 +93,15 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     return path
 
 
-def _check_opset(opset):
+def _check_package() -> None:
+    """Raise an OpError if onnx is not installed."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
+
+
+def _check_opset(opset: int) -> None:
     from onnx import defs
     if type(opset) is not int or opset not in OPSETS:
         raise OpError(WHERE, f"opset is {opset!r}; expected {OPSETS[0]} to {OPSETS[-1]}",
@@ -104,8 +111,17 @@ def _check_opset(opset):
                       f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
 
 
-def _refused(complaint):
-    """The error for what onnx.checker says; the names of nodes begin with those of MXNet's."""
+def _check_model(proto: onnx_package.ModelProto) -> None:
+    """Raise an OpError if onnx.checker or its shape inference refuses the model."""
+    from onnx import checker
+    try:
+        checker.check_model(proto, full_check=True)
+    except Exception as error:   # of several classes
+        raise _refused(str(error)) from error
+
+
+def _refused(complaint: str) -> OpError:
+    """The OpError for a message of onnx.checker. The names of ONNX's nodes begin with those of MXNet's."""
     lacking = re.search(r"op_type:(\w+), node name: (.*)/.*has unsupported type: tensor\((\w+)\)", complaint)
     if lacking is None:
         return OpError(WHERE, f"the model does not pass onnx.checker: {complaint}", "Report it with the net")
@@ -114,8 +130,8 @@ def _refused(complaint):
                    "Cast its inputs to float32 in the net")
 
 
-def _plain(metadata):
-    """The user's own properties, where they can be stored."""
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The user's own properties. An OpError if JSON cannot store them."""
     try:
         if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):
             raise TypeError("its names are strings")
@@ -126,7 +142,8 @@ def _plain(metadata):
     return metadata
 
 
-def _read(net, data_shape, dtype, epoch) -> ExportedModel:
+def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, dtype: str | None,
+          epoch: int | None) -> ExportedModel:
     """The model of a net or of files."""
     if isinstance(net, mx.gluon.loss.Loss):
         raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",

@@ -1,7 +1,7 @@
-"""Passes: functions that make another :class:`~gluonops.export.ExportedModel` of one, and leave theirs as it was.
+"""Passes: functions that take an :class:`~gluonops.export.ExportedModel` and return another one.
 
-A model from a net or from files is canonical: every operator of gluonops is one ``Custom`` node. ``lower`` gives each
-the form of a backend, so it comes last; ``prepare_for_fusion`` alone follows it.
+A model from a net or from files is canonical: each operator of gluonops is one ``Custom`` node. ``lower`` replaces it
+by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` comes later.
 """
 from .canonicalize import canonicalize
 from .fold_batch_norm import fold_batch_norm

@@ -1,4 +1,4 @@
-"""Every operator of gluonops as one node, whatever backend it was emitted for."""
+"""Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def canonicalize(model: ExportedModel) -> ExportedModel:
-    """Make every custom and native node of gluonops a single ``Custom`` node under the operator's own name.
+    """Make each operator of gluonops a single ``Custom`` node under its own name.
 
-    The nodes that the emitter inserted around it, which it marked, go.
+    See :func:`gluonops.export.canonical.canonicalize_graph`, which does it in place.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def canonicalize(model: ExportedModel) -> ExportedModel:
     Raises
     ------
     OpError
-        This gluonops does not have the operator or one of its attributes; the message says which gluonops wrote the
+        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
         file.
     """
     model = model.copy()

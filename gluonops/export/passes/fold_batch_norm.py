@@ -1,4 +1,4 @@
-"""Folds a batch norm that follows a convolution or a dense layer into that layer's weight and bias."""
+"""Folds batch norms into the weights and biases of the convolutions and dense layers in front of them."""
 from __future__ import annotations
 
 import re
@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..constants import evaluate, parameter_only
-from ..graph import VARIABLE, Node
+from ..graph import VARIABLE, Graph, Node
+from ..shapes import Arrays
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -19,28 +20,30 @@ PRODUCERS = ("Convolution", "Deconvolution", "FullyConnected")
 
 
 def fold_batch_norm(model: ExportedModel) -> ExportedModel:
-    """Fold every batch norm that can be.
+    """Fold batch norms where possible.
 
     With ``scale = gamma / sqrt(variance + eps)`` per channel, the layer's weight becomes ``weight * scale`` and its
-    bias ``(bias - mean) * scale + beta``, computed in float64. Left alone are batch norms whose input somebody else
-    reads too, that do not follow such a layer, that normalize along another axis than its channels, or whose scale is
-    not finite; and layers that share a weight with another node, or are in channels-last layout. Gamma and the others
-    may be computed, as long as it is from parameters alone.
+    bias ``(bias - mean) * scale + beta``. They are computed in float64. A batch norm is left alone if
+
+    - something else reads its input, or its input is not such a layer,
+    - it normalizes along another axis than the layer's channels,
+    - its scale is not finite, or its parameters depend on an input,
+    - the layer shares a weight with another node, or has a channels-last layout.
 
     Parameters
     ----------
     model : ExportedModel
-        For inference: the running statistics are taken for the batch's.
+        For inference: the running statistics replace those of the batch.
 
     Returns
     -------
     ExportedModel
-        With other weights and biases, and without the parameters that nothing reads any more.
+        With the new weights and biases, and without parameters that nothing reads.
 
     Raises
     ------
     OpError
-        Where the parameters of a batch norm are not one number per channel of the layer.
+        A parameter of a batch norm does not have one number per channel of the layer.
     """
     model = model.copy()
     graph, values = model.graph, model.parameters
@@ -52,66 +55,88 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
     return model
 
 
-def _fits(graph, norm, values):
+def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
+    """Whether a batch norm can be folded."""
     layer, index = norm.inputs[0]
-    if layer.op not in PRODUCERS or index or layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+    if layer.op not in PRODUCERS or index > 0:
+        return False
+    if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
         return False
     readers = graph.readers()
-    weights = [source for source, _ in layer.inputs[1:]]
-    if readers[layer] != [norm] or any(len(readers[node]) != 1 or node.name not in values for node in weights):
+    if readers[layer] != [norm]:
         return False
+    for weight, _ in layer.inputs[1:]:
+        if len(readers[weight]) != 1 or weight.name not in values:
+            return False
     if not parameter_only(graph, values).issuperset(source for source, _ in norm.inputs[1:]):
         return False
-    if any(i for reader in graph.nodes() for source, i in reader.inputs if source is norm):
-        return False   # somebody reads the statistics
+    if _reads_statistics(graph, norm):
+        return False
     return int(norm.attrs.get("axis", "1")) in _channel_axes(layer)
 
 
-def _channel_axes(layer):
-    """The numbers of a layer's channels among its output's axes, as far as they are known without the data's shape."""
+def _reads_statistics(graph: Graph, norm: Node) -> bool:
+    """Whether a node reads the batch norm's mean or variance, its hidden outputs."""
+    entries = [entry for node in graph.nodes() for entry in node.inputs]
+    return any(source is norm and index > 0 for source, index in entries)
+
+
+def _channel_axes(layer: Node) -> tuple[int, ...]:
+    """The axis of the channels in a layer's output, from the front and from the back, as far as it is known."""
     if layer.op == "FullyConnected":
         return (1, -1) if layer.flag("flatten", True) else (-1,)
-    return 1, -1 - len(re.findall(r"\d+", layer.attrs["kernel"]))
+    spatial = len(re.findall(r"\d+", layer.attrs["kernel"]))
+    return 1, -1 - spatial
 
 
-def _fold(graph, norm, values):
-    """Fold one whose scale is finite. A variance of 0 without an eps has none."""
+def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
+    """Fold a batch norm, unless its scale is not finite, as for a variance and an eps of 0."""
     layer = norm.source()
-    statistics = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
-    _check_channels(layer, norm, values, statistics)
-    gamma, beta, mean, variance = statistics
+    parameters = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
+    _check_channels(layer, norm, values, parameters)
+    gamma, beta, mean, variance = parameters
     if norm.flag("fix_gamma", True):
         gamma = np.ones_like(gamma)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
     if not np.isfinite(scale).all():
         return
-    weight = values[layer.source(1).name]
-    values[layer.source(1).name] = _like(_scaled(layer, weight.asnumpy().astype(np.float64), scale), weight)
-    has_bias = len(layer.inputs) > 2
-    bias = values[layer.source(2).name].asnumpy().astype(np.float64) if has_bias else 0.0
-    if not has_bias:
-        name = graph.free_name(f"{layer.name}_bias")
-        layer.inputs.append((Node(VARIABLE, name), 0))
+
+    weight_name = layer.source(1).name
+    weight = values[weight_name]
+    values[weight_name] = _like(_scaled(layer, weight.asnumpy().astype(np.float64), scale), weight)
+    if len(layer.inputs) > 2:
+        bias = values[layer.source(2).name].asnumpy().astype(np.float64)
+    else:
+        bias = 0.0
+        layer.inputs.append((Node(VARIABLE, graph.free_name(f"{layer.name}_bias")), 0))
         layer.attrs["no_bias"] = "False"
     values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
-    place = (layer, 0)
-    if any(head[0] is norm for head in graph.heads):   # an output keeps its name
-        place = Node("_copy", norm.name, norm.marks(), [(layer, 0)]), 0
-    graph.replace({(norm, 0): place})
+    _remove(graph, norm)
 
 
-def _check_channels(layer, norm, values, statistics):
+def _remove(graph: Graph, norm: Node) -> None:
+    """Let the readers of a batch norm read its input. If it is an output, a copy keeps the output's name."""
+    result = norm.inputs[0]
+    if any(node is norm for node, _ in graph.heads):
+        result = Node("_copy", norm.name, norm.marks(), [result]), 0
+    graph.replace({(norm, 0): result})
+
+
+def _check_channels(layer: Node, norm: Node, values: Arrays, parameters: list[np.ndarray]) -> None:
+    """Raise an OpError unless each parameter of the batch norm has one number per channel."""
     shape = values[layer.source(1).name].shape
-    channels = shape[1] * int(layer.attrs.get("num_group", 1)) if layer.op == "Deconvolution" else shape[0]
-    for word, array in zip(("gamma", "beta", "mean", "variance"), statistics):
+    channels = shape[0]
+    if layer.op == "Deconvolution":
+        channels = shape[1] * int(layer.attrs.get("num_group", 1))
+    for word, array in zip(("gamma", "beta", "mean", "variance"), parameters):
         if array.shape != (channels,):
             raise OpError("export", f"the batch norm {norm.name!r} has a {word} of shape {array.shape} behind "
                           f"{layer.name!r}; expected ({channels},)", "Pass the parameters exported with this symbol")
 
 
-def _scaled(layer, weight, scale):
-    """``weight`` times the scale of each output channel: axis 0, or 1 of every group in a deconvolution."""
+def _scaled(layer: Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A weight times the scales of the output channels: along axis 0, in a deconvolution along axis 1 of each group."""
     rest = (1,) * (weight.ndim - 2)
     if layer.op != "Deconvolution":
         return weight * scale.reshape((-1, 1) + rest)
@@ -120,5 +145,6 @@ def _scaled(layer, weight, scale):
     return (grouped * scale.reshape((groups, 1, -1) + rest)).reshape(weight.shape)
 
 
-def _like(array, value):
+def _like(array: np.ndarray, value: mx.nd.NDArray) -> mx.nd.NDArray:
+    """An NDArray of the type of ``value``."""
     return mx.nd.array(array, dtype=value.dtype)

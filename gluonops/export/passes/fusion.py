@@ -1,10 +1,10 @@
-"""Keeps MXNet's fusion from computing an exported graph wrongly.
+"""Prevents wrong results of MXNet's fusion.
 
-``Module.bind`` and ``optimize_for(backend="MKLDNN")`` rewrite a graph for inference on the CPU. First they take out
+``Module.bind`` and ``optimize_for(backend="MKLDNN")`` rewrite a graph for inference on the CPU. First they remove
 identities, which are copies and dropouts. Then they fuse a convolution with the batch norm, the sum and the
-activation behind it, and a dense layer with the activation behind it. Every reader of a node in such a chain reads
-the chain's result from then on, so a chain has to end at a node with several readers. MXNet 1.9.1 overlooks some of
-the readers, and :func:`prepare_for_fusion` changes the graph where it would.
+activation behind it, and a dense layer with the activation behind it. From then on each reader of a node in such a
+chain reads the chain's result, so a chain must end at a node with several readers. MXNet 1.9.1 overlooks some readers.
+:func:`prepare_for_fusion` changes the graph at these places.
 """
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square
 
 
 def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> ExportedModel:
-    """Change what MXNet 1.9.1 would fuse wrongly. The graph computes the same.
+    """Change the nodes that MXNet 1.9.1 would fuse wrongly. The results of the graph stay the same.
 
     Parameters
     ----------
     model : ExportedModel
-        With MXNet's operators, or lowered.
+        Lowered, or with MXNet's operators only.
     inference : bool, default True
-        Whether dropouts may be taken for identities.
+        Whether the graph is for inference only, where dropouts are identities.
 
     Returns
     -------

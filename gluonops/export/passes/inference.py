@@ -1,12 +1,13 @@
-"""A model without its losses and labels: loss heads become what they compute at inference, losses and labels go."""
+"""Removes losses and labels. Loss heads become what they compute at inference."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...core import registry
+from ...core.contract import Op
 from ...core.errors import OpError
 from ..canonical import custom_node
-from ..graph import Graph, Node, is_ours, our_name
+from ..graph import Entry, Graph, Node, is_ours, our_name
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -16,11 +17,11 @@ LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_
 
 
 def inference(model: ExportedModel) -> ExportedModel:
-    """Take losses and labels out.
+    """Remove losses and labels.
 
-    A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and its like) becomes the probabilities or values that
-    it outputs. An output that comes out of a loss, or that cannot be computed without a label, goes. A label is a
-    variable whose name ends in ``label``.
+    A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and similar ones) becomes the operator that computes its
+    predictions. An output that depends on a loss or a label is removed. A label is a variable whose name ends in
+    ``label``.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def inference(model: ExportedModel) -> ExportedModel:
     Returns
     -------
     ExportedModel
-        Its ``notes`` say what went.
+        Its ``notes`` list what was removed.
 
     Raises
     ------
@@ -41,25 +42,36 @@ def inference(model: ExportedModel) -> ExportedModel:
     model.notes += _without_losses(model.graph)
     if model.metadata.get("training"):
         model.metadata["training"] = False
-    kept = set(model.graph.variables())
-    model.inputs = {name: shape for name, shape in model.inputs.items() if name in kept}
+    variables = set(model.graph.variables())
+    model.inputs = {name: shape for name, shape in model.inputs.items() if name in variables}
     return model
 
 
 def _without_losses(graph: Graph) -> list[str]:
-    """Do it in place; returns what went, in words."""
-    before = set(graph.variables())
+    """Remove losses and labels in place.
+
+    Returns
+    -------
+    list of str
+        What was removed, in words.
+    """
+    before = graph.variables()
     notes = [_replace_head(graph, node) for node in graph.nodes()]
-    tainted = _tainted(graph)
-    kept = [head for head in graph.heads if head[0] not in tainted]
-    if not kept:
-        losses = sorted({tainted[node] for node, _ in graph.heads})
+    notes = [note for note in notes if note is not None]
+
+    reasons = _training_only(graph)
+    predictions = [head for head in graph.heads if head[0] not in reasons]
+    if not predictions:
+        losses = sorted({reasons[node] for node, _ in graph.heads})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
                       "Export the net without its loss, or with training=True as symbol JSON to train the file on")
-    notes += [f"the output {node.name!r}, a loss ({tainted[node]})" for node, _ in graph.heads if node in tainted]
-    graph.heads = kept
-    gone = sorted(before - set(graph.variables()))
-    return [note for note in notes if note] + [f"the input {name!r}" for name in gone if name.endswith("label")]
+    for node, _ in graph.heads:
+        if node in reasons:
+            notes.append(f"the output {node.name!r}, a loss ({reasons[node]})")
+    graph.heads = predictions
+
+    removed = sorted(set(before) - set(graph.variables()))
+    return notes + [f"the input {name!r}" for name in removed if name.endswith("label")]
 
 
 def loss_names() -> set[str]:
@@ -67,33 +79,34 @@ def loss_names() -> set[str]:
     return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
 
 
-def _tainted(graph):
-    """Node -> the loss, or the label, that it cannot do without."""
-    ours, tainted = loss_names(), {}
+def _training_only(graph: Graph) -> dict[Node, str]:
+    """Node -> the loss or label that it depends on, for the nodes that depend on one."""
+    our_losses = loss_names()
+    reasons = {}
     for node in graph.nodes():
         if node.is_variable:
             if node.name.endswith("label"):
-                tainted[node] = f"it needs {node.name!r}"
-        elif is_ours(node) and our_name(node) in ours:
-            tainted[node] = our_name(node)
+                reasons[node] = f"it needs {node.name!r}"
+        elif is_ours(node) and our_name(node) in our_losses:
+            reasons[node] = our_name(node)
         elif node.op in LOSSES:
-            tainted[node] = node.op
+            reasons[node] = node.op
         else:
-            behind = [tainted[source] for source, _ in node.inputs if source in tainted]
-            if behind:
-                tainted[node] = behind[0]
-    return tainted
+            inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
+            if inherited:
+                reasons[node] = inherited[0]
+    return reasons
 
 
-def _replace_head(graph, node):
-    """Put inference's form in a loss head's place; returns what was done, or None."""
+def _replace_head(graph: Graph, node: Node) -> str | None:
+    """Replace a node that is a loss head. Returns what was replaced, in words, or None for other nodes."""
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
         made = _at_inference(entry.op, node)
     elif node.op in _HEADS:
         made = _HEADS[node.op](node)
     elif node.op == "where" and node.source().op == "ones_like":
-        # How the builtin form of softmax_output carries its loss behind its output.
+        # The builtin backend attaches the loss of softmax_output to its output in this way.
         graph.replace({(node, 0): node.inputs[1]})
         return "a loss head"
     else:
@@ -102,24 +115,24 @@ def _replace_head(graph, node):
     return f"the loss head {node.name!r}"
 
 
-def _at_inference(head, node):
-    """The operator that the contract of a loss head names."""
+def _at_inference(head: Op, node: Node) -> Node:
+    """The node that replaces a loss head of gluonops, from its contract."""
     becomes = head.inference
     inputs = dict(zip((arg.name for arg in head.inputs), node.inputs))
     attrs = {name: node.attrs[name] for name in becomes.attrs if name in node.attrs}
     return custom_node(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
 
 
-def _made(node, op, attrs=None, data=None):
-    """A node of one input, the head's own where none is named, in the head's place."""
+def _made(node: Node, op: str, attrs: dict[str, str] | None = None, data: Entry | None = None) -> Node:
+    """A node with the name of a loss head. It reads ``data``, by default the head's first input."""
     return Node(op, node.name, {**(attrs or {}), **node.marks()}, [data or node.inputs[0]])
 
 
-def _softmax_output(node):
-    """By its definition a softmax over all but the batch, where no flag says otherwise.
+def _softmax_output(node: Node) -> Node:
+    """A softmax over all axes but the batch, unless a flag says otherwise.
 
-    MXNet 1.9.1 computes that too, but for float32 of four dimensions at inference on the CPU: there oneDNN takes the
-    last axis, which is not what the head was trained as.
+    MXNet 1.9.1 computes that too, with one exception: for float32 of four dimensions at inference on the CPU, oneDNN
+    takes the last axis. The head was not trained like that.
     """
     if node.flag("multi_output"):
         return _made(node, "softmax", {"axis": "1"})
@@ -132,14 +145,24 @@ def _softmax_output(node):
     return made
 
 
-def _has_two_dimensions(node):
+def _has_two_dimensions(node: Node) -> bool:
     return node.op in ("Flatten", "flatten") or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
-def _identity(node):
+def _identity(node: Node) -> Node:
     return _made(node, IDENTITY)
 
 
-_HEADS = {"SoftmaxOutput": _softmax_output, "Softmax": _softmax_output, "LinearRegressionOutput": _identity,
-          "MAERegressionOutput": _identity, "SVMOutput": _identity, "IdentityAttachKLSparseReg": _identity,
-          "LogisticRegressionOutput": lambda node: _made(node, "sigmoid")}
+def _sigmoid(node: Node) -> Node:
+    return _made(node, "sigmoid")
+
+
+_HEADS = {
+    "IdentityAttachKLSparseReg": _identity,
+    "LinearRegressionOutput": _identity,
+    "LogisticRegressionOutput": _sigmoid,
+    "MAERegressionOutput": _identity,
+    "SVMOutput": _identity,
+    "Softmax": _softmax_output,
+    "SoftmaxOutput": _softmax_output,
+}

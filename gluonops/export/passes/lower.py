@@ -1,4 +1,4 @@
-"""The operators of gluonops in the form of a backend."""
+"""Replaces the operators of gluonops by the nodes of a backend."""
 from __future__ import annotations
 
 import warnings
@@ -15,13 +15,13 @@ from ..warning import ExportWarning
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-HEAD = "__gluonops_head__"   # the mark of a loss head
+HEAD = "__gluonops_head__"   # marks a loss head
 
 
 def lower(model: ExportedModel, backend: str) -> ExportedModel:
-    """Give every canonical node the form of a backend.
+    """Replace each canonical node by the nodes that a backend emits.
 
-    Names, attributes such as ``__lr_mult__`` and the inputs stay.
+    Names, inputs, and attributes such as ``__lr_mult__`` stay.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     return model
 
 
-def _number_heads(graph):
-    """Number the marks that keep loss heads apart: their text must not depend on the process that wrote them."""
+def _number_heads(graph: Graph) -> None:
+    """Number the marks that distinguish loss heads, so that they do not depend on the process that writes them."""
     heads = [node for node in graph.nodes() if HEAD in node.attrs]
     for number, node in enumerate(heads):
         node.attrs[HEAD] = str(number)
 
 
-def _warn_of_custom(node):
+def _warn_of_custom(node: Node) -> None:
     package = package_of(node)
     needed = f", with {package}" if package else ""
     warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file needs it "
@@ -65,13 +65,19 @@ def _warn_of_custom(node):
 
 
 def _lowered(graph: Graph, node: Node, backend: str) -> tuple[Node, int]:
+    """The first output of the nodes that replace a canonical node."""
+    _check_readers(graph, node)
     op = registry.get(our_name(node)).op
-    for reader in graph.nodes():
-        if any(source is node and index for source, index in reader.inputs):
-            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}; expected its "
-                          "first output only", "Take the first output in the net")
     values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
     placeholders = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
     with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
         symbol = _backend.emit(op, placeholders, values, node.name)
     return graph.splice(symbol, {f"input{i}": entry for i, entry in enumerate(node.inputs)})
+
+
+def _check_readers(graph: Graph, node: Node) -> None:
+    """Raise an OpError if a node reads a hidden output of ``node``."""
+    for reader in graph.nodes():
+        if any(source is node and index > 0 for source, index in reader.inputs):
+            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}; expected its "
+                          "first output only", "Take the first output in the net")

@@ -1,1 +1,1 @@
-"""What the operators on class labels share: which labels are a class, and what the others do to their rows."""
+"""Parts shared by the operators on class labels: which labels are valid, and the effect of the other labels."""

@@ -1,4 +1,4 @@
-"""A loss that says what is wrong with its labels."""
+"""The base class of losses that check their labels."""
 from mxnet.gluon.loss import Loss
 from mxnet.ndarray import NDArray
 
@@ -6,9 +6,14 @@ from ...core import labels
 
 
 class LabelledLoss(Loss):
-    """Checks the shapes of arrays before MXNet does, hybridized or not; and the labels, if label checks are on.
+    """A loss that checks shapes before MXNet does, and label values if ``GLUONOPS_CHECK_LABELS=1``.
 
-    A loss that derives from it sets ``_op``, ``_attrs``, ``_sparse`` and ``_from_logits``.
+    The checks need NDArrays, and also run if the loss is hybridized. A subclass sets four attributes:
+
+    - ``_op``: the :class:`gluonops.core.contract.Op`,
+    - ``_attrs``: its parsed attributes,
+    - ``_sparse``: whether labels are class indices,
+    - ``_from_logits``: whether the prediction already holds log-probabilities.
     """
 
     def forward(self, pred, label, *args):

@@ -1,51 +1,60 @@
-"""Class labels in MXNet's own operators.
+"""Class labels, computed with MXNet's own operators.
 
-Label arithmetic is done in float64, which holds every label exactly. Its results enter the data's dtype through
-``where``.
+Labels are compared in float64, which holds every label exactly. ``where`` then selects values in the data's dtype.
 """
+from __future__ import annotations
+
 import math
 
+from ...core.backend import Array
 
-def exact(F, label):
+
+def exact(F, label: Array) -> Array:
     """The labels as float64, without a gradient."""
     return F.cast(F.BlockGrad(label), dtype="float64")
 
 
-def valid_mask(F, label, data, axis):
-    """Which labels are a class.
+def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
+    """Which labels are valid: whole numbers from 0 to C-1, with C classes.
 
     Parameters
     ----------
     label : NDArray or Symbol
-        As :func:`exact` gives it.
+        The result of :func:`exact`.
     data : NDArray or Symbol
         A tensor that has the classes along ``axis``.
+    axis : int
+        Axis of the classes.
 
     Returns
     -------
     NDArray or Symbol
         float64, 1 or 0, the shape of ``label``.
     """
-    behind = axis + 1 if axis != -1 else None
-    classes = F.slice_axis(F.shape_array(F.BlockGrad(data)), axis=0, begin=axis, end=behind)
+    end = axis + 1 if axis != -1 else None
+    classes = F.slice_axis(F.shape_array(F.BlockGrad(data)), axis=0, begin=axis, end=end)
     below = F.broadcast_lesser(label, F.cast(classes, dtype="float64"))
     return below * (label >= 0) * (F.floor(label) == label)
 
 
-def ignored_mask(label, ignore_label):
-    """Which labels are to be ignored, float64, 1 or 0; None where ``ignore_label`` is None."""
-    return None if ignore_label is None else label == ignore_label
+def ignored_mask(label: Array, ignore_label: int | None) -> Array | None:
+    """Which labels are ignored: float64, 1 or 0. None if ``ignore_label`` is None."""
+    if ignore_label is None:
+        return None
+    return label == ignore_label
 
 
-def row_weights(F, rows, valid, ignored):
-    """1 for a row that counts, 0 for an ignored one, NaN for a label that is no class; dtype and shape of ``rows``."""
+def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
+    """Weights in the dtype and shape of ``rows``: 1 for a valid label, 0 for an ignored one, NaN for an invalid one."""
     zero = F.zeros_like(F.BlockGrad(rows))
     weights = F.where(valid, zero + 1, zero * float("nan"))
-    return weights if ignored is None else F.where(ignored, zero, weights)
+    if ignored is None:
+        return weights
+    return F.where(ignored, zero, weights)
 
 
-def onehot(nd, label, classes, axis, dtype):
-    """1 at the label's class along a new axis, else 0; a row of zeros for a label that is no class."""
+def onehot(nd, label, classes: int, axis: int, dtype: str):
+    """1 at the label's class along the new axis ``axis``, 0 elsewhere. An invalid label gives a row of zeros."""
     axis %= label.ndim + 1
     shape = label.shape[:axis] + (classes,) + label.shape[axis:]
     outer = math.prod(shape[:axis])

@@ -1,38 +1,44 @@
-"""YOLOv2's map in MXNet's own operators.
+"""YOLOv2's output map, computed with MXNet's own operators. All of them can be exported to ONNX."""
+from __future__ import annotations
 
-Everything here has a converter to ONNX.
-"""
+from ...core.backend import Array
 from .._softmax.reference import probabilities
+from .contract import count
 
-X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # the channels of an anchor
-
-
-def split(F, attrs, data):
-    """``data`` as (batch, anchors, 5 + classes, height, width)."""
-    return F.reshape(data, shape=(-1, len(attrs.anchors) // 2, 5 + attrs.classes, 0, 0), reverse=True)
+X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASSES is the first of its classes
 
 
-def channel(F, maps, index):
+def split(F, attrs, data: Array) -> Array:
+    """``data``, (batch, anchors * (5 + classes), height, width), as (batch, anchors, 5 + classes, height, width)."""
+    return F.reshape(data, shape=(-1, count(attrs), 5 + attrs.classes, 0, 0), reverse=True)
+
+
+def channel(F, maps: Array, index: int) -> Array:
     """One of the 5 + classes channels, (batch, anchors, 1, height, width)."""
     return F.slice_axis(maps, axis=2, begin=index, end=index + 1)
 
 
-def class_channels(F, attrs, maps):
+def class_channels(F, attrs, maps: Array) -> Array:
     """The channels of the classes, (batch, anchors, classes, height, width)."""
     return F.slice_axis(maps, axis=2, begin=CLASSES, end=CLASSES + attrs.classes)
 
 
-def grid(F, attrs, maps):
-    """Constants in the type of ``maps`` that broadcast with it.
+def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
+    """Constants of the grid, in the dtype of ``maps``. They broadcast against it.
+
+    Parameters
+    ----------
+    maps : NDArray or Symbol
+        The result of :func:`split`.
 
     Returns
     -------
     columns, rows : NDArray or Symbol
-        The index of every column and row.
+        Indices of the columns, (1, 1, 1, 1, W), and of the rows, (1, 1, 1, H, 1).
     width, height : NDArray or Symbol
-        How many columns and rows there are.
+        Number of columns and rows, (1, 1, 1, 1, 1).
     anchor_w, anchor_h : NDArray or Symbol
-        The sizes of the anchors, in cells.
+        Anchor sizes in cells, (1, A, 1, 1, 1).
     """
     plane = F.BlockGrad(channel(F, maps, X))
     columns = F.reshape(F.contrib.arange_like(plane, axis=4), shape=(1, 1, 1, 1, -1))
@@ -45,8 +51,18 @@ def grid(F, attrs, maps):
     return columns, rows, width, height, anchor_w, anchor_h
 
 
-def decode_boxes(F, grid_constants, x, y, w, h):
-    """Boxes as fractions of the image: x and y after the sigmoid, w and h raw."""
+def decode_boxes(F, grid_constants: tuple, x: Array, y: Array, w: Array, h: Array) -> tuple[Array, ...]:
+    """Boxes in fractions of the image: centre x, centre y, width and height, each (B, A, 1, H, W).
+
+    Parameters
+    ----------
+    grid_constants : tuple
+        The result of :func:`grid`.
+    x, y : NDArray or Symbol
+        Channels after the sigmoid, (B, A, 1, H, W).
+    w, h : NDArray or Symbol
+        Raw channels, (B, A, 1, H, W).
+    """
     columns, rows, width, height, anchor_w, anchor_h = grid_constants
     return (F.broadcast_div(F.broadcast_add(x, columns), width),
             F.broadcast_div(F.broadcast_add(y, rows), height),
@@ -54,29 +70,45 @@ def decode_boxes(F, grid_constants, x, y, w, h):
             scaled_exponential(F, h, F.broadcast_div(anchor_h, height)))
 
 
-def scaled_exponential(F, logarithm, size):
-    """``exp(logarithm) * size`` in two halves: float16 may hold the product and not the exponential."""
+def scaled_exponential(F, logarithm: Array, size: Array) -> Array:
+    """``exp(logarithm) * size`` as ``root * size * root``. In float16 the product may fit while the exponential does
+    not."""
     root = F.exp(logarithm / 2)
     return F.broadcast_mul(root, size) * root
 
 
-def class_probabilities(F, attrs, maps):
+def class_probabilities(F, attrs, maps: Array) -> Array:
     """The class probabilities, (batch, anchors, classes, height, width)."""
     logits = class_channels(F, attrs, maps)
-    return probabilities(F, logits, 2) if attrs.softmax else F.sigmoid(logits)
+    if attrs.softmax:
+        return probabilities(F, logits, 2)
+    return F.sigmoid(logits)
 
 
-def class_nll(F, attrs, maps, targets):
-    """The negative log-likelihood of every anchor and cell, (batch, anchors, 1, height, width).
+def class_nll(F, attrs, maps: Array, targets: Array) -> Array:
+    """The class nll per anchor and cell, (batch, anchors, 1, height, width).
 
-    ``targets`` are the target probabilities, (batch, anchors, classes, height, width).
+    Parameters
+    ----------
+    maps : NDArray or Symbol
+        The result of :func:`split`.
+    targets : NDArray or Symbol
+        Target probabilities, (batch, anchors, classes, height, width).
     """
     logits = class_channels(F, attrs, maps)
     if attrs.softmax:
-        largest = F.BlockGrad(F.max(logits, axis=2, keepdims=True))
-        sum_of_exponentials = F.sum(F.exp(F.broadcast_sub(logits, largest)), axis=2, keepdims=True)
-        log_sum = F.log(sum_of_exponentials) + largest
-        return F.sum(F.broadcast_sub(log_sum, logits) * targets, axis=2, keepdims=True)
-    positive = F.BlockGrad(F.relu(logits))
-    log_sum = F.log(F.exp(-positive) + F.exp(logits - positive)) + positive   # log(exp(0) + exp(logit))
+        return _softmax_nll(F, logits, targets)
+    return _sigmoid_nll(F, logits, targets)
+
+
+def _softmax_nll(F, logits, targets):
+    largest = F.BlockGrad(F.max(logits, axis=2, keepdims=True))
+    sum_of_exponentials = F.sum(F.exp(F.broadcast_sub(logits, largest)), axis=2, keepdims=True)
+    log_sum = F.log(sum_of_exponentials) + largest
+    return F.sum(F.broadcast_sub(log_sum, logits) * targets, axis=2, keepdims=True)
+
+
+def _sigmoid_nll(F, logits, targets):
+    positive_part = F.BlockGrad(F.relu(logits))
+    log_sum = F.log(F.exp(-positive_part) + F.exp(logits - positive_part)) + positive_part   # log(exp(0) + exp(logit))
     return F.sum(log_sum - logits * targets, axis=2, keepdims=True)

@@ -1,55 +1,72 @@
-"""What the contracts of the softmax family share: attributes, shapes, and the work of rows of classes."""
+"""Attributes, shapes and work of the softmax family. Its operators work on rows of classes."""
+from __future__ import annotations
+
 import math
 
 from ...core.contract import Attr, Int, Refused
 
-MANY_ROWS = 16384     # enough threads for a GPU
-MANY_BLOCKS = 256     # enough blocks for it
-BESIDE = 32           # classes of a row that gets 4 threads
-LEAST_SHARE = 16384   # classes of a block that shares a row: twice what its threads hold
+MANY_ROWS = 16384              # number of rows that occupies a GPU with 4 threads per row
+MAX_BLOCKS = 256               # number of blocks that occupies a GPU
+NARROW_ROW = 32                # classes of a row that gets 4 threads
+MIN_CLASSES_PER_BLOCK = 16384  # if several blocks share a row; twice the values that the threads of a block hold
 
-AXIS = Attr("axis", Int(), -1, "the classes")
+AXIS = Attr("axis", Int(), -1, "axis of the classes")
 
 LOGITS = "batch..., classes@axis, ..."
-ROWS = "batch..., ..."             # a number for each row of classes
-ROWS_AND_AXIS = "batch..., 1, ..."   # the same with the axis kept
+ROWS = "batch..., ..."               # one value per row of classes
+ROWS_AND_AXIS = "batch..., 1, ..."   # the same, as keepdims shape
 
 NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected a batch of rows",
                         "Add a batch axis with expand_dims(axis=0)")
 
 
-def rows(attrs, shape):
-    """(outer, classes, inner): the shape seen from the axis of the classes."""
+def rows(attrs, shape: tuple) -> tuple[int, int, int]:
+    """The shape as (outer, classes, inner): sizes in front of the axis of the classes, along it, and behind it."""
     axis = attrs.axis % len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
 
 
-def row_sizes(attrs, known):
-    """The sizes that every kernel of the family starts with."""
-    return dict(zip(("outer", "classes", "inner"), rows(attrs, known["data"])))
-
-
-def row_work(attrs, known):
-    """One row of classes per (outer, inner). Where rows are many and neighbours in memory, each has only the threads of
-    a row of BESIDE classes: then a warp takes eight rows, and reads 32 bytes of float32 of each class."""
+def row_sizes(attrs, known: dict) -> dict:
+    """The sizes that are the first arguments of every kernel of the family."""
     outer, classes, inner = rows(attrs, known["data"])
-    most = BESIDE if inner > 1 and outer * inner >= MANY_ROWS else classes
-    return outer * inner, max(2, min(classes, most))
+    return {"outer": outer, "classes": classes, "inner": inner}
 
 
-def shares(attrs, known):
-    """How many blocks share a row: more than one where rows are few and long."""
+def row_work(attrs, known: dict) -> tuple[int, int]:
+    """The number of rows, and the row length from which the number of threads per row follows.
+
+    Many rows that are neighbours in memory get the threads of a row of NARROW_ROW classes. Then a warp handles eight
+    rows, and reads 32 bytes of float32 per class.
+    """
     outer, classes, inner = rows(attrs, known["data"])
-    return max(1, min(MANY_BLOCKS // max(1, outer * inner), classes // LEAST_SHARE))
+    row_count = outer * inner
+    length = classes
+    if inner > 1 and row_count >= MANY_ROWS:
+        length = min(classes, NARROW_ROW)
+    return row_count, max(2, length)
 
 
-def left_by_shares(attrs, known, each):
-    """The numbers that the blocks of all rows leave, ``each`` a block; none where every row has one block."""
+def blocks_per_row(attrs, known: dict) -> int:
+    """The number of blocks that share a row. It is above 1 if there are few rows and they are long."""
+    outer, classes, inner = rows(attrs, known["data"])
+    available = MAX_BLOCKS // max(1, outer * inner)
+    useful = classes // MIN_CLASSES_PER_BLOCK
+    return max(1, min(available, useful))
+
+
+def partial_count(attrs, known: dict, per_block: int) -> int:
+    """The number of partials that all blocks write, ``per_block`` each. It is 0 if every row has a single block."""
     outer, _, inner = rows(attrs, known["data"])
-    blocks = shares(attrs, known)
-    return outer * inner * blocks * each if blocks > 1 else 0
+    blocks = blocks_per_row(attrs, known)
+    if blocks == 1:
+        return 0
+    return outer * inner * blocks * per_block
 
 
-def steps(direction, attrs, known):
-    """A row's largest number and sum are from all its blocks, and so is the gradient's sum."""
-    return shares(attrs, known), left_by_shares(attrs, known, 2 if direction == "forward" else 1)
+def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+    """The number of blocks per row, and the number of partials.
+
+    The partials of forward are the maximum and the sum of exponentials. That of backward is a sum of gradients.
+    """
+    per_block = 2 if direction == "forward" else 1
+    return blocks_per_row(attrs, known), partial_count(attrs, known, per_block)

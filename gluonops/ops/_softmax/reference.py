@@ -1,28 +1,35 @@
-"""Softmax in MXNet's own operators.
+"""Softmax, computed with MXNet's own operators.
 
-MXNet's softmax adds up in the data's own type: in float16 the sum of 4,096 equal terms sticks at 2,048. Its sum
-operator does not. So dividing by the sum repairs the values, and, by the quotient rule, the gradient.
+MXNet's softmax accumulates in the data's dtype. In float16 the sum of 4,096 equal terms stops at 2,048. MXNet's sum
+operator accumulates in float32. Dividing by this sum corrects the values. By the quotient rule it also corrects the
+gradient.
 """
-STEP = 2.0 ** 14   # a factor that float16 holds, as it holds its inverse
+from __future__ import annotations
+
+from ...core.backend import Array
+
+STEP = 2.0 ** 14   # float16 holds this factor and its inverse
 
 
-def probabilities(F, data, axis, temperature=1.0):
-    """Softmax that sums to one in every dtype."""
-    if temperature < 1 / STEP:   # MXNet's softmax would divide by a number that may be 0 in the data's type
+def probabilities(F, data: Array, axis: int, temperature: float = 1.0) -> Array:
+    """Softmax whose rows sum to 1 in every dtype."""
+    if temperature < 1 / STEP:   # such a divisor may round to 0 in the data's dtype
         row_max = F.BlockGrad(F.max(data, axis=axis, keepdims=True))
-        data, temperature = divide_by_temperature(F.broadcast_sub(data, row_max), temperature), 1.0
+        data = divide_by_temperature(F.broadcast_sub(data, row_max), temperature)
+        temperature = 1.0
     raw = F.softmax(data, axis=axis, temperature=temperature)
     return F.broadcast_div(raw, F.sum(raw, axis=axis, keepdims=True))
 
 
-def log_probabilities(F, data, axis):
-    """Log-softmax whose exponentials sum to one in every dtype."""
+def log_probabilities(F, data: Array, axis: int) -> Array:
+    """Log-softmax whose exponentials sum to 1 in every dtype."""
     raw = F.log_softmax(data, axis=axis)
     return F.broadcast_sub(raw, F.log(F.sum(F.exp(raw), axis=axis, keepdims=True)))
 
 
-def divide_by_temperature(values, temperature):
-    """Values divided by the temperature, in steps that every dtype holds. 0 stays 0."""
+def divide_by_temperature(values: Array, temperature: float) -> Array:
+    """``values / temperature``, in steps whose factors every dtype can represent. 0 stays 0."""
     while temperature < 1 / STEP:
-        values, temperature = values * STEP, temperature * STEP
+        values = values * STEP
+        temperature = temperature * STEP
     return values / temperature

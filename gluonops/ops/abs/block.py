@@ -9,10 +9,10 @@ class Abs(HybridBlock):
     """Absolute value. See :func:`gluonops.ops.abs`.
 
     Inputs:
-        - **data**: any shape.
+        - **data**: any shape; any float dtype, uint8, int8, int32 or int64.
 
     Outputs:
-        - **out**: the shape of `data`.
+        - **out**: the shape and dtype of `data`.
     """
 
     def hybrid_forward(self, F, data):

@@ -1,14 +1,18 @@
-"""What ``abs`` declares."""
+"""The contract of ``abs``."""
+from __future__ import annotations
+
 import math
 
 from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Op, Out, Shapes
 
 
-def scalars(attrs, known):
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
     return {"size": math.prod(known["data"])}
 
 
-def elements(attrs, known):
+def elements(attrs, known: dict) -> tuple[int, int]:
+    """One thread per element."""
     return math.prod(known["data"]), 1
 
 

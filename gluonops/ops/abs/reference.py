@@ -1,12 +1,12 @@
-"""``abs`` out of MXNet's own operators, and its gradient."""
-from ...core.backend import known_dtype
+"""``abs`` and its gradient, computed with MXNet's own operators."""
+from ...core.backend import Array, known_dtype
 
 
-def forward(F, attrs, data):
-    if known_dtype(data) == "int64":   # MXNet's abs takes the way through float64
+def forward(F, attrs, data: Array) -> Array:
+    if known_dtype(data) == "int64":   # MXNet's abs computes int64 in float64, which is not exact
         return data * F.sign(data)
     return F.abs(data)
 
 
-def backward(nd, attrs, shapes, output_grad, data):
+def backward(nd, attrs, shapes, output_grad, data) -> dict:
     return {"data": output_grad * nd.sign(data)}

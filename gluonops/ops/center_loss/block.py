@@ -12,41 +12,65 @@ from ...core.text import call_text
 from .. import center_loss as _center_loss
 from .contract import OP
 
-CHECKED = (Attr("classes", Int(1), None, ""), Attr("features", Int(1), None, ""), Attr("alpha", Float(low=0), None, ""))
+OPTIONS = (
+    Attr("classes", Int(1), None, "number of classes"),
+    Attr("features", Int(1), None, "number of features"),
+    Attr("alpha", Float(low=0), 0.5, "learning rate of the centres"),
+)
 
 
 class CenterLoss(Loss):
-    """Draws the features of a class together; goes, with a small `weight`, with a loss that keeps classes apart.
+    """Half the squared distance of the features to the centre of their class, with centres that are learned.
 
-    Call :meth:`update` after every step. See :func:`gluonops.ops.center_loss`; the paper's rule is in :meth:`update`.
+    Use it with a small `weight`, added to a loss that separates the classes. Call :meth:`update` after every step. It
+    moves the centres by the paper's rule. See :func:`gluonops.ops.center_loss`.
 
     Parameters
     ----------
     classes, features : int
-        The shape of the centres.
+        Shape of the centres, each at least 1.
     alpha : float, default 0.5
-        How far a centre moves, from 0 (not at all); the paper's range ends at 1.
+        Learning rate of the centres, at least 0. The paper allows at most 1.
     weight : float, optional
-        Multiplies the loss (the paper's lambda, 0.003 there). The centres move alike under any.
+        Factor of the loss (the paper's lambda, for example 0.003). It does not influence the centres.
     batch_axis : int, default 0
-        1 takes data of (features, batch).
+        0 for data of shape (batch, features), 1 for (features, batch).
     center_initializer : str or Initializer, default 'zeros'
+        Initializer of the centres.
 
-    Inputs: **data**, (batch, features); **label**, class indices, (batch,); **sample_weight**, optional, one number per
-    sample, weights the loss alone. Outputs: **loss**, (batch,), in float32 where data is float16.
+    Inputs:
+        - **data**: features, (batch, features).
+        - **label**: class indices, (batch,), in any float or integer dtype.
+        - **sample_weight**: optional, (batch,). It weights the loss, and not the update of the centres.
+
+    Outputs:
+        - **loss**: (batch,). It is float32 for float16 data.
+
+    Attributes
+    ----------
+    centers : Parameter
+        (classes, features).
+    counts : Parameter
+        Number of samples that moved each centre, (classes,).
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
-    def __init__(self, classes, features, alpha=0.5, weight=None, batch_axis=0, center_initializer="zeros", **kwargs):
+    def __init__(self, classes: int, features: int, alpha: float = 0.5, weight: float | None = None,
+                 batch_axis: int = 0, center_initializer: str | mx.init.Initializer = "zeros", **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        shape, self._alpha = (classes, features), alpha
-        for attr, value in zip(CHECKED, (classes, features, alpha)):
-            attr.parse("CenterLoss", value)
-        self.centers = accumulated_gradient(self, "centers", shape=shape, init=center_initializer)
-        # The number of samples that moved each centre.
-        self.counts = accumulated_gradient(self, "counts", shape=(classes,), init="zeros")
+        for option, value in zip(OPTIONS, (classes, features, alpha)):
+            option.parse("CenterLoss", value)
+        self._alpha = alpha
         self._dtype = "float32"
+        self.centers = accumulated_gradient(self, "centers", shape=(classes, features), init=center_initializer)
+        self.counts = accumulated_gradient(self, "counts", shape=(classes,), init="zeros")
 
-    def cast(self, dtype):
+    def cast(self, dtype: str) -> None:
+        """Change the dtype of the centres and of the loss. float16 becomes float32."""
         self._dtype = "float32" if np.dtype(dtype) == np.float16 else dtype
         super().cast(self._dtype)
 
@@ -60,18 +84,32 @@ class CenterLoss(Loss):
                                 "batch_axis": self._batch_axis, "center_initializer": self.centers.init})
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):
-        data = F.cast(F.transpose(data) if self._batch_axis else data, dtype=self._dtype)
+        if self._batch_axis:
+            data = F.transpose(data)
+        data = F.cast(data, dtype=self._dtype)
         loss = _center_loss(data, label, F.BlockGrad(centers))
         weights = None if sample_weight is None else F.reshape_like(sample_weight, loss)
+
+        # The gradients of two auxiliary losses are the sum of differences, and the number of samples, of each class.
         centers_loss = _center_loss(F.BlockGrad(data), label, centers)
-        is_class = centers_loss == centers_loss   # NaN marks a label that is no class
-        counts_loss = F.where(is_class, F.take(counts, label, mode="clip"), F.zeros_like(centers_loss))
+        valid = centers_loss == centers_loss   # an invalid label makes it NaN
+        counts_loss = F.where(valid, F.take(counts, label, mode="clip"), F.zeros_like(centers_loss))
+
         loss = _apply_weighting(F, loss, self._weight, weights)
         return with_auxiliary_losses(F, loss, centers_loss, counts_loss)
 
     def update(self, trainer: mx.gluon.Trainer | None = None) -> None:
-        """Move each centre by ``-alpha * sum(centre - x) / (1 + n)`` over its n samples x since the last update, those
-        of all contexts; and of all workers of `trainer`, where that is a distributed one."""
-        displacement, samples = self.centers.collect(trainer), self.counts.collect(trainer)
-        self.centers.add(mx.nd.broadcast_div(displacement, samples.expand_dims(1) + 1) * -self._alpha)
+        """Move each centre by ``-alpha * sum(centre - x) / (1 + n)``.
+
+        The sum is over the n samples x of the class since the last update, on all contexts.
+
+        Parameters
+        ----------
+        trainer : gluon.Trainer, optional
+            If its kvstore is distributed, the samples of all its workers count. Each worker must call this method.
+        """
+        displacement = self.centers.collect(trainer)
+        samples = self.counts.collect(trainer)
+        step = mx.nd.broadcast_div(displacement, samples.expand_dims(1) + 1)
+        self.centers.add(step * -self._alpha)
         self.counts.add(samples)

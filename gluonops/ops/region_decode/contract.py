@@ -1,4 +1,6 @@
-"""What ``region_decode`` declares."""
+"""The contract of ``region_decode``."""
+from __future__ import annotations
+
 import math
 
 from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
@@ -7,12 +9,17 @@ from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, count, map_sizes
 LAYOUTS = ("boxes", "map")
 
 
-def scalars(attrs, known):
-    return {**map_sizes(attrs, known), "softmax": int(attrs.softmax), "layout": LAYOUTS.index(attrs.layout),
-            "anchor_sizes": attrs.anchors}
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return {
+        **map_sizes(attrs, known),
+        "softmax": int(attrs.softmax),
+        "layout": LAYOUTS.index(attrs.layout),
+        "anchor_sizes": attrs.anchors,
+    }
 
 
-def cells(attrs, known):
+def cells(attrs, known: dict) -> tuple[int, int]:
     """One thread per anchor and cell."""
     batch, _, height, width = known["data"]
     return math.prod((batch, count(attrs), height, width)), 1
@@ -20,10 +27,13 @@ def cells(attrs, known):
 
 OP = Op(
     name="region_decode",
-    summary="YOLOv2's map to boxes, objectness and class probabilities",
+    summary="boxes, objectness and class probabilities of a YOLOv2 output map",
     inputs=(Arg("data", "T", "(batch, anchors * (5 + classes), height, width)"),),
-    outputs=(Out("output", "T", "(batch, anchors, height, width, 5 + classes), or the shape of data"),),
-    attrs=(ANCHORS, CLASSES, SOFTMAX, Attr("layout", Choice(*LAYOUTS), "boxes", "a row per box, or Darknet's map")),
+    outputs=(Out("output", "T", "(batch, anchors, height, width, 5 + classes); with layout 'map' the shape of data"),),
+    attrs=(ANCHORS,
+           CLASSES,
+           SOFTMAX,
+           Attr("layout", Choice(*LAYOUTS), "boxes", "boxes: one row per box; map: Darknet's layout")),
     types={"T": FLOATS},
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),

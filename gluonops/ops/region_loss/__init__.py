@@ -8,17 +8,22 @@ are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw)
   unless the IoU of its box with a ground truth is above ``thresh``. While ``seen < warmup_images``, boxes are also
   regressed toward their priors: ``0.01 * ((x - .5)^2 + (y - .5)^2 + w^2 + h^2) / 2``.
 - **Matching.** Every ground truth is matched to the cell of its centre. In this cell it is matched to the anchor with
-  the most similar size. (Without ``bias_match``, the predicted box with the most similar size; of equals, the first
-  one.) The terms below replace those above for this prediction. A later ground truth replaces an earlier one.
+  the most similar size. Without ``bias_match`` the sizes of the predicted boxes are compared instead. If several are
+  equal, the first one is matched. For a matched prediction, the terms below replace those above. A later ground truth
+  replaces an earlier one.
 - **Box.** ``coord_scale * (2 - bw*bh) * ((x - tx)^2 + (y - ty)^2 + (w - tw)^2 + (h - th)^2) / 2`` with ``tx = bx*W -
-  column`` and ``tw = log(bw*W / anchor_w)``.
+  column`` and ``tw = log(bw*W / anchor_w)``. This is ``box_loss="mse"``. With ``box_loss="giou"``: ``coord_scale *
+  (1 - GIoU)`` of the predicted box and the ground truth, with ``GIoU = I/U - (C - U)/C``, the areas I of their
+  intersection, U of their union and C of the smallest box that contains both. It gives more accurate boxes: its
+  gradient does not become 0 when the error does.
 - **Objectness of a match.** ``object_scale * (o - 1)^2 / 2``. With ``rescore`` the target is the IoU of the predicted
   box, as a constant, instead of 1.
 - **Class.** ``class_scale`` times the cross-entropy of p. Without ``softmax``, if two ground truths match the same
   prediction, the classes of both count. (Darknet starts again if the error of class 0 was exactly 0 in between. This
   operator does the same.)
 
-The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient.
+The gradient is the negative of Darknet's delta, times the slopes of the sigmoids. It honours the head gradient. With
+GIoU, delta is the negative derivative by the activations.
 ``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness at ground truths, objectness
 elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the ground truths (the IoU, IoU > 0.5
 for recall, and the probability of the correct class), and the number of ground truths.
@@ -35,8 +40,8 @@ Work: forward reads the map, with the classes only at ground truths, and writes 
 map. Backward reads and writes the gradient once.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``, commit f6afaabc, recorded in
-``tests/golden/region.npz``. Softmax trees (yolo9000) and boxes with a number of coordinates other than 4 are not
-supported.
+``tests/golden/region.npz``; for GIoU: Rezatofighi et al., "Generalized Intersection over Union" (CVPR 2019). Softmax
+trees (yolo9000) and boxes with a number of coordinates other than 4 are not supported.
 """
 from __future__ import annotations
 
@@ -50,27 +55,36 @@ from .contract import OP, PARTS
 __all__ = ["averages", "region_loss"]
 
 
-def averages(parts: mx.nd.NDArray) -> dict[str, mx.nd.NDArray]:
-    """Averages of the parts of one batch, as a dict from name to NDArray of shape (1,).
+def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
+    """Averages of the parts of one batch. The function does not wait for the values.
 
-    ``parts`` holds one array (B, 9) per device. The averages are over images. ``iou``, ``recall`` and ``probability``
-    are averages over ground truths, and 0 if there are none. ``truths`` is the number of ground truths. The function
-    does not wait for the values.
+    Parameters
+    ----------
+    parts : sequence of NDArray
+        One array (B, 9) per device.
+
+    Returns
+    -------
+    dict of str to NDArray
+        (1,) each. The averages are over images. ``iou``, ``recall`` and ``probability`` are averages over ground
+        truths, and 0 if there are none. ``truths`` is the number of ground truths.
     """
     sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
-    images, truths = sum(part.shape[0] for part in parts), sums[-1:]
-    found = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
+    images = sum(part.shape[0] for part in parts)
+    truths = sums[-1:]
+    result = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
     for name in ("iou", "recall", "probability"):
-        found[name] = found[name] * images / mx.nd.maximum(truths, 1)
-    return {**found, "truths": truths}
+        result[name] = result[name] * images / mx.nd.maximum(truths, 1)
+    result["truths"] = truths
+    return result
 
 
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
                 object_scale: float = 5.0, noobject_scale: float = 1.0, coord_scale: float = 1.0,
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
-                softmax: bool = True, warmup_images: int = 12800, parts: bool = False,
+                softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse", parts: bool = False,
                 name: str | None = None) -> Array | tuple:
-    """YOLOv2's loss of every image.
+    """The loss of YOLOv2's region layer, per image.
 
     Parameters
     ----------
@@ -80,7 +94,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
         of ``data``.
     seen : NDArray or Symbol, optional
-        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warm-up is
+        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warmup is
         over.
     anchors : sequence of float
         Sizes of the A anchors in cells, above 0: (w0, h0, w1, h1, ...), or pairs.
@@ -104,6 +118,9 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         True: a softmax over the classes. False: one sigmoid per class.
     warmup_images : int, default 12800
         While fewer images than this are seen, boxes are regressed toward their priors.
+    box_loss : {"mse", "giou"}, default "mse"
+        Loss of the boxes of matched predictions. "mse": Darknet's squared errors of the coordinates. "giou": 1 minus
+        the generalized IoU with the ground truth.
     parts : bool, default False
         Whether to return the parts of the loss as well.
     name : str, optional
@@ -112,8 +129,8 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
     Returns
     -------
     NDArray or Symbol
-        (B,), the loss of every image, in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The
-        parts are (B, 9), in float32 (float64 for float64 data), and have no gradient.
+        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
+        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
     Raises
     ------
@@ -125,5 +142,8 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     if seen is None:
         warmup_images = 0
-        seen = mx.sym.zeros(1) if isinstance(data, mx.sym.Symbol) else mx.nd.zeros(1, getattr(truth, "context", None))
+        if isinstance(data, mx.sym.Symbol):
+            seen = mx.sym.zeros(1)
+        else:
+            seen = mx.nd.zeros(1, getattr(truth, "context", None))
     return call(OP, locals())

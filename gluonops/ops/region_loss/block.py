@@ -1,6 +1,8 @@
 """The loss ``gluonops.loss.RegionLoss``."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mxnet import nd
 from mxnet.gluon.loss import Loss
 
@@ -12,25 +14,41 @@ from .contract import OP
 
 
 class RegionLoss(Loss):
-    """YOLOv2's loss of every image. The parameters are those of :func:`gluonops.ops.region_loss`.
+    """The loss of YOLOv2's region layer, per image. The parameters are those of :func:`gluonops.ops.region_loss`.
 
-    In training it counts images in its Parameter `seen`, (1,), so ``initialize()``, save and load the loss as well. On
-    several devices each counts its own times their number. (Within a block hybridized with ``static_shape``, waitall()
-    before you read it.) `parts` has the parts of every device's last call, (B, 9), and ``report()`` averages them.
+    The loss counts the images of training in its Parameter `seen`. So call ``initialize()``, save and load it like a
+    net. On several devices, each device adds its own images times the number of devices. If the loss is in a block that
+    is hybridized with ``static_shape``, call ``mx.nd.waitall()`` before you read `seen`.
 
     Inputs:
-        - **pred**: (B, A*(5+K), H, W).
-        - **truth**: (B, T, 5), centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
+        - **pred**: the last convolution's output, (B, A*(5+K), H, W); float16, float32 or float64.
+        - **truth**: ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
 
     Outputs:
-        - **loss**: (B,).
+        - **loss**: (B,), the dtype of `pred`.
+
+    Attributes
+    ----------
+    seen : Parameter
+        Number of images seen in training, (1,), float64.
+    parts : dict of Context to NDArray
+        Parts of the last call on each device, (B, 9). :meth:`report` averages them.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
-    def __init__(self, anchors, classes, object_scale=5, noobject_scale=1, coord_scale=1, class_scale=1, thresh=0.6,
-                 rescore=True, bias_match=True, softmax=True, warmup_images=12800, **kwargs):
+    def __init__(self, anchors: Sequence, classes: int, object_scale: float = 5, noobject_scale: float = 1,
+                 coord_scale: float = 1, class_scale: float = 1, thresh: float = 0.6, rescore: bool = True,
+                 bias_match: bool = True, softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse",
+                 **kwargs):
         given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
         super().__init__(None, 0, **kwargs)
-        self._attrs, self.parts, self._devices = OP.parse({**given, "parts": True}), {}, None
+        self._attrs = OP.parse({**given, "parts": True})
+        self._devices = None   # number of devices that the graph was built for
+        self.parts = {}
         self.seen = counter.parameter(self, "seen")
 
     def __repr__(self):
@@ -40,11 +58,11 @@ class RegionLoss(Loss):
         """Set the number of images seen in training."""
         self.seen.set_data(nd.array([images], dtype="float64"))
 
-    def cast(self, dtype):
-        """The loss takes any float type as it is, and the count stays float64."""
+    def cast(self, dtype: str) -> None:
+        """Do nothing: the loss has the dtype of `pred`, and `seen` stays float64."""
 
     def forward(self, pred, truth):
-        if self._devices != counter.devices(self.seen):   # the number is part of the graph
+        if self._devices != counter.devices(self.seen):   # the graph contains the number of devices
             self._clear_cached_op()
         labels.check_call(OP, self._attrs, {"truth": truth})
         loss, parts, seen = super().forward(pred, truth)
@@ -60,5 +78,5 @@ class RegionLoss(Loss):
         return (*_region_loss(pred, truth, seen, **self._attrs._asdict()), seen)
 
     def report(self) -> dict:
-        """The averages of `parts`, as the op's page names them: a dict of NDArrays, (1,); nothing waits."""
+        """The averages of `parts`, as :func:`gluonops.ops.region_loss.averages` returns them."""
         return averages(list(self.parts.values()))

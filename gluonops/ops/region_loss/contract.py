@@ -1,10 +1,13 @@
-"""What ``region_loss`` declares."""
+"""The contract of ``region_loss``."""
+from __future__ import annotations
+
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Int, Op, Out, Rows, Shapes
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Out, Rows, Shapes
 from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
+BOX_LOSSES = ("mse", "giou")
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -16,44 +19,62 @@ BOXES = Rows(
 )
 
 
-def scalars(attrs, known):
-    return {**map_sizes(attrs, known), "truths": known["truth"][1], "object_scale": attrs.object_scale,
-            "noobject_scale": attrs.noobject_scale, "coord_scale": attrs.coord_scale, "class_scale": attrs.class_scale,
-            "thresh": attrs.thresh, "rescore": int(attrs.rescore), "bias_match": int(attrs.bias_match),
-            "softmax": int(attrs.softmax), "warmup_images": attrs.warmup_images, "anchor_sizes": attrs.anchors}
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return {
+        **map_sizes(attrs, known),
+        "truths": known["truth"][1],
+        "object_scale": attrs.object_scale,
+        "noobject_scale": attrs.noobject_scale,
+        "coord_scale": attrs.coord_scale,
+        "class_scale": attrs.class_scale,
+        "thresh": attrs.thresh,
+        "rescore": int(attrs.rescore),
+        "bias_match": int(attrs.bias_match),
+        "softmax": int(attrs.softmax),
+        "warmup_images": attrs.warmup_images,
+        "box_loss": BOX_LOSSES.index(attrs.box_loss),
+        "anchor_sizes": attrs.anchors,
+    }
 
 
-def images(attrs, known):
-    """A block of threads per image."""
+def images(attrs, known: dict) -> tuple[int, int]:
+    """One block of threads per image."""
     return known["data"][0], BLOCK
 
 
-def elements(attrs, known):
+def elements(attrs, known: dict) -> tuple[int, int]:
+    """One thread per element of the map."""
     return math.prod(known["data"]), 1
 
 
 OP = Op(
     name="region_loss",
-    summary="YOLOv2's loss of every image",
+    summary="loss of YOLOv2's region layer, per image",
     role="loss",
     inputs=(Arg("data", "T", "(batch, anchors * (5 + classes), height, width)"),
-            Arg("truth", "T", "(batch, truths, 5): centre x, y, w, h from 0 to 1, class; padded with rows of zeros",
+            Arg("truth", "T", "ground truth, (batch, truths, 5): centre x, centre y, w, h from 0 to 1, class; "
+                "padded with rows of zeros",
                 gradient=False, values=BOXES),
-            Arg("seen", "L", "(1,), images seen in training, this batch included", gradient=False)),
-    outputs=(Out("output", "T", "the loss of every image"),
-             Out("parts", "A", "what the loss of every image consists of, and how good its boxes are"),
-             Out("gradient", "A", "the gradient of every image's loss")),
-    attrs=(ANCHORS, CLASSES,
-           Attr("object_scale", Float(low=0), 5.0, "weight of the objectness where there is a truth"),
-           Attr("noobject_scale", Float(low=0), 1.0, "weight of the objectness elsewhere"),
-           Attr("coord_scale", Float(low=0), 1.0, "weight of the boxes"),
-           Attr("class_scale", Float(low=0), 1.0, "weight of the classes"),
+            Arg("seen", "L", "number of images seen in training, including this batch, (1,)", gradient=False)),
+    outputs=(Out("output", "T", "loss per image, (batch,)"),
+             Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
+             Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data")),
+    attrs=(ANCHORS,
+           CLASSES,
+           Attr("object_scale", Float(low=0), 5.0, "weight of the objectness loss of matched predictions"),
+           Attr("noobject_scale", Float(low=0), 1.0, "weight of the no-object loss"),
+           Attr("coord_scale", Float(low=0), 1.0, "weight of the loss of box coordinates"),
+           Attr("class_scale", Float(low=0), 1.0, "weight of the class loss"),
            Attr("thresh", Float(low=0), 0.6, "IoU above which an unmatched prediction gets no no-object loss"),
-           Attr("rescore", Bool(), True, "whether a truth's objectness is to be the IoU, or 1"),
-           Attr("bias_match", Bool(), True, "whether a truth's anchor is chosen by the anchors' sizes"),
+           Attr("rescore", Bool(), True, "objectness target of matched predictions; true: the IoU, false: 1"),
+           Attr("bias_match", Bool(), True, "true: match by the anchors' sizes; false: by the predicted sizes"),
            SOFTMAX,
-           Attr("warmup_images", Int(0), 12800, "images for which boxes are regressed toward their priors"),
-           Attr("parts", Bool(), False, "whether to return the parts as well")),
+           Attr("warmup_images", Int(0), 12800,
+                "number of images seen below which boxes are regressed toward their priors"),
+           Attr("box_loss", Choice(*BOX_LOSSES), "mse",
+                "loss of matched boxes; mse: squared errors of the coordinates, giou: 1 - GIoU"),
+           Attr("parts", Bool(), False, "whether to return the parts of the loss as well")),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", seen="1", output="batch",
                   parts=f"batch, {len(PARTS)}", gradient=MAP),

@@ -7,6 +7,53 @@
 // The parts of an image's loss, in the order of contract.py's PARTS.
 enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASSES, COST, IOU, RECALL, PROBABILITY, TRUTHS, PARTS };
 
+const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
+
+// Two intervals: how far they overlap, how long their hull is, and the derivatives of both with respect to the first
+// one's centre and size. Ends that coincide count as the first one's.
+template <typename A> struct Extent {
+    A overlap, overlap_by_center, overlap_by_size, hull, hull_by_center, hull_by_size;
+
+    __device__ Extent(A center, A size, A other_center, A other_size)
+    {
+        const A low = center - size / 2, other_low = other_center - other_size / 2;
+        const A high = center + size / 2, other_high = other_center + other_size / 2;
+        const A low_inside = A(low >= other_low), high_inside = A(high <= other_high);
+        const A low_outside = A(low <= other_low), high_outside = A(high >= other_high);
+        overlap = (high <= other_high ? high : other_high) - (low >= other_low ? low : other_low);
+        overlap_by_center = high_inside - low_inside;
+        overlap_by_size = (high_inside + low_inside) / 2;
+        hull = (high >= other_high ? high : other_high) - (low <= other_low ? low : other_low);
+        hull_by_center = high_outside - low_outside;
+        hull_by_size = (high_outside + low_outside) / 2;
+    }
+};
+
+// 1 - GIoU of a box with a ground truth, and its derivatives with respect to the box.
+template <typename A> struct GiouLoss {
+    A loss;
+    Box<A> gradient;
+
+    __device__ GiouLoss(const Box<A> &box, const Box<A> &truth)
+    {
+        const Extent<A> across(box.x, box.w, truth.x, truth.w), down(box.y, box.h, truth.y, truth.h);
+        const bool overlaps = across.overlap > 0 && down.overlap > 0;
+        const A intersection = overlaps ? across.overlap * down.overlap : A(0);
+        const A union_area = box.w * box.h + truth.w * truth.h - intersection, hull = across.hull * down.hull;
+        const A iou = intersection / union_area, filled = union_area / hull;
+        loss = 2 - iou - filled;
+
+        const A by_area = (iou - filled) / union_area, by_hull = filled / hull;
+        const A by_intersection = overlaps ? -1 / union_area - by_area : A(0);
+        const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
+        const A by_hull_across = by_hull * down.hull, by_hull_down = by_hull * across.hull;
+        gradient.x = by_across * across.overlap_by_center + by_hull_across * across.hull_by_center;
+        gradient.y = by_down * down.overlap_by_center + by_hull_down * down.hull_by_center;
+        gradient.w = by_across * across.overlap_by_size + by_hull_across * across.hull_by_size + by_area * box.h;
+        gradient.h = by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_area * box.w;
+    }
+};
+
 // One image's map, and the attributes that its boxes depend on.
 template <typename T, typename A> struct Map {
     const T *data;
@@ -99,7 +146,7 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                     int gradient_request, int64_t batch, int64_t anchors, int64_t classes, int64_t height, int64_t width,
                     int64_t truths, double object_scale, double noobject_scale, double coord_scale, double class_scale,
                     double thresh, int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,
-                    const double *__restrict__ anchor_sizes)
+                    int64_t box_loss, const double *__restrict__ anchor_sizes)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t cells = height * width, channels = 5 + classes;
@@ -154,6 +201,7 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
             // Without a box: while warming up, boxes are regressed toward their priors.
             A target[5] = {A(0.5), A(0.5), 0, 0, 0};
             A box_weight = warm_up ? A(0.01) : A(0), object_weight = A(noobject_scale);
+            A giou_error[4] = {0, 0, 0, 0};   // the derivatives of 1 - GIoU by the activations
             if (is_assigned) {
                 const GroundTruth<A> assigned(rows, last, classes, height, width);
                 target[0] = assigned.box.x * A(width) - A(column);
@@ -163,14 +211,24 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                 target[4] = rescore ? iou_of(box, assigned.box) : A(1);
                 box_weight = A(coord_scale) * (2 - assigned.box.w * assigned.box.h);
                 object_weight = A(object_scale);
+                if (box_loss == GIOU) {
+                    const GiouLoss<A> giou(box, assigned.box);
+                    sums[COORDINATES] += A(coord_scale) * giou.loss;
+                    giou_error[0] = A(coord_scale) * giou.gradient.x / A(width);
+                    giou_error[1] = A(coord_scale) * giou.gradient.y / A(height);
+                    giou_error[2] = A(coord_scale) * giou.gradient.w * box.w;
+                    giou_error[3] = A(coord_scale) * giou.gradient.h * box.h;
+                    box_weight = 0;
+                }
             } else if (max_iou > A(thresh)) {
                 object_weight = 0;
             }
             const Part object_part = is_assigned ? OBJECTNESS : NO_OBJECTNESS;
             for (int c = 0; c < 5; ++c) {
                 const A error = predicted[c] - target[c];
-                const A weighted_error = (c < 4 ? box_weight : object_weight) * error;
-                sums[c < 4 ? COORDINATES : object_part] += A(0.5) * weighted_error * error;
+                const A squared_error = (c < 4 ? box_weight : object_weight) * error;
+                const A weighted_error = c < 4 ? squared_error + giou_error[c] : squared_error;
+                sums[c < 4 ? COORDINATES : object_part] += A(0.5) * squared_error * error;
                 sums[COST] += weighted_error * weighted_error;
                 const bool has_sigmoid = c != 2 && c != 3;
                 const A grad = has_sigmoid ? weighted_error * predicted[c] * (1 - predicted[c]) : weighted_error;
@@ -218,7 +276,7 @@ __global__ void region_loss_backward(const T *__restrict__ output_grad,
                                      int64_t classes, int64_t height, int64_t width, int64_t truths, double object_scale,
                                      double noobject_scale, double coord_scale, double class_scale, double thresh,
                                      int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,
-                                     const double *__restrict__ anchor_sizes)
+                                     int64_t box_loss, const double *__restrict__ anchor_sizes)
 {
     const int64_t size = anchors * (5 + classes) * height * width;
     for (int64_t i = first_item(); i < batch * size; i += item_step())

@@ -1,9 +1,13 @@
-"""``region_loss`` out of MXNet's own operators, and its gradient.
+"""``region_loss`` and its gradient, computed with MXNet's own operators.
 
-Every anchor and cell looks up the last ground-truth box that is assigned to it. Letters are sizes: B images, A anchors,
-H rows, W columns, K classes. The targets are constant; the loss alone has a gradient.
+Sizes in shapes: B images, A anchors, H rows, W columns, K classes. The targets are constants: only the loss has a
+gradient.
 """
+from __future__ import annotations
+
+from ...core.backend import Array
 from .._region.assignment import assign
+from .._region.boxes import giou_loss
 from .._region.reference import (
     CLASSES,
     HEIGHT,
@@ -14,21 +18,24 @@ from .._region.reference import (
     channel,
     class_nll,
     class_probabilities,
+    decode_boxes,
     grid,
     split,
 )
 
-WARM_UP_SCALE = 0.01   # Darknet's
+WARMUP_SCALE = 0.01   # of the regression toward the priors; Darknet's value
 BOX = (X, Y, WIDTH, HEIGHT)
+LOGISTIC = (X, Y, OBJECT)   # channels with a sigmoid
 
 
-def forward(F, attrs, data, truth, seen):
+def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ...]:
     maps = split(F, attrs, data)                                            # B, A, 5+K, H, W
     predicted = [channel(F, maps, i) for i in range(CLASSES)]               # B, A, 1, H, W each
-    predicted = [F.sigmoid(value) if i in (X, Y, OBJECT) else value for i, value in enumerate(predicted)]
+    predicted = [F.sigmoid(value) if i in LOGISTIC else value for i, value in enumerate(predicted)]
     p = class_probabilities(F, attrs, maps)                                 # B, A, K, H, W
-    assignment = assign(F, attrs, grid(F, attrs, maps), [F.BlockGrad(predicted[i]) for i in BOX], F.BlockGrad(p),
-                        F.BlockGrad(truth))
+    grid_constants = grid(F, attrs, maps)
+    boxes = [F.BlockGrad(predicted[i]) for i in BOX]
+    assignment = assign(F, attrs, grid_constants, boxes, F.BlockGrad(p), F.BlockGrad(truth))
     assigned = assignment.assigned
 
     targets, weights = _targets(F, attrs, assignment, seen)
@@ -38,6 +45,11 @@ def forward(F, attrs, data, truth, seen):
     class_error = (F.broadcast_mul(assigned, p) - class_targets) * attrs.class_scale
 
     coordinates = _image_sum(F, sum(weighted_error[i] * error[i] for i in BOX)) * 0.5
+    if attrs.box_loss == "giou":
+        giou_terms, derivatives = _giou(F, attrs, grid_constants, [predicted[i] for i in BOX], assignment)
+        coordinates = coordinates + _image_sum(F, giou_terms)
+        for i in BOX:
+            weighted_error[i] = weighted_error[i] + derivatives[i]
     objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * assigned) * 0.5
     no_objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * (1 - assigned)) * 0.5
     classes = _image_sum(F, assigned * class_nll(F, attrs, maps, class_targets)) * attrs.class_scale
@@ -49,7 +61,7 @@ def forward(F, attrs, data, truth, seen):
                     assignment.total_recall, assignment.total_probability, assignment.count, axis=1)
     parts = F.broadcast_mul(parts, F.expand_dims(assignment.nan_if_invalid, axis=1))
 
-    for i in (X, Y, OBJECT):
+    for i in LOGISTIC:
         weighted_error[i] = weighted_error[i] * predicted[i] * (1 - predicted[i])
     gradient = F.concat(*[weighted_error[i] for i in range(CLASSES)], class_error, dim=2)
     gradient = F.broadcast_mul(gradient, F.reshape(assignment.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
@@ -57,14 +69,18 @@ def forward(F, attrs, data, truth, seen):
 
 
 def _targets(F, attrs, assignment, seen):
-    """Targets of the five channels, and the weights of their errors: two dicts by channel."""
-    assigned, zero = assignment.assigned, F.zeros_like(assignment.assigned)   # B, A, 1, H, W
-    warm_up = F.cast(seen, dtype="float64") < attrs.warmup_images           # 1
-    warm_up = F.broadcast_like(F.reshape(warm_up, shape=(1, 1, 1, 1, 1)), zero)
-    box_weight = F.where(assigned, assignment.scale, F.where(warm_up, zero + WARM_UP_SCALE, zero))
+    """Targets of the five channels, and weights of their errors: two dicts by channel of (B, A, 1, H, W)."""
+    assigned = assignment.assigned
+    zero = F.zeros_like(assigned)
+    warmup = F.cast(seen, dtype="float64") < attrs.warmup_images            # 1
+    warmup = F.broadcast_like(F.reshape(warmup, shape=(1, 1, 1, 1, 1)), zero)
+
+    assigned_weight = zero if attrs.box_loss == "giou" else assignment.scale
+    box_weight = F.where(assigned, assigned_weight, F.where(warmup, zero + WARMUP_SCALE, zero))
     unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
     weights = dict.fromkeys(BOX, box_weight)
     weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
+
     targets = {X: F.where(assigned, assignment.x, zero + 0.5),
                Y: F.where(assigned, assignment.y, zero + 0.5),
                WIDTH: F.where(assigned, assignment.w, zero),
@@ -73,10 +89,21 @@ def _targets(F, attrs, assignment, seen):
     return targets, weights
 
 
+def _giou(F, attrs, grid_constants, activations, assignment):
+    """The loss of the assigned boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
+    _, _, width, height, _, _ = grid_constants
+    box = decode_boxes(F, grid_constants, *activations)
+    truth = decode_boxes(F, grid_constants, assignment.x, assignment.y, assignment.w, assignment.h)
+    loss, (by_x, by_y, by_w, by_h) = giou_loss(F, box, truth)
+    derivatives = F.broadcast_div(by_x, width), F.broadcast_div(by_y, height), by_w * box[2], by_h * box[3]
+    scale = assignment.assigned * attrs.coord_scale
+    return scale * loss, [scale * value for value in derivatives]
+
+
 def _image_sum(F, values):
-    """The sum over every image, (B,)."""
+    """The sum over each image, (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
-def backward(nd, attrs, shapes, output_grad, gradient):
+def backward(nd, attrs, shapes, output_grad, gradient) -> dict:
     return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}

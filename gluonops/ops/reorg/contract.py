@@ -1,68 +1,109 @@
-"""What ``reorg`` declares."""
+"""The contract of ``reorg``."""
+from __future__ import annotations
+
 import math
 
 from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes
 
 OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")
-CHUNK = 4096   # elements that a block of the CUDA kernel stages in shared memory
+CHUNK = 4096   # elements that a block of threads stages in shared memory
+ALIGNED = 16   # elements; a chunk that starts at a multiple of it starts at a multiple of 16 bytes in every dtype
 
 IMAGE = "batch, channels, height, width"
 SMALL = "batch, channels * stride * stride, height / stride, width / stride"
 LARGE = "batch, channels / (stride * stride), height * stride, width * stride"
 
 
-def large_image(attrs, known):
-    """(images, lines, width): the larger image as ``kernel.cu`` sees it in every mode, lines of stride rows each, their
-    width in cells of stride elements."""
+def large_image(attrs, known: dict) -> tuple[int, int, int]:
+    """The larger of the two images, as ``kernel.cu`` addresses it in every mode.
+
+    Returns
+    -------
+    images : int
+    lines : int
+        Lines per image. A line is ``stride`` rows of pixels.
+    width : int
+        Cells per line. A cell is ``stride`` x ``stride`` elements.
+    """
     batch, channels, height, width = known["data"]
     s = attrs.stride
     if attrs.reverse or attrs.mode == "darknet":   # darknet: DCR of the same memory, read as channels of a larger image
         channels, height, width = channels // (s * s), height * s, width * s
-    if attrs.mode == "CRD":   # DCR of every channel by itself
+    if attrs.mode == "CRD":   # CRD is DCR of each channel
         batch, channels = batch * channels, 1
     return batch, channels * height // s, width // s
 
 
-def chunk(images, lines, width, cell):
-    """What a block of threads moves at once, as (images, lines, width): at most CHUNK elements; zeros if no cell fits.
+def chunk(images: int, lines: int, width: int, cell: int) -> tuple[int, int, int]:
+    """The part of the larger image that a block of threads moves at once: several images, several lines, or cells.
 
-    Several images, or several lines of one, or a part of a line; multiples of 16 where that can be, so that chunks
-    begin at multiples of 16 bytes.
+    Parameters
+    ----------
+    images, lines, width : int
+        The sizes that :func:`large_image` returns.
+    cell : int
+        Elements per cell.
+
+    Returns
+    -------
+    (int, int, int)
+        Images, lines and cells per line of a chunk, with at most CHUNK elements. Zeros if a cell is larger. Lines and
+        cells are rounded down to a multiple of ALIGNED, or of a smaller power of 2 if there are fewer.
     """
+    line = width * cell
+    image = lines * line
     if cell > CHUNK:
         return 0, 0, 0
-    if lines * width * cell <= CHUNK:
-        return min(images, CHUNK // (lines * width * cell)), lines, width
-    most = CHUNK // (width * cell) or CHUNK // cell
-    even = next(most - most % step for step in (16, 8, 4, 2, 1) if most >= step)
-    return (1, even, width) if width * cell <= CHUNK else (1, 1, even)
+    if image <= CHUNK:
+        return min(images, CHUNK // image), lines, width
+    if line <= CHUNK:
+        return 1, _aligned(CHUNK // line), width
+    return 1, 1, _aligned(CHUNK // cell)
 
 
-def scalars(attrs, known):
+def _aligned(count):
+    """``count`` rounded down to a multiple of ALIGNED, or of the largest power of 2 that is not above ``count``."""
+    step = ALIGNED
+    while step > count:
+        step //= 2
+    return count - count % step
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
     images, lines, width = large_image(attrs, known)
     chunk_images, chunk_lines, chunk_width = chunk(images, lines, width, attrs.stride ** 2)
-    return {"images": images, "lines": lines, "width": width, "stride": attrs.stride, "reverse": int(attrs.reverse),
-            "chunk_images": chunk_images, "chunk_lines": chunk_lines, "chunk_width": chunk_width}
+    return {
+        "images": images,
+        "lines": lines,
+        "width": width,
+        "stride": attrs.stride,
+        "reverse": int(attrs.reverse),
+        "chunk_images": chunk_images,
+        "chunk_lines": chunk_lines,
+        "chunk_width": chunk_width,
+    }
 
 
-def chunks(attrs, known):
-    """A block of threads per chunk; where there are none, per CHUNK elements."""
+def chunks(attrs, known: dict) -> tuple[int, int]:
+    """One block of threads per chunk. If cells are larger than a chunk: one per CHUNK elements."""
     sizes = large_image(attrs, known)
     steps = chunk(*sizes, attrs.stride ** 2)
     if 0 in steps:
-        return -(-math.prod(known["data"]) // CHUNK), BLOCK
-    return math.prod(-(-size // step) for size, step in zip(sizes, steps)), BLOCK
+        return math.ceil(math.prod(known["data"]) / CHUNK), BLOCK
+    return math.prod(math.ceil(size / step) for size, step in zip(sizes, steps)), BLOCK
 
 
 OP = Op(
     name="reorg",
-    summary="space to depth and back, in Darknet's, DCR or CRD order",
+    summary="space to depth or depth to space, in Darknet's, DCR or CRD order",
     inputs=(Arg("data", "T", "(batch, channels, height, width)"),),
-    outputs=(Out("output", "T", "(batch, channels*s*s, height/s, width/s)"),),
-    attrs=(Attr("stride", Int(1), 2, "side of the blocks that move into channels"),
+    outputs=(Out("output", "T", "(batch, channels*s*s, height/s, width/s); with reverse (batch, channels/s/s, "
+                 "height*s, width*s)"),),
+    attrs=(Attr("stride", Int(1), 2, "height and width of the pixel blocks that move into channels"),
            Attr("mode", Choice(*MODES), "darknet", "order of the output channels"),
-           Attr("reverse", Bool(), False, "depth to space instead")),
+           Attr("reverse", Bool(), False, "true: depth to space; false: space to depth")),
     types={"T": FLOATS + INTEGERS},
     shapes=(
         Shapes(when="reverse", data=IMAGE, output=LARGE),

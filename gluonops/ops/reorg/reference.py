@@ -1,58 +1,76 @@
-"""``reorg`` out of reshapes and transposes, and its gradient.
+"""``reorg`` and its gradient, computed with reshapes and transposes.
 
-``forward`` reads no shape: in MXNet's reshape 0 keeps a size, -3 joins two, -4 splits one. ``backward`` runs where
-shapes are known and says what it does with numbers.
+``forward`` reads no shape. In MXNet's reshape, 0 keeps a size, -3 joins two sizes, and -4 splits a size into the next
+two. ``backward`` knows the shapes, so it uses numbers.
 """
+from __future__ import annotations
+
+from ...core.backend import Array
 
 
-def forward(F, attrs, data):
+def forward(F, attrs, data: Array) -> Array:
     s = attrs.stride
+    if attrs.reverse and attrs.mode == "CRD":
+        return _crd_to_space(F, data, s)
     if attrs.reverse:
-        return _crd_to_space(F, data, s) if attrs.mode == "CRD" else _dcr_to_space(F, data, s)
+        return _dcr_to_space(F, data, s)
     if attrs.mode == "darknet":
-        return _darknet(F, data, s)
+        return _space_to_darknet(F, data, s)
+    return _space_to_depth(F, data, s, attrs.mode)
+
+
+def _space_to_depth(F, data, s, mode):
     blocks = F.reshape(data, shape=(0, 0, -4, -1, s, -4, -1, s))            # B, C, H/s, dy, W/s, dx
-    if attrs.mode == "CRD":
+    if mode == "CRD":
         depth = F.transpose(blocks, axes=(0, 1, 3, 5, 2, 4))                # B, C, dy, dx, H/s, W/s
     else:
         depth = F.transpose(blocks, axes=(0, 3, 5, 1, 2, 4))                # B, dy, dx, C, H/s, W/s
-    return F.reshape(F.reshape(depth, shape=(0, -3, 0, 0, 0)), shape=(0, -3, 0, 0))
+    depth = F.reshape(depth, shape=(0, -3, 0, 0, 0))
+    return F.reshape(depth, shape=(0, -3, 0, 0))                            # B, C*s*s, H/s, W/s
 
 
-def _darknet(F, data, s):
+def _space_to_darknet(F, data, s):
     rows = F.reshape(data, shape=(0, -3, 0))                                # B, C*H, W
     blocks = F.reshape(rows, shape=(0, -4, -1, s * s, -4, -1, s))           # B, Q, s*s, W/s, dx; Q = C*H/(s*s)
     blocks = F.reshape(blocks, shape=(0, 0, -4, s, s, 0, 0))                # B, Q, dy, r, W/s, dx
     moved = F.transpose(blocks, axes=(0, 2, 5, 1, 3, 4))                    # B, dy, dx, Q, r, W/s
-    rows = F.reshape(F.reshape(moved, shape=(0, -3, -3, 0)), shape=(0, -3, 0))   # B, C*s*H, W/s
-    # C*s*H is C*s*s times H/s, but not in order: a thin tensor of those sizes says where to cut.
+    moved = F.reshape(moved, shape=(0, -3, -3, 0))                          # B, s*s, Q*s, W/s
+    rows = F.reshape(moved, shape=(0, -3, 0))                               # B, C*s*H, W/s
+
+    # C*s*H has to be split into C*s*s and H/s. A small tensor with these sizes gives the sizes to reshape_like.
     column = F.slice(data, begin=(0, 0, 0, 0), end=(1, None, None, 1), step=(1, 1, s, 1))   # 1, C, H/s, 1
     sizes = F.BlockGrad(F.tile(column, reps=(1, s * s, 1, 1)))              # 1, C*s*s, H/s, 1
     return F.reshape_like(rows, sizes, lhs_begin=1, lhs_end=2, rhs_begin=1, rhs_end=3)
 
 
 def _dcr_to_space(F, data, s):
-    depth = F.reshape(F.reshape(data, shape=(0, -4, s * s, -1, 0, 0)), shape=(0, -4, s, s, 0, 0, 0))
+    depth = F.reshape(data, shape=(0, -4, s * s, -1, 0, 0))                 # B, s*s, C/s/s, H, W
+    depth = F.reshape(depth, shape=(0, -4, s, s, 0, 0, 0))                  # B, dy, dx, C/s/s, H, W
     blocks = F.transpose(depth, axes=(0, 3, 4, 1, 5, 2))                    # B, C/s/s, H, dy, W, dx
-    return F.reshape(blocks, shape=(0, 0, -3, -3))
+    return F.reshape(blocks, shape=(0, 0, -3, -3))                          # B, C/s/s, H*s, W*s
 
 
 def _crd_to_space(F, data, s):
-    depth = F.reshape(F.reshape(data, shape=(0, -4, -1, s * s, 0, 0)), shape=(0, 0, -4, s, s, 0, 0))
+    depth = F.reshape(data, shape=(0, -4, -1, s * s, 0, 0))                 # B, C/s/s, s*s, H, W
+    depth = F.reshape(depth, shape=(0, 0, -4, s, s, 0, 0))                  # B, C/s/s, dy, dx, H, W
     blocks = F.transpose(depth, axes=(0, 1, 4, 2, 5, 3))                    # B, C/s/s, H, dy, W, dx
-    return F.reshape(blocks, shape=(0, 0, -3, -3))
+    return F.reshape(blocks, shape=(0, 0, -3, -3))                          # B, C/s/s, H*s, W*s
 
 
-def backward(nd, attrs, shapes, output_grad):
-    b, c, h, w = shapes["data"]
+def backward(nd, attrs, shapes, output_grad) -> dict:
+    batch, channels, height, width = shapes["data"]
     s = attrs.stride
     if attrs.reverse:
-        blocks = output_grad.reshape((b, c // (s * s), h, s, w, s))
+        split_shape = batch, channels // (s * s), height, s, width, s
         order = (0, 1, 3, 5, 2, 4) if attrs.mode == "CRD" else (0, 3, 5, 1, 2, 4)
     elif attrs.mode == "darknet":
-        blocks, order = output_grad.reshape((b, s, s, c * h // (s * s), s, w // s)), (0, 3, 1, 4, 5, 2)
+        split_shape = batch, s, s, channels * height // (s * s), s, width // s
+        order = (0, 3, 1, 4, 5, 2)
     elif attrs.mode == "CRD":
-        blocks, order = output_grad.reshape((b, c, s, s, h // s, w // s)), (0, 1, 4, 2, 5, 3)
+        split_shape = batch, channels, s, s, height // s, width // s
+        order = (0, 1, 4, 2, 5, 3)
     else:
-        blocks, order = output_grad.reshape((b, s, s, c, h // s, w // s)), (0, 3, 4, 1, 5, 2)
-    return {"data": nd.transpose(blocks, order).reshape((b, c, h, w))}
+        split_shape = batch, s, s, channels, height // s, width // s
+        order = (0, 3, 4, 1, 5, 2)
+    grad = nd.transpose(output_grad.reshape(split_shape), order)
+    return {"data": grad.reshape(shapes["data"])}

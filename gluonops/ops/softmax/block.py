@@ -1,4 +1,6 @@
 """The layer ``gluonops.nn.Softmax``."""
+from __future__ import annotations
+
 from mxnet.gluon import HybridBlock
 
 from .. import softmax as _softmax
@@ -11,18 +13,23 @@ class Softmax(HybridBlock):
     Parameters
     ----------
     axis : int, default -1
-        The classes.
+        Axis of the classes.
     temperature : float, default 1.0
-        Divides the logits; above 0.
+        Divisor of the logits, above 0.
 
     Inputs:
-        - **data**: any shape.
+        - **data**: logits, any shape; float16, float32 or float64.
 
     Outputs:
-        - **out**: the shape of `data`.
+        - **out**: the shape and dtype of `data`. Values are from 0 to 1 and sum to 1 along `axis`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
-    def __init__(self, axis=-1, temperature=1.0, **kwargs):
+    def __init__(self, axis: int = -1, temperature: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         OP.parse({"axis": axis, "temperature": temperature})
         self._axis, self._temperature = axis, temperature

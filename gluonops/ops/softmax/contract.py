@@ -1,9 +1,12 @@
-"""What ``softmax`` declares."""
+"""The contract of ``softmax``."""
+from __future__ import annotations
+
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, row_sizes, row_work, steps
 
 
-def scalars(attrs, known):
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
     return {**row_sizes(attrs, known), "temperature": attrs.temperature}
 
 
@@ -12,7 +15,7 @@ OP = Op(
     summary="probabilities along an axis",
     inputs=(Arg("data", "T", "any shape"),),
     outputs=(Out("output", "T", "shape of data"),),
-    attrs=(AXIS, Attr("temperature", Float(above=0), 1.0, "divides the logits")),
+    attrs=(AXIS, Attr("temperature", Float(above=0), 1.0, "divisor of the logits")),
     types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),

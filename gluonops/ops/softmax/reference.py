@@ -1,11 +1,15 @@
-"""``softmax`` out of MXNet's own operators, and its gradient."""
+"""``softmax`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.backend import Array
 from .._softmax.reference import divide_by_temperature, probabilities
 
 
-def forward(F, attrs, data):
+def forward(F, attrs, data: Array) -> Array:
     return probabilities(F, data, attrs.axis, attrs.temperature)
 
 
-def backward(nd, attrs, shapes, output_grad, output):
+def backward(nd, attrs, shapes, output_grad, output) -> dict:
     dot = nd.sum(output_grad * output, axis=attrs.axis, keepdims=True)
-    return {"data": divide_by_temperature(nd.broadcast_sub(output_grad, dot) * output, attrs.temperature)}
+    grad = nd.broadcast_sub(output_grad, dot) * output
+    return {"data": divide_by_temperature(grad, attrs.temperature)}

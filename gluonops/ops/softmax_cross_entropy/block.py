@@ -1,4 +1,6 @@
 """The loss ``gluonops.loss.SoftmaxCELoss``."""
+from __future__ import annotations
+
 from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from ...core.text import call_text
@@ -8,37 +10,45 @@ from .contract import OP
 
 
 class SoftmaxCELoss(LabelledLoss):
-    """Softmax and cross-entropy in one: a drop-in for ``gluon.loss.SoftmaxCrossEntropyLoss``.
+    """Cross-entropy, fused with its softmax. It replaces ``gluon.loss.SoftmaxCrossEntropyLoss``.
+
     See :func:`gluonops.ops.softmax_cross_entropy`.
 
     Parameters
     ----------
     axis : int, default -1
-        The classes.
+        Axis of the classes.
     sparse_label : bool, default True
-        Whether `label` holds class indices; else probabilities in the shape of `pred`.
+        True: `label` holds class indices. False: `label` holds probabilities in the shape of `pred`.
     from_logits : bool, default False
         Whether `pred` already holds log-probabilities (the name is MXNet's).
     weight : float, optional
-        Multiplies the loss.
+        Factor of the loss.
     batch_axis : int, default 0
-        The axis that is not averaged over.
+        Axis of the samples. The loss is averaged over all other axes.
     smoothing : float, default 0.0
-        Share of the label that is spread over all classes; from 0 up, below 1.
+        Share of the label that is distributed over all classes, at least 0 and below 1.
     ignore_label : int, optional
-        Rows with this label have loss 0; they still count in the mean, as with `sample_weight` 0.
+        Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
 
     Inputs:
-        - **pred**: logits.
-        - **label**: class indices, the shape of `pred` without `axis` or with 1 there; or probabilities.
-        - **sample_weight**: optional; broadcasts against `pred` with 1 at `axis`.
+        - **pred**: logits; float16, float32 or float64.
+        - **label**: class indices in any float or integer dtype, with the shape of `pred` without `axis`, or with
+          size 1 there; or probabilities in the shape and dtype of `pred`.
+        - **sample_weight**: optional; broadcasts against `pred` with size 1 at `axis`.
 
     Outputs:
-        - **loss**: (batch_size,), the mean over every other axis.
+        - **loss**: (batch_size,), the dtype of `pred`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range, or `label` has a wrong shape.
     """
 
-    def __init__(self, axis=-1, sparse_label=True, from_logits=False, weight=None, batch_axis=0, *, smoothing=0.0,
-                 ignore_label=None, **kwargs):
+    def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
+                 weight: float | None = None, batch_axis: int = 0, *, smoothing: float = 0.0,
+                 ignore_label: int | None = None, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
         self._options = {"axis": axis, "sparse_label": sparse_label, "smoothing": smoothing,
                          "ignore_label": ignore_label}
@@ -56,10 +66,12 @@ class SoftmaxCELoss(LabelledLoss):
             label = _reshape_like(F, label, pred)
         if not self._from_logits:
             rows = _softmax_cross_entropy(pred, label, **self._options)
-            # One class in place of all: the shape that gluon's loss weights and averages.
-            loss = F.reshape_like(rows, F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1)))
+            # gluon's loss has size 1 at the axis of the classes. sample_weight broadcasts against this shape.
+            one_class = F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1))
+            loss = F.reshape_like(rows, one_class)
         elif self._sparse:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
         else:
             loss = -F.sum(pred * label, axis=self._axis, keepdims=True)
-        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight), axis=self._batch_axis, exclude=True)
+        loss = _apply_weighting(F, loss, self._weight, sample_weight)
+        return F.mean(loss, axis=self._batch_axis, exclude=True)

@@ -1,4 +1,6 @@
-"""What ``softmax_cross_entropy`` declares."""
+"""The contract of ``softmax_cross_entropy``."""
+from __future__ import annotations
+
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
 from .._labels.contract import IGNORE, ignore_scalars
 from .._softmax.contract import (
@@ -7,46 +9,58 @@ from .._softmax.contract import (
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
-    left_by_shares,
+    blocks_per_row,
+    partial_count,
     row_sizes,
     row_work,
-    shares,
 )
 
-DENSE_LABELS = "Pass class indices; or probabilities, one-hot labels among them, with sparse_label=False"
+DENSE_LABELS = "Pass class indices; or pass probabilities, such as one-hot labels, with sparse_label=False"
 
 
-def scalars(attrs, known):
-    return {**row_sizes(attrs, known), **ignore_scalars(attrs), "sparse": int(attrs.sparse_label),
-            "smoothing": attrs.smoothing}
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return {
+        **row_sizes(attrs, known),
+        **ignore_scalars(attrs),
+        "sparse": int(attrs.sparse_label),
+        "smoothing": attrs.smoothing,
+    }
 
 
-def steps(direction, attrs, known):
-    """The sums that make a row's loss are from all its blocks, and so is the sum of its probabilities in ``label``."""
-    if direction == "backward" and attrs.sparse_label:
-        return shares(attrs, known), 0
-    return shares(attrs, known), left_by_shares(attrs, known, 4 if direction == "forward" else 1)
+def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+    """The number of blocks per row, and the number of partials.
+
+    The partials of forward are the four sums that make a row's loss. Backward needs the sum of a row of dense labels.
+    """
+    blocks = blocks_per_row(attrs, known)
+    if direction == "forward":
+        return blocks, partial_count(attrs, known, 4)
+    if attrs.sparse_label:
+        return blocks, 0
+    return blocks, partial_count(attrs, known, 1)
 
 
 OP = Op(
     name="softmax_cross_entropy",
-    summary="cross-entropy of every row, fused with its softmax",
+    summary="cross-entropy per row, fused with the softmax",
     role="loss",
     inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),
             Arg("label", "L if sparse_label else T",
-                "class indices, the shape of data without axis; or probabilities, the shape of data",
+                "class indices in the shape of data without axis, or probabilities in the shape of data",
                 gradient="not sparse_label",
                 values=Indices("classes", ignore="ignore_label", when="sparse_label"))),
-    outputs=(Out("output", "T", "the loss of every row"),
-             Out("max", "A", "maximum of every row"),
-             Out("log_sum", "A", "log(sum(exp(row - max)))")),
-    attrs=(AXIS, IGNORE,
-           Attr("smoothing", Float(low=0, below=1), 0.0, "share of the label spread over all classes"),
+    outputs=(Out("output", "T", "loss per row"),
+             Out("max", "A", "maximum per row"),
+             Out("log_sum", "A", "log(sum(exp(row - max))) per row")),
+    attrs=(AXIS,
+           IGNORE,
+           Attr("smoothing", Float(low=0, below=1), 0.0, "share of the label that is distributed over all classes"),
            Attr("sparse_label", Bool(), True, "whether label holds class indices")),
     types={"T": FLOATS, "L": LABELS},
     shapes=(
         Shapes(when="not sparse_label", data=LOGITS, label=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS),
-        # As gluon's loss takes it: the axis kept, with one class.
+        # A label with size 1 at the axis, which gluon's loss allows.
         Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
                max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS, remedies={"1": DENSE_LABELS}),
         Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
@@ -54,7 +68,7 @@ OP = Op(
     refused=(
         Refused("ignore_label is not None and not sparse_label",
                 "ignore_label is {ignore_label} and sparse_label is {sparse_label}",
-                "Weight the rows instead: probabilities hold no label to ignore"),
+                "Leave ignore_label out, and use weights for the rows: probabilities cannot contain a label to ignore"),
         NEEDS_A_BATCH,
     ),
     backward=("output_grad", "data", "label", "max", "log_sum"),

@@ -1,4 +1,6 @@
 """The layer ``gluonops.nn.SoftmaxOutput``."""
+from __future__ import annotations
+
 from mxnet.gluon import HybridBlock
 
 from ...core import labels
@@ -7,30 +9,37 @@ from .contract import OP
 
 
 class SoftmaxOutput(HybridBlock):
-    """Softmax whose gradient is that of the cross-entropy: Module's loss head. See :func:`gluonops.ops.softmax_output`.
+    """Loss head for Module: a softmax with the gradient of the cross-entropy. See :func:`gluonops.ops.softmax_output`.
 
-    Call ``backward()`` on its output, without a loss on top: the head gradient is ignored.
+    It ignores the head gradient. So call ``backward()`` on its output, without a loss behind it.
 
     Parameters
     ----------
     axis : int, default -1
-        The classes.
+        Axis of the classes.
     ignore_label : int, optional
         Rows with this label get gradient 0.
     normalization : {'null', 'batch', 'valid'}, default 'null'
-        What the gradient is divided by. With a Gluon Trainer keep 'null': ``trainer.step(batch_size)`` divides.
+        Divisor of the gradient: 1, the batch size, or the number of labels that are not ignored. Use 'null' with a
+        Gluon Trainer, because ``trainer.step(batch_size)`` divides.
     grad_scale : float, default 1.0
-        Multiplies the gradient.
+        Factor of the gradient.
 
     Inputs:
-        - **data**: logits, at least two dimensions.
-        - **label**: class indices, the shape of `data` without `axis`.
+        - **data**: logits, at least two dimensions; float16, float32 or float64.
+        - **label**: class indices, the shape of `data` without `axis`, in any float or integer dtype.
 
     Outputs:
-        - **out**: probabilities, the shape of `data`.
+        - **out**: probabilities, the shape and dtype of `data`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
-    def __init__(self, axis=-1, ignore_label=None, normalization="null", grad_scale=1.0, **kwargs):
+    def __init__(self, axis: int = -1, ignore_label: int | None = None, normalization: str = "null",
+                 grad_scale: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         self._options = {"axis": axis, "ignore_label": ignore_label, "normalization": normalization,
                          "grad_scale": grad_scale}
@@ -44,4 +53,5 @@ class SoftmaxOutput(HybridBlock):
         return _softmax_output(data, label, **self._options)
 
     def __repr__(self):
-        return f"SoftmaxOutput({', '.join(f'{name}={value}' for name, value in self._options.items())})"
+        options = ", ".join(f"{name}={value}" for name, value in self._options.items())
+        return f"SoftmaxOutput({options})"

@@ -1,17 +1,27 @@
-"""``softmax_output`` out of MXNet's own operators, and its gradient."""
+"""``softmax_output`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
 import itertools
 
 import mxnet as mx
 
-from ...core.backend import full_name
+from ...core.backend import Array, full_name
 from .._labels.reference import exact, ignored_mask, onehot, row_weights, valid_mask
 from .._softmax.reference import log_probabilities, probabilities
 
 _heads = itertools.count()
 
 
-def normalize(F, attrs, weights, ignored):
-    """``weights`` divided by the count that ``normalization`` names."""
+def normalize(F, attrs, weights: Array, ignored: Array | None) -> Array:
+    """``weights`` divided by the count that the attribute ``normalization`` selects.
+
+    Parameters
+    ----------
+    weights : NDArray or Symbol
+        One value per row.
+    ignored : NDArray or Symbol or None
+        The result of :func:`gluonops.ops._labels.reference.ignored_mask`.
+    """
     if attrs.normalization == "null":
         return weights
     counted = F.ones_like(weights)
@@ -23,31 +33,38 @@ def normalize(F, attrs, weights, ignored):
     return F.broadcast_div(weights, count)
 
 
-def forward(F, attrs, data, label):
+def forward(F, attrs, data: Array, label: Array) -> Array:
     axis = attrs.axis
     output = F.BlockGrad(probabilities(F, data, axis))
     labels = exact(F, label)
-    valid, ignored = valid_mask(F, labels, data, axis), ignored_mask(labels, attrs.ignore_label)
-    if ignored is not None:   # so that a NaN in an ignored row stays out of the gradient
-        data = F.where(F.broadcast_like(F.expand_dims(ignored, axis=axis), output), F.zeros_like(data), data)
+    valid = valid_mask(F, labels, data, axis)
+    ignored = ignored_mask(labels, attrs.ignore_label)
+    if ignored is not None:   # a NaN in an ignored row must not reach the gradient
+        is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=axis), output)
+        data = F.where(is_ignored, F.zeros_like(data), data)
 
-    # The loss of every row stands behind the output: make_loss sends its gradient back whatever the head gradient is.
+    # A loss per row is a second input of the output's node. make_loss returns its gradient for any head gradient.
     rows = F.pick(log_probabilities(F, data, axis), F.BlockGrad(label), axis=axis, mode="clip")
-    weights = normalize(F, attrs, row_weights(F, rows, valid, ignored) * attrs.grad_scale, ignored)
-    # MXNet merges equal nodes, and two merged heads send back one gradient. The mark keeps them apart.
+    weights = row_weights(F, rows, valid, ignored) * attrs.grad_scale
+    weights = normalize(F, attrs, weights, ignored)
+    # MXNet merges equal nodes. Two merged heads would return a single gradient, so each head gets a mark of its own.
     with mx.AttrScope(__gluonops_head__=f"{full_name(None, 'head')}_{next(_heads)}"):
         loss = F.make_loss(rows * F.BlockGrad(-weights))
     return F.where(F.ones_like(output), output, F.broadcast_like(F.expand_dims(loss, axis=axis), output))
 
 
-def backward(nd, attrs, shapes, output, label):
+def backward(nd, attrs, shapes, output, label) -> dict:
     axis = attrs.axis
     labels = exact(nd, label)
-    valid, ignored = valid_mask(nd, labels, output, axis), ignored_mask(labels, attrs.ignore_label)
+    valid = valid_mask(nd, labels, output, axis)
+    ignored = ignored_mask(labels, attrs.ignore_label)
     rows = nd.squeeze(nd.slice_axis(output, axis=axis, begin=0, end=1), axis=axis)
-    weights = normalize(nd, attrs, row_weights(nd, rows, valid, ignored) * attrs.grad_scale, ignored)
+    weights = row_weights(nd, rows, valid, ignored) * attrs.grad_scale
+    weights = normalize(nd, attrs, weights, ignored)
+
     error = output - onehot(nd, label, shapes["data"][axis], axis, output.dtype)
     grad = nd.broadcast_mul(error, weights.expand_dims(axis))
     if ignored is not None:
-        grad = nd.where(nd.broadcast_like(ignored.expand_dims(axis), grad), nd.zeros_like(grad), grad)
+        is_ignored = nd.broadcast_like(ignored.expand_dims(axis), grad)
+        grad = nd.where(is_ignored, nd.zeros_like(grad), grad)
     return {"data": grad}

@@ -1,4 +1,4 @@
-"""tile: repeat a tensor along one axis or several.
+"""tile: repeat a tensor along one or several axes.
 
 An integer ``tiles`` repeats ``axis``. A tuple ``tiles`` works as in ``numpy.tile``: one count per axis, counted from
 the last axis. The shorter of ``data.shape`` and ``tiles`` is filled with ones in front. The gradient of an element is

@@ -1,4 +1,6 @@
-"""What ``tile`` declares."""
+"""The contract of ``tile``."""
+from __future__ import annotations
+
 import math
 
 from ...core.contract import (
@@ -17,12 +19,14 @@ from ...core.contract import (
     normalized_axis,
 )
 
-COUNTS = 8        # of a tuple of repeat counts
-LOOPS = COUNTS + 1   # what a kernel walks: a loop for every count, and one for what lies in front of them
-BUSY = 1 << 17    # threads that keep a large GPU's memory busy
+MAX_COUNTS = 8           # of a tuple of repeat counts
+LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
+MAX_SLICES = 64          # threads that share the copies of an element
+BUSY = 1 << 17           # threads that occupy the memory of a large GPU
+MAX_INT = 2 ** 31        # smaller sizes are computed in 32 bits
 
 
-def counts(attrs, ndim):
+def counts(attrs, ndim: int) -> tuple[int, ...]:
     """One repeat count per output dimension."""
     if isinstance(attrs.tiles, tuple):
         return (1,) * (ndim - len(attrs.tiles)) + attrs.tiles
@@ -30,64 +34,79 @@ def counts(attrs, ndim):
     return tuple(attrs.tiles if i == axis else 1 for i in range(ndim))
 
 
-def loops(attrs, shape):
-    """(size, repeats) per loop, outermost first: neighbours that repeat as one block are one loop."""
+def sizes_and_repeats(attrs, shape: tuple) -> list[tuple[int, int]]:
+    """(size, repeats) per output dimension, outermost first. An axis that ``tiles`` adds in front has size 1."""
     repeats = counts(attrs, len(shape))
+    sizes = (1,) * (len(repeats) - len(shape)) + tuple(shape)
+    return list(zip(sizes, repeats))
+
+
+def loops(attrs, shape: tuple) -> list[tuple[int, int]]:
+    """(size, repeats) per loop, outermost first. Axes that are repeated as one block are merged into one loop."""
     merged = []
-    for size, count in zip((1,) * (len(repeats) - len(shape)) + tuple(shape), repeats):
-        if merged and count == 1:
-            merged[-1] = merged[-1][0] * size, merged[-1][1]
-        elif size != 1 or count != 1:
-            merged.append((size, count))
+    for size, repeats in sizes_and_repeats(attrs, shape):
+        if merged and repeats == 1:
+            outer_size, outer_repeats = merged[-1]
+            merged[-1] = outer_size * size, outer_repeats
+        elif size != 1 or repeats != 1:
+            merged.append((size, repeats))
     return merged
 
 
-def copies(attrs, shape):
-    """How many there are of each element."""
-    return math.prod(count for _, count in loops(attrs, shape))
+def copies(attrs, shape: tuple) -> int:
+    """The number of copies of each element."""
+    return math.prod(repeats for _, repeats in loops(attrs, shape))
 
 
-def slices(attrs, shape):
-    """How many threads share the copies of an element in the gradient: more than one where elements are few."""
-    size, count, found = math.prod(shape), copies(attrs, shape), 1
-    while found < 64 and found * size < 4 * BUSY and 8 * found <= count:
-        found *= 2
-    return found
+def slices(attrs, shape: tuple) -> int:
+    """The number of threads that share the copies of an element in backward. It is above 1 if elements are few."""
+    size = math.prod(shape)
+    copy_count = copies(attrs, shape)
+    threads = 1
+    while threads < MAX_SLICES and threads * size < 4 * BUSY and 8 * threads <= copy_count:
+        threads *= 2
+    return threads
 
 
-def scalars(attrs, known):
-    """What the kernel walks, and the loops as size0, repeats0, ..., filled up in front with loops of one step."""
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors. The loops are size0, repeats0, size1, ..., with loops of size 1 first."""
     shape = known["data"]
+    output_size = math.prod(shape) * copies(attrs, shape)
     found = loops(attrs, shape)
     padded = [(1, 1)] * (LOOPS - len(found)) + found
-    return {"small": int(math.prod(shape) * copies(attrs, shape) < 2 ** 31), "slices": slices(attrs, shape),
-            **{f"{word}{i}": value for i, pair in enumerate(padded) for word, value in zip(("size", "repeats"), pair)}}
+
+    arguments = {"small": int(output_size < MAX_INT), "slices": slices(attrs, shape)}
+    for i, (size, repeats) in enumerate(padded):
+        arguments[f"size{i}"] = size
+        arguments[f"repeats{i}"] = repeats
+    return arguments
 
 
-def forward_work(attrs, known):
+def forward_work(attrs, known: dict) -> tuple[int, int]:
     """One thread per element of the output."""
     return math.prod(known["data"]) * copies(attrs, known["data"]), 1
 
 
-def backward_work(attrs, known):
-    """A block of threads per 1024 slices."""
-    return -(-math.prod(known["data"]) * slices(attrs, known["data"]) // 1024), BLOCK
+def backward_work(attrs, known: dict) -> tuple[int, int]:
+    """One block of threads per 1024 slices."""
+    slice_count = math.prod(known["data"]) * slices(attrs, known["data"])
+    return math.ceil(slice_count / 1024), BLOCK
 
 
 OP = Op(
     name="tile",
-    summary="repeat along one axis or several",
+    summary="repeat a tensor along one or several axes",
     inputs=(Arg("data", "T", "any shape"),),
-    outputs=(Out("output", "T", "repeated axes multiplied"),),
-    attrs=(Attr("tiles", IntOrTuple(1), 1, "how many times: an integer for `axis`, a tuple as in numpy.tile"),
-           Attr("axis", Int(), -1, "the axis that an integer repeats")),
+    outputs=(Out("output", "T", "shape of data, repeated axes multiplied"),),
+    attrs=(Attr("tiles", IntOrTuple(1), 1, "number of repetitions: an integer for axis, or a tuple as in numpy.tile"),
+           Attr("axis", Int(), -1, "axis that an integer repeats; not with a tuple")),
     types={"T": FLOATS + INTEGERS},
     shapes=Shapes(data="...", output="... * tiles@axis"),
     refused=(
         Refused("is_tuple(tiles) and axis != -1", "axis is {axis} and tiles is the tuple {tiles}",
                 "Leave axis out, or pass an integer"),
-        Refused(f"is_tuple(tiles) and len(tiles) > {COUNTS}",
-                f"tiles has {{len(tiles)}} counts; expected at most {COUNTS}", "Reshape the input first"),
+        Refused(f"is_tuple(tiles) and len(tiles) > {MAX_COUNTS}",
+                f"tiles has {{len(tiles)}} counts; expected at most {MAX_COUNTS}", "Reshape the input first"),
     ),
     backward=("output_grad",),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),

@@ -1,37 +1,44 @@
-"""``tile`` out of MXNet's own operators, and its gradient."""
-from .contract import counts
+"""``tile`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
 
-AT_ONCE = 64   # copies that one concatenation takes
+from ...core.backend import Array
+from .contract import sizes_and_repeats
+
+MAX_INPUTS = 64   # of a concatenation
 
 
-def forward(F, attrs, data):
-    along = [(attrs.axis, attrs.tiles)]
-    if isinstance(attrs.tiles, tuple):
-        along = [(i - len(attrs.tiles), count) for i, count in enumerate(attrs.tiles)]
-        if along:
-            data = F.tile(data, reps=(1,) * len(along))   # as many dimensions as counts, or more
-    for axis, count in along:   # the gradient of MXNet's tile fails from 3 counts for data of 4 dimensions
-        data = _repeated(F, data, axis, count)
+def forward(F, attrs, data: Array) -> Array:
+    if not isinstance(attrs.tiles, tuple):
+        return _repeat(F, data, attrs.axis, attrs.tiles)
+
+    ndim = len(attrs.tiles)
+    if ndim:
+        data = F.tile(data, reps=(1,) * ndim)   # adds axes in front, if data has fewer than there are counts
+    # MXNet's tile cannot do the rest: its gradient fails for 3 counts or more and data of 4 dimensions.
+    for i, count in enumerate(attrs.tiles):
+        data = _repeat(F, data, i - ndim, count)
     return data
 
 
-def _repeated(F, data, axis, count):
-    """``count`` copies along an axis: copies of copies, where there are many."""
+def _repeat(F, data, axis, count):
+    """``count`` copies along an axis. If there are many, copies are copied, so that no concatenation is large."""
     if count == 1:
         return data
-    if count <= AT_ONCE:
-        return F.concat(*[data] * count, dim=axis)
-    share, rest = divmod(count, AT_ONCE)
-    return F.concat(*[_repeated(F, data, axis, share)] * AT_ONCE, *[data] * rest, dim=axis)
+    if count <= MAX_INPUTS:
+        copies = [data] * count
+    else:
+        part_count, rest = divmod(count, MAX_INPUTS)
+        part = _repeat(F, data, axis, part_count)
+        copies = [part] * MAX_INPUTS + [data] * rest
+    return F.concat(*copies, dim=axis)
 
 
-def backward(nd, attrs, shapes, output_grad):
+def backward(nd, attrs, shapes, output_grad) -> dict:
     shape = shapes["data"]
-    repeats = counts(attrs, len(shape))
     grad = output_grad
-    stride = 1   # elements of data, and the copies already summed, behind an axis
-    for size, count in reversed(list(zip((1,) * (len(repeats) - len(shape)) + tuple(shape), repeats))):
+    stride = 1   # number of elements behind an axis, whose copies are already summed
+    for size, repeats in reversed(sizes_and_repeats(attrs, shape)):
         stride *= size
-        if count > 1:   # the copies of an element differ in the middle alone
-            grad = nd.sum(grad.reshape((-1, count, stride)), axis=1)
+        if repeats > 1:
+            grad = nd.sum(grad.reshape((-1, repeats, stride)), axis=1)   # (outer, copies, elements)
     return {"data": grad.reshape(shape)}

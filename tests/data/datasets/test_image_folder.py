@@ -96,4 +96,4 @@ def test_bad_names():
     refused("there is no data set 'cifar'; there are digits, mnist, folder, rec", "cifar")
     refused("split is 'test'", "digits", split="test")
     refused("digits got a root. Leave root out", "digits", "/x")
-    refused("mnist got no root. Pass the folder it is in", "mnist")
+    refused("mnist got no root. Pass the folder of the data set", "mnist")

@@ -99,10 +99,36 @@ def test_a_box_is_tight():
             assert 0.1 < (mask > 0.5).mean() < 1 and mask.max() <= 1
 
 
+def test_hard_scenes():
+    """Smaller digits, bright backgrounds, and digits on either side of them; the default paints light on dark alone."""
+    lumas = np.array([0.299, 0.587, 0.114])
+    for hard in (False, True):
+        data = DigitScenes(count=60, hard=hard)
+        heights, darker, brightest = [], 0, 0
+        for index in range(60):
+            image, label = data[index]
+            _, left, top, mask = data._layout(index)[1][-1]
+            part = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ lumas
+            darker += np.median(part[mask > 0.9]) < np.median(part[mask < 0.1])
+            brightest = max(brightest, np.median(image @ lumas))
+            heights.extend(label[:, 3] - label[:, 1])
+        share = np.array(heights) / 160
+        low, high = (0.24, 0.5) if hard else (0.32, 0.56)
+        assert share.min() < low * 1.1 and high * 0.9 < share.max() < high * 1.1
+        assert (brightest > 190) == hard and (darker > 15 if hard else darker == 0)
+
+
+def test_a_scene_lies_in_whole_pixels_of_its_letterbox():
+    """Darknet rounds the margins of an image, and not those of its boxes: with half a pixel the boxes would be off."""
+    for size in (160, 97):
+        data = DigitScenes(size=size, count=30)
+        assert all((size - side) % 2 == 0 for index in range(30) for side in data.size(index))
+
+
 @pytest.mark.parametrize("options, text", [
     ({"split": "test"}, "split is 'test'; expected 'train' or 'val'"), ({"size": 20}, "size is 20; expected"),
     ({"count": 0}, "count is 0; expected"), ({"objects": 0}, "objects is 0; expected"),
-    ({"seed": -1}, "seed is -1; expected")])
+    ({"seed": -1}, "seed is -1; expected"), ({"hard": "very"}, "hard is 'very'; expected")])
 def test_refuses(options, text):
     with pytest.raises(gops.OpError, match=f"gluonops.data.scenes: {text}"):
         DigitScenes(**options)
