@@ -15,8 +15,7 @@ ELEMENTS = 4_000_000   # of the data of a derived row
 
 def get(op: str) -> type:
     """The suite of an operator; needs pytest, which it imports."""
-    module = _from_tests(f"test_{op}")
-    return next(value for value in vars(module).values() if getattr(value, "name", None) == op)
+    return _from_tests("op_suite").suite_of(op)
 
 
 def oracle(op: str) -> types.ModuleType:
@@ -25,14 +24,13 @@ def oracle(op: str) -> types.ModuleType:
 
 
 def draw_labels(*arguments) -> np.ndarray:
-    """See ``tests/oracles/__init__.py``."""
+    """See ``tests/oracles.py``."""
     return _from_tests("oracles").draw_labels(*arguments)
 
 
 def _from_tests(module: str) -> types.ModuleType:
-    for folder in (TESTS, TESTS / "ops"):
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
     return importlib.import_module(module)
 
 

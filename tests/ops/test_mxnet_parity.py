@@ -12,7 +12,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import autograd, gluon
-from oracles._softmax import nll, onehot, softmax
+from ops._softmax.oracle import nll, onehot, softmax
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
 REFUSED = (gops.OpError, mx.MXNetError)

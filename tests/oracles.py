@@ -1,7 +1,8 @@
-"""One NumPy oracle per operator: ``oracles.get("reorg")`` is the module ``oracles/reorg.py``.
+"""One NumPy oracle per operator: ``oracles.get("reorg")`` is the module ``ops/reorg/oracle.py``.
 
 Each is written from the paper or the specification, in float64, and needs NumPy alone: the machines that run the GPU
 benchmark may have no MXNet. The suites in ``tests/ops``, the tests of the CUDA kernels and ``benchmarks/gpu`` share it.
+What the oracles of a family share is in ``ops/_region/oracle.py`` and ``ops/_softmax/oracle.py``.
 
 A module has
 
@@ -19,6 +20,8 @@ and, where the operator needs it,
     The scalar whose derivative ``backward`` is, where that is not ``(head * output).sum()``.
 
 ``attrs`` has every attribute of the operator; ``inputs`` come in the contract's order, floats as float64.
+
+Wherever ``tests`` is on Python's path, ``ops`` is the folder ``tests/ops``: it has no ``__init__.py``, and needs none.
 """
 import importlib
 
@@ -29,7 +32,7 @@ __all__ = ["draw_labels", "get"]
 
 def get(name):
     """The oracle module of an operator."""
-    return importlib.import_module(f"{__name__}.{name}")
+    return importlib.import_module(f"ops.{name}.oracle")
 
 
 def draw_labels(rng, shape, classes, ignore_label=None):

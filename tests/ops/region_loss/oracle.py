@@ -1,7 +1,7 @@
 """region_loss: YOLOv2's loss, worked off ground truth by ground truth as Darknet does."""
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, iou, split
+from .._region.oracle import LOGISTIC, activate, boxes, iou, split
 
 
 class Assignment:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mxnet import autograd, gluon
 from op_suite import Bad, Case, OpSuite, Row
-from oracles._softmax import nll, softmax
+from ops._softmax.oracle import nll, softmax
 
 
 class TestSoftmaxCrossEntropy(OpSuite):

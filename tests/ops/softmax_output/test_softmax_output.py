@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
-from oracles._softmax import softmax
+from ops._softmax.oracle import softmax
 
 
 class TestSoftmaxOutput(OpSuite):
