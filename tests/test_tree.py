@@ -8,6 +8,7 @@ import re
 import gluonops as gops
 import pytest
 from gluonops.core import registry
+from mxnet.gluon import HybridBlock
 
 PACKAGE = pathlib.Path(gops.__file__).parent
 ROOT = PACKAGE.parent
@@ -161,6 +162,18 @@ def test_all_is_explicit_and_true(module):
         if module.endswith(word):
             classes = [name for name, value in vars(room).items() if inspect.isclass(value)]
             assert sorted(classes) == sorted(room.__all__)
+
+
+@pytest.mark.parametrize("room", [gops.nn, gops.loss], ids=lambda room: room.__name__)
+def test_a_line_of_the_catalogue_exports_a_block(room):
+    """``import X as X`` is what type checkers take as an export; ``import *`` gives the same names."""
+    imports = [node for node in ast.parse(pathlib.Path(room.__file__).read_text()).body
+               if isinstance(node, ast.ImportFrom)]
+    assert all(len(node.names) == 1 and node.names[0].asname == node.names[0].name for node in imports)
+    starred = {}
+    exec(f"from {room.__name__} import *", starred)
+    assert sorted(set(starred) - {"__builtins__"}) == sorted(node.names[0].name for node in imports)
+    assert all(issubclass(starred[node.names[0].name], HybridBlock) for node in imports)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -7,4 +7,5 @@ from ..ops.region_loss.block import RegionLoss as RegionLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
 from .focal import FocalLoss as FocalLoss
 
-__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
+# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

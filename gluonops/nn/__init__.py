@@ -9,4 +9,5 @@ from ..ops.softmax.block import Softmax as Softmax
 from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
 from ..ops.tile.block import Tile as Tile
 
-__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
+# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
