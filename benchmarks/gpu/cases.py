@@ -154,7 +154,8 @@ def _quick(op: str, dtypes: dict, declared: types.ModuleType) -> Iterator[Case]:
 
 
 def derived(op: str) -> types.ModuleType:
-    """Rows of an operator that declares none: the cases of its suite, and the first of them with a larger batch."""
+    """Rows of an operator that declares none: the cases of its suite, and one of a typical size."""
+    from gluonops.bench.cases import typical
     from gluonops.core import registry
 
     contract, suite = registry.get(op).op, suites.get(op)
@@ -168,7 +169,7 @@ def derived(op: str) -> types.ModuleType:
     for case in suite.cases:
         shapes = {arg.name: shape for arg, shape in zip(contract.inputs, case.shapes)}
         small.append(row(shapes, case.attrs))
-    large = suites.enlarged(op, 4 * suites.ELEMENTS)
+    large = typical(op)
     made = types.ModuleType(op)
     made.TYPICAL, made.SMALL, made.LARGE = small, small[:1], [row(large.shapes, large.attrs)]
     return made
