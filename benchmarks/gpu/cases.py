@@ -23,12 +23,12 @@ may have neither. The module may have
     how many elements NumPy computes at most;
 ``independent(attrs, ndim)``
     whether a result depends on its own row of the first axis alone: then some rows can be compared without the others;
-``in_torch(F, attrs, ndim)``
-    torch's function of (data, label) that does the same, or None;
 ``LIGER``
     whether Liger-Kernel has a function that does the same as that of torch;
 ``TARGETS``
     see :class:`Target`.
+
+torch's functions are in :mod:`benchmarks.common.torch_peers`.
 """
 import dataclasses
 import types
@@ -57,6 +57,15 @@ class Target:
     part: str
     than: str
     at_least: float
+
+
+# Of an operator that only moves its data.
+AS_FAST_AS_A_COPY = [
+    Target("forward", "copy", 0.9),
+    Target("backward", "copy", 0.9),
+    Target("forward", "torch", 1),
+    Target("both", "torch", 1),
+]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,9 +19,3 @@ TARGETS = [Target("both", "copy", 0.8), Target("forward", "torch", 1), Target("b
 
 def independent(attrs, ndim):
     return attrs["axis"] % ndim != 0
-
-
-def in_torch(F, attrs, ndim):
-    if attrs["temperature"] != 1:
-        return None
-    return lambda data, _: data.softmax(attrs["axis"])

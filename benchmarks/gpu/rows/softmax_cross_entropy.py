@@ -35,10 +35,3 @@ def draw(attrs, shapes, rng):
 
 def independent(attrs, ndim):
     return attrs["axis"] % ndim != 0
-
-
-def in_torch(F, attrs, ndim):
-    plain = attrs["sparse_label"] and not attrs["smoothing"] and attrs["ignore_label"] is None
-    if not plain or attrs["axis"] != -1:
-        return None
-    return lambda data, label: F.cross_entropy(data, label, reduction="none")

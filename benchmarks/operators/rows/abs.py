@@ -19,7 +19,7 @@ from ..declare import (
     sweep_target,
 )
 
-PEERS = (*ours("abs", gops.ops.abs), *in_mxnet("abs"), in_numpy("abs"), in_torch(lambda F, data: F.abs(data)))
+PEERS = (*ours("abs", gops.ops.abs), *in_mxnet("abs"), in_numpy("abs"), in_torch("abs"))
 TARGETS = (
     Target("abs", MOVES, "copyto", at_most=1.3),
     Target("abs", MOVES, "torch", faster=1),

@@ -18,6 +18,7 @@ from ..declare import (
     ours,
     sweep,
     sweep_target,
+    torch_peer,
 )
 
 STRIDE = 2
@@ -44,14 +45,17 @@ def peers(shape, layout):
     larger = batch, channels * STRIDE**2, height // STRIDE, width // STRIDE
     _, blocks, order = reorg_blocks(shape, STRIDE, layout)
 
-    def torch_reorg(F, data):
-        if layout == "CRD":
-            return F.nn.functional.pixel_unshuffle(data, STRIDE)
-        return data.reshape(blocks).permute(order).reshape(larger)   # what pixel_unshuffle itself does
+    def permuted(torch, data):
+        """What pixel_unshuffle itself does, for the layouts that torch has no function for."""
+        return data.reshape(blocks).permute(order).reshape(larger)
 
-    return (*ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
-            *in_mxnet("reorg", shape, stride=STRIDE, mode=layout),
-            in_numpy("reorg", stride=STRIDE, mode=layout, reverse=False), in_torch(torch_reorg))
+    attrs = {"stride": STRIDE, "mode": layout}
+    return (
+        *ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
+        *in_mxnet("reorg", shape, **attrs),
+        in_numpy("reorg", **attrs, reverse=False),
+        in_torch("reorg", len(shape), **attrs) if layout == "CRD" else torch_peer(permuted),
+    )
 
 
 def there_and_back():

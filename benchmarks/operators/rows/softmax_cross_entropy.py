@@ -29,7 +29,7 @@ PEERS = (
     Peer("SoftmaxOutput", lambda F, data, label: F.SoftmaxOutput(data, label), as_output=loss_of_probabilities),
     *in_mxnet(OP),
     in_numpy(OP),
-    in_torch(lambda F, data, label: F.nn.functional.cross_entropy(data, label, reduction="none")),
+    in_torch(OP),
 )
 TARGETS = (
     Target(OP, ("both",), "copyto", at_most=2.5),

@@ -19,6 +19,10 @@ def twice(shape, axis):
     counts = [1] * len(shape)
     counts[axis] = 2
     larger = tuple(size * count for size, count in zip(shape, counts))
-    peers = (*ours("tile", lambda data: gops.ops.tile(data, 2, axis)), *in_mxnet("tile", shape, tiles=2, axis=axis),
-             in_numpy("tile", tiles=2, axis=axis), in_torch(lambda F, data: F.tile(data, counts)))
+    peers = (
+        *ours("tile", lambda data: gops.ops.tile(data, 2, axis)),
+        *in_mxnet("tile", shape, tiles=2, axis=axis),
+        in_numpy("tile", tiles=2, axis=axis),
+        in_torch("tile", len(shape), tiles=2, axis=axis),
+    )
     return Case("tile", f"tile axis {axis}", shape, peers, larger, tolerance=ROUNDED)
