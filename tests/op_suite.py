@@ -454,6 +454,16 @@ class OpSuite:
         assert text.startswith(f"gluonops.{self.name}: ") and error.text in text and text.endswith("."), text
 
 
+def recorded(function, *arrays, head=None, **attrs):
+    """Output and the first input's gradient of an imperative call, both in NumPy."""
+    inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
+    inputs[0].attach_grad()
+    with autograd.record():
+        output = function(*inputs, **attrs)
+    output.backward(head)
+    return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
 def suite_of(name):
     """The suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
     if str(FOLDER / name) not in sys.path:
