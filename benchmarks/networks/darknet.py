@@ -7,6 +7,8 @@
 Weights are random, the same for every peer; every peer's output is compared with ours before it is timed. Peers are
 called in turn and the median is printed. Leave the machine alone meanwhile.
 """
+from __future__ import annotations
+
 import argparse
 import ctypes
 import os
@@ -14,6 +16,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # MXNet's default is half of them
 
@@ -39,7 +42,7 @@ GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "darknet"
 CFGS = [GOLDEN / "yolov2-voc.cfg", GOLDEN / "yolov2-tiny-voc.cfg"]
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--cfg", type=pathlib.Path, nargs="+", default=CFGS, help="networks that end in [region]")
     options.add_argument("--size", type=int, default=416, help="height and width of the image")
@@ -53,7 +56,7 @@ def main():
                 print(f"{cfg.stem:<18}{peer:<26}{milliseconds:>9.1f}", flush=True)
 
 
-def measure(cfg, size, runs, libdarknet, folder):
+def measure(cfg: pathlib.Path, size: int, runs: int, libdarknet: str | None, folder: str) -> list[tuple[str, float]]:
     """(peer, median milliseconds) of every peer."""
     net = gops.darknet.load(cfg)
     net.initialize(mx.init.Xavier())
@@ -81,7 +84,7 @@ def measure(cfg, size, runs, libdarknet, folder):
     return [(name, 1000 * statistics.median(seconds)) for name, seconds in times.items()]
 
 
-def hybridized(block, image):
+def hybridized(block: mx.gluon.HybridBlock, image: np.ndarray) -> Callable:
     block.hybridize(static_alloc=True, static_shape=True)
     data = mx.nd.array(image)
 
@@ -91,19 +94,19 @@ def hybridized(block, image):
     return run
 
 
-def module(net, image, folder):
+def module(net: mx.gluon.HybridBlock, image: np.ndarray, folder: str) -> Callable:
     """The exported graph in Module, where MXNet fuses convolution, batch norm and activation."""
     gops.export.symbol(net, f"{folder}/net", image.shape)
     return deployed.module(pathlib.Path(folder), image, "net")
 
 
-def exported(net, image, folder):
+def exported(net: mx.gluon.HybridBlock, image: np.ndarray, folder: str) -> Callable:
     """The net as an ONNX file, in onnxruntime with a thread per processor."""
     gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
     return deployed.in_onnxruntime(pathlib.Path(folder), image)
 
 
-def eager_torch(net, image):
+def eager_torch(net: mx.gluon.HybridBlock, image: np.ndarray) -> Callable:
     """The same layers in torch, with the same weights."""
     made = [torch_layer(layer) for layer in net]
     sources, data = net._sources, torch.from_numpy(image)
@@ -117,7 +120,7 @@ def eager_torch(net, image):
     return run
 
 
-def torch_layer(layer):
+def torch_layer(layer: mx.gluon.Block) -> Callable:
     """A function of torch's tensors for one of our layers."""
     functional = torch.nn.functional
     if isinstance(layer, layers.Convolution):
@@ -144,7 +147,7 @@ def torch_layer(layer):
     return region
 
 
-def torch_convolution(layer):
+def torch_convolution(layer: layers.Convolution) -> Callable:
     functional = torch.nn.functional
 
     def value(parameter):
@@ -160,7 +163,7 @@ def torch_convolution(layer):
         functional.batch_norm(functional.conv2d(x, weight, padding=padding), *statistics_of), layers.SLOPE)
 
 
-def darknet(path, cfg, weights, image, count):
+def darknet(path: str, cfg: pathlib.Path, weights: str, image: np.ndarray, count: int) -> Callable:
     """Darknet's own library."""
     library = ctypes.CDLL(path)
     library.load_network.restype = ctypes.c_void_p

@@ -5,6 +5,8 @@
 Both start from the same weights. Their first losses are compared before anything is timed. The two are called in turn,
 and the medians are printed. Both use every processor. Do not use the machine for anything else meanwhile.
 """
+from __future__ import annotations
+
 import argparse
 import os
 import pathlib
@@ -29,7 +31,7 @@ CLASSES, THRESH, RATE = 10, 0.6, 1e-4
 STEPS = 5   # of a round; at its end the benchmark waits for MXNet's engine
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--case", nargs=2, type=int, action="append", metavar=("BATCH", "SIZE"))
     options.add_argument("--rounds", type=int, default=7)
@@ -179,7 +181,7 @@ class Predictions:
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         self.corners = torch.stack([columns, rows], -1).expand_as(self.places)
 
-    def boxes(self, anchors):
+    def boxes(self, anchors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Centres and sizes as shares of the image, each (batch, anchors * height * width, 2)."""
         centres = (self.places + self.corners) / self.cells
         sizes = self.sizes.exp() * anchors[:, None, None] / self.cells

@@ -1,8 +1,9 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
+from __future__ import annotations
+
 import contextlib
 import gc
 import pathlib
-from typing import Optional
 
 import gluonops as gops
 import mxnet as mx
@@ -58,14 +59,14 @@ class Torch:
         with torch.no_grad():
             self.head = head(tuple(function(*inputs).shape), torch.from_numpy)
 
-    def forward(self):
+    def forward(self) -> dict[str, float]:
         with torch.no_grad():
             start = now()
             output = self.function(*self.inputs)
             del output
             return {"forward": now() - start}
 
-    def train(self):
+    def train(self) -> dict[str, float]:
         start = now()
         output = self.function(*self.leaves)
         middle = now()
@@ -74,7 +75,7 @@ class Torch:
         end = now()
         return {"backward": end - middle, "both": end - start}
 
-    def results(self, gradient):
+    def results(self, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if not gradient:
             with torch.no_grad():
                 return self.function(*self.inputs).numpy(), None
@@ -91,7 +92,7 @@ class Copy:
         self.target = np.zeros(case.copied, case.dtype)
         self.target[...] = 2   # zeros are mapped on first touch
 
-    def forward(self):
+    def forward(self) -> dict[str, float]:
         start = now()
         np.copyto(self.target, self.source)
         return {"forward": now() - start}
@@ -194,7 +195,7 @@ class Bench:
                         self.wrong[peer.name] = f"{mode}: {next(filter(None, differences))}"
         self.runners = {key: runner for key, runner in self.runners.items() if key[0] not in self.wrong}
 
-    def measure(self, samples, seconds):
+    def measure(self, samples: int, seconds: float) -> list[dict]:
         """Medians and quartiles in milliseconds by peer, mode and pass, the nets without the operator taken off.
 
         Each runner is called ``samples`` times, or fewer (at least 5) once it has used up ``seconds``.
@@ -244,7 +245,7 @@ def fits(case: Case) -> bool:
     return case.bytes * (8 if case.kind == "sweep" else 60) < free
 
 
-def run(case: Case, quick: bool, spoil: Optional[str] = None) -> dict:
+def run(case: Case, quick: bool, spoil: str | None = None) -> dict:
     """Check and time a case.
 
     Returns

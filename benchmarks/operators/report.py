@@ -1,7 +1,9 @@
 """What becomes of the measurements: the table, the targets, and the README's figures."""
+from __future__ import annotations
+
 import math
+import os
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 from ..common import machine, tables
 from ..common.tables import amount, verdict
@@ -11,13 +13,13 @@ OURS = "native"
 SETTINGS = {"tuned": "allocator tuned", "untuned": "allocator as it is"}
 
 
-def of(case: dict, peer: str, mode: str, part: str) -> Optional[float]:
+def of(case: dict, peer: str, mode: str, part: str) -> float | None:
     """Milliseconds, or None where that was not measured."""
     return next((row["ms"] for row in case["times"]
                  if (row["peer"], row["mode"], row["pass"]) == (peer, mode, part)), None)
 
 
-def limit(case: dict) -> Optional[float]:
+def limit(case: dict) -> float | None:
     """Milliseconds that copyto takes."""
     return of(case, "copyto", "alone", "forward")
 
@@ -84,7 +86,7 @@ def text(case: dict) -> str:
     return "\n".join([title(case), *(f"  {line.rstrip()}" for line in padded)])
 
 
-def slope(cases: Sequence[dict]) -> tuple[Optional[float], Optional[float]]:
+def slope(cases: Sequence[dict]) -> tuple[float | None, float | None]:
     """Least-squares slope of log time over log size: 1 where time is linear in size. (ours, copyto's)."""
     def fit(values):
         points = [(math.log(case["bytes"]), math.log(value)) for case, value in zip(cases, values) if value]
@@ -151,7 +153,7 @@ def _verdict(case, target, value, passes, words):
 OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's operators
 
 
-def write_readme(results: dict, path, figure: Optional[str] = None, short: bool = False) -> None:
+def write_readme(results: dict, path: str | os.PathLike, figure: str | None = None, short: bool = False) -> None:
     """Put the figures between the markers of a README; ``short`` is one line per case.
 
     Raises
@@ -174,7 +176,7 @@ def _setting(results, figure):
         yield f"![Time of every peer over copyto; time against size]({figure})"
 
 
-def summary(results: dict, figure: Optional[str] = None) -> str:
+def summary(results: dict, figure: str | None = None) -> str:
     """One line per case: our time in a net, over copyto's, and how many times as long the peers take."""
     allocator = next(iter(results["runs"]))
     cases = [case for case in results["runs"][allocator] if case["kind"] == "case" and case["times"]]
@@ -192,7 +194,7 @@ def summary(results: dict, figure: Optional[str] = None) -> str:
         *_setting(results, figure)])
 
 
-def markdown(results: dict, figure: Optional[str] = None) -> str:
+def markdown(results: dict, figure: str | None = None) -> str:
     """Machine, targets and cases as Markdown."""
     parts = list(_setting(results, figure))
     if results["targets"]:

@@ -17,5 +17,5 @@ LARGE = SIZES
 TARGETS = [Target("both", "copy", 0.8), Target("forward", "torch", 1), Target("both", "torch", 1)]
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return attrs["axis"] % ndim != 0

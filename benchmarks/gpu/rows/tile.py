@@ -18,5 +18,5 @@ EXACT = ("output",)
 TARGETS = AS_FAST_AS_A_COPY
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return isinstance(attrs["tiles"], int) and attrs["axis"] % ndim != 0

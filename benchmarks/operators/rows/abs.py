@@ -1,4 +1,6 @@
 """abs: moves its data."""
+from collections.abc import Iterator
+
 import gluonops as gops
 
 from ..declare import (
@@ -29,7 +31,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in (images(quick)[-1], rows(quick)[0]):
         yield Case("abs", "abs", shape, PEERS)
     yield node("abs", [peer for peer in PEERS if not peer.torch], NODES)

@@ -1,4 +1,6 @@
 """reorg: moves its data. MXNet and torch each know one of the three layouts; the others cost them a permutation."""
+from collections.abc import Iterator
+
 import gluonops as gops
 from gluonops.bench.peers import reorg_blocks
 
@@ -32,7 +34,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in images(quick):
         for layout in ("darknet", "DCR", "CRD"):
             yield Case("reorg", f"reorg {layout}", shape, peers(shape, layout))
@@ -40,7 +42,7 @@ def cases(quick):
     yield from sweep("reorg", lambda shape: peers(shape, "CRD"), image_of_megabytes, "transpose", quick)
 
 
-def peers(shape, layout):
+def peers(shape: tuple, layout: str) -> tuple:
     batch, channels, height, width = shape
     larger = batch, channels * STRIDE**2, height // STRIDE, width // STRIDE
     _, blocks, order = reorg_blocks(shape, STRIDE, layout)
@@ -58,7 +60,7 @@ def peers(shape, layout):
     )
 
 
-def there_and_back():
+def there_and_back() -> tuple:
     """Peers of two operators, whose output has the shape of their input."""
     def gluonops_pair(data):
         return gops.ops.reorg(gops.ops.reorg(data, STRIDE, "DCR"), STRIDE, "DCR", True)

@@ -1,4 +1,6 @@
 """softmax: over rows of classes."""
+from collections.abc import Iterator
+
 import gluonops as gops
 
 from ..declare import (
@@ -23,7 +25,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in rows(quick):
         yield Case("softmax", "softmax", shape, PEERS, tolerance=ROUNDED)
     yield from sweep("softmax", PEERS, rows_of_megabytes, "mxnet", quick, tolerance=ROUNDED)

@@ -1,4 +1,6 @@
 """softmax_cross_entropy: of rows of classes, with class indices."""
+from collections.abc import Iterator
+
 import gluonops as gops
 import numpy as np
 
@@ -20,7 +22,7 @@ from ..declare import (
 OP = "softmax_cross_entropy"
 
 
-def loss_of_probabilities(output, label):
+def loss_of_probabilities(output: np.ndarray, label: np.ndarray) -> np.ndarray:
     return -np.log(output[np.arange(len(label)), label.astype(int)])
 
 
@@ -40,7 +42,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in rows(quick):
         yield Case(OP, OP, shape, PEERS, label=True, tolerance=ROUNDED)
     yield from sweep(OP, PEERS, rows_of_megabytes, "gluon loss", quick, label=True, tolerance=ROUNDED)
