@@ -64,17 +64,23 @@ def measure(cfg: pathlib.Path, size: int, runs: int, libdarknet: str | None, fol
     gops.darknet.save_weights(net, weights)
     image = np.random.RandomState(0).rand(1, 3, size, size).astype("float32")
     expected = net(mx.nd.array(image)).asnumpy()
-    peers = {"gluonops, hybridized": hybridized(net, image), "gluonops, Module": module(net, image, folder),
-             "gluonops, with detections": hybridized(net.detector(), image)}
+
+    peers = {
+        "gluonops, hybridized": hybridized(net, image),
+        "gluonops, Module": module(net, image, folder),
+        "gluonops, with detections": hybridized(net.detector(), image),
+    }
     if onnxruntime is not None:
         peers["onnxruntime"] = exported(net, image, folder)
     if torch is not None:
         peers["torch, eager"] = eager_torch(net, image)
     if libdarknet and net.input_shape[1:] == (size, size):
         peers["Darknet"] = darknet(libdarknet, cfg, weights, image, expected.size)
+
     for name, run in peers.items():
         if "detections" not in name:
             np.testing.assert_allclose(np.ravel(run()), expected.ravel(), rtol=1e-2, atol=1e-3, err_msg=name)
+
     times = {name: [] for name in peers}
     for _ in range(runs):
         for name, run in peers.items():
@@ -90,7 +96,9 @@ def hybridized(block: mx.gluon.HybridBlock, image: np.ndarray) -> Callable:
 
     def run():
         outputs = block(data)
-        return (outputs[0] if isinstance(outputs, (list, tuple)) else outputs).asnumpy()
+        first = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+        return first.asnumpy()
+
     return run
 
 
@@ -142,8 +150,12 @@ def torch_layer(layer: mx.gluon.Block) -> Callable:
     def region(x):
         anchors, classes = len(layer._options["anchors"]) // 2, layer._options["classes"]
         cells = x.reshape(len(x), anchors, 5 + classes, -1)
-        return torch.cat([cells[:, :, :2].sigmoid(), cells[:, :, 2:4], cells[:, :, 4:5].sigmoid(),
-                          cells[:, :, 5:].softmax(2)], 2).reshape(x.shape)
+        places = cells[:, :, :2].sigmoid()
+        sizes = cells[:, :, 2:4]
+        objectness = cells[:, :, 4:5].sigmoid()
+        probabilities = cells[:, :, 5:].softmax(2)
+        return torch.cat([places, sizes, objectness, probabilities], 2).reshape(x.shape)
+
     return region
 
 
@@ -158,9 +170,13 @@ def torch_convolution(layer: layers.Convolution) -> Callable:
     if norm is None:
         bias = value(layer.conv.bias)
         return lambda x: functional.conv2d(x, weight, bias, padding=padding)
-    statistics_of = [value(p) for p in (norm.running_mean, norm.running_var, norm.gamma, norm.beta)]
-    return lambda x: functional.leaky_relu(
-        functional.batch_norm(functional.conv2d(x, weight, padding=padding), *statistics_of), layers.SLOPE)
+    norm_values = [value(p) for p in (norm.running_mean, norm.running_var, norm.gamma, norm.beta)]
+
+    def normalized(x):
+        convolved = functional.conv2d(x, weight, padding=padding)
+        return functional.leaky_relu(functional.batch_norm(convolved, *norm_values), layers.SLOPE)
+
+    return normalized
 
 
 def darknet(path: str, cfg: pathlib.Path, weights: str, image: np.ndarray, count: int) -> Callable:

@@ -110,15 +110,18 @@ def measure(net: str, size: int, batch: int, args: argparse.Namespace) -> dict:
         finally:
             for worker in workers.values():
                 worker.close()
-    rows = []
-    for peer, turns in times.items():
-        turns = [[1e3 * value / batch for value in values] for values in turns]
-        values = sum(turns, [])
-        low, median, high = statistics.quantiles(values, n=4)
-        rows.append({"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
-                     "turns": [statistics.median(values) for values in turns]})
+    rows = [summary(peer, turns, batch) for peer, turns in times.items()]
     return {"net": net, "size": size, "batch": batch, "peers": list(PEERS), "notes": notes, "mismatches": wrong,
             "times": rows}
+
+
+def summary(peer: str, turns: list[list[float]], batch: int) -> dict:
+    """A peer's row: milliseconds for each image, from the seconds of its calls in every turn."""
+    turns = [[1e3 * seconds / batch for seconds in calls] for calls in turns]
+    values = sum(turns, [])
+    low, median, high = statistics.quantiles(values, n=4)
+    return {"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
+            "turns": [statistics.median(calls) for calls in turns]}
 
 
 def export(net: str, size: int, folder: str) -> None:

@@ -177,23 +177,31 @@ class Bench:
 
     def _check(self, spoil):
         """Compare every peer with the reference in every mode, and stop measuring those that differ."""
+        gradient = "backward" in self.case.passes
         for mode in self.case.modes:
-            gradient = "backward" in self.case.passes
-            if (self.case.reference, mode) not in self.runners:
+            reference = self.case.reference, mode
+            if reference not in self.runners:
                 raise RuntimeError(f"{self.case.name}: the reference {self.case.reference} does not run: {self.wrong}")
-            expected = self.runners[self.case.reference, mode].results(gradient)
+            expected = self.runners[reference].results(gradient)
             for peer in self.case.peers:
                 if (peer.name, mode) in self.runners and peer.name != self.case.reference:
-                    output, grad = self.runners[peer.name, mode].results(gradient)
-                    if peer.as_output:   # in the net only one row of it is put out
-                        output = peer.as_output(output, self.label) if mode == "alone" else expected[0]
-                    if peer.name == spoil:
-                        output = output + 1
-                    differences = [differs(output, expected[0], self.case.tolerance, "output"),
-                                   gradient and differs(grad, expected[1], self.case.tolerance, "gradient")]
-                    if any(differences):
-                        self.wrong[peer.name] = f"{mode}: {next(filter(None, differences))}"
+                    difference = self._difference(peer, mode, expected, gradient, peer.name == spoil)
+                    if difference:
+                        self.wrong[peer.name] = f"{mode}: {difference}"
         self.runners = {key: runner for key, runner in self.runners.items() if key[0] not in self.wrong}
+
+    def _difference(self, peer, mode, expected, gradient, spoilt):
+        """How a peer's output or gradient differs from the expected ones, or None."""
+        output, grad = self.runners[peer.name, mode].results(gradient)
+        expected_output, expected_grad = expected
+        if peer.as_output:   # in the net only one row of it is put out
+            output = peer.as_output(output, self.label) if mode == "alone" else expected_output
+        if spoilt:
+            output = output + 1
+        difference = differs(output, expected_output, self.case.tolerance, "output")
+        if difference or not gradient:
+            return difference
+        return differs(grad, expected_grad, self.case.tolerance, "gradient")
 
     def measure(self, samples: int, seconds: float) -> list[dict]:
         """Medians and quartiles in milliseconds by peer, mode and pass, the nets without the operator taken off.

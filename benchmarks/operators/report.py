@@ -92,9 +92,12 @@ def slope(cases: Sequence[dict]) -> tuple[float | None, float | None]:
         points = [(math.log(case["bytes"]), math.log(value)) for case, value in zip(cases, values) if value]
         if len(points) < 3:
             return None
-        x0, y0 = (sum(axis) / len(points) for axis in zip(*points))
-        return sum((x - x0) * (y - y0) for x, y in points) / sum((x - x0) ** 2 for x, _ in points)
-    return fit([of(case, OURS, "alone", "forward") for case in cases]), fit([limit(case) for case in cases])
+        mean_x, mean_y = (sum(axis) / len(points) for axis in zip(*points))
+        covariance = sum((x - mean_x) * (y - mean_y) for x, y in points)
+        return covariance / sum((x - mean_x) ** 2 for x, _ in points)
+
+    ours = [of(case, OURS, "alone", "forward") for case in cases]
+    return fit(ours), fit([limit(case) for case in cases])
 
 
 def verdicts(targets: Iterable[Target], cases: Sequence[dict]) -> list[dict]:
@@ -111,16 +114,21 @@ def verdicts(targets: Iterable[Target], cases: Sequence[dict]) -> list[dict]:
         if not matching:
             continue
         if not math.isnan(target.slope):
-            ours, copyto = slope(matching)
-            sizes = f"{amount(matching[0]['bytes'])} to {amount(matching[-1]['bytes'])}"
-            judged.append(_verdict(f"{target.op}, {sizes}", f"time ~ size^1, within {target.slope}", ours,
-                                  lambda v, t=target: abs(v - 1) <= t.slope,
-                                  lambda v, c=copyto: f"size^{v:.2f} (copyto {_power(c)})"))
+            judged.append(_verdict_of_slope(target, matching))
             continue
         for case in matching:
             for part in target.passes:
                 judged.append(_verdict_of(target, case, part))
     return judged
+
+
+def _verdict_of_slope(target, cases):
+    """Time against size."""
+    ours, copyto = slope(cases)
+    sizes = f"{amount(cases[0]['bytes'])} to {amount(cases[-1]['bytes'])}"
+    return _verdict(f"{target.op}, {sizes}", f"time ~ size^1, within {target.slope}", ours,
+                    passes=lambda value: abs(value - 1) <= target.slope,
+                    words=lambda value: f"size^{value:.2f} (copyto {_power(copyto)})")
 
 
 def _power(value):
