@@ -126,11 +126,12 @@ GAIN = {   # file -> what another attribute changes in it: the declaration, the 
                   ("const EdgeSumAttrs &,", "const EdgeSumAttrs &attrs,"),
                   ("    call.data = tensors.data.data;\n",
                    "    call.data = tensors.data.data;\n    call.gain = attrs.gain;\n"),
-                  ("elementwise_forward<T>(call);   // of float16 too: it only clears a bit", "real<false, T>(call);"),
+                  ("elementwise_forward<T>(call);   // of float16 too: it only clears a bit",
+                   "dispatch_streaming<false, T>(call);"),
                   ("    const int64_t size = call.size;\n",
                    "    const int64_t size = call.size;\n    const A gain = A(call.gain);\n"),
                   ("return magnitudes(x);", "return magnitudes(x) * gain;"),
-                  ("lanes, A(0)) * sign;", "lanes, A(0)) * sign * gain;")],
+                  ("mask, A(0)) * signs(x);", "mask, A(0)) * signs(x) * gain;")],
 }
 
 
