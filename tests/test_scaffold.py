@@ -209,7 +209,7 @@ GAIN = {   # file -> what another attribute changes in it: the declaration, the 
                   ("    const int64_t size = call.size;\n",
                    "    const int64_t size = call.size;\n    const A gain = A(call.gain);\n"),
                   ("return magnitudes(x);", "return magnitudes(x) * gain;"),
-                  ("mask, A(0)) * sign;", "mask, A(0)) * sign * gain;")],
+                  ("mask, A(0)) * signs(x);", "mask, A(0)) * signs(x) * gain;")],
 }
 
 
