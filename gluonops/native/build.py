@@ -35,6 +35,7 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # would be resolved to those, and crash while the library loads.
 # MXNet keeps functions of ours until the process has ended, beyond its own dlclose.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+THREADS = ["-pthread"]
 # MXNet's wheels have the std::string of compilers before GCC 5; inference.cc talks to MXNet in C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
@@ -80,7 +81,7 @@ def build(library=LIBRARY, mxnet=None, jobs=None, generated=GENERATED, operators
         library.parent.mkdir(parents=True, exist_ok=True)
         partial = library.with_name(f".{library.name}.{os.getpid()}")
         try:
-            _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *(str(output) for _, output in units),
+            _run([*compiler, "-shared", *THREADS, "-o", str(partial), *(str(output) for _, output in units),
                   *LINKING])
             os.replace(partial, library)
         finally:
@@ -104,7 +105,7 @@ def compilations(compiler, mxnet, folder, sources):
     """(command, object file) for every translation unit."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, *openmp(compiler)]
+    common = [*compiler, *FLAGS, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *(["-DGLUONOPS_ALL_TARGETS"] if targets else []), *include]
 
@@ -116,6 +117,7 @@ def compilations(compiler, mxnet, folder, sources):
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
+    yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
