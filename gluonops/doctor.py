@@ -5,11 +5,9 @@ fails, ``gluonops doctor`` says why.
 """
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import pathlib
 import platform
 import re

@@ -53,8 +53,9 @@ def fresh(first="", prefix=(), **environment):
     """What a process of its own reports. The variables that the tests run with are left out of its environment."""
     settings = {name: value for name, value in os.environ.items()
                 if name not in (*threads.COUNTS, *threads.WAITING, threads.SWITCH)}
-    process = subprocess.run([*prefix, sys.executable, "-c", REPORT.format(first=first, names=threads.COUNTS + threads.WAITING)], check=True,
-                             env={**settings, **environment}, capture_output=True, text=True)
+    code = REPORT.format(first=first, names=threads.COUNTS + threads.WAITING)
+    process = subprocess.run([*prefix, sys.executable, "-c", code], env={**settings, **environment},
+                             check=True, capture_output=True, text=True)
     return json.loads(process.stdout), process.stderr
 
 
