@@ -4,9 +4,11 @@ Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then re
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
 ``gluonops.loss``, ``gluonops.models``, ``gluonops.export``, ``gluonops.darknet``.
 """
+from . import threads as _threads
 from ._compat import import_mxnet
 
-import_mxnet()
+with _threads.chosen_environment():
+    import_mxnet()
 
 from .memory import tune_if_asked, tune_malloc  # noqa: E402  (before anything large is allocated)
 
@@ -17,6 +19,7 @@ from .core import errors, native, retrace  # noqa: E402  (mxnet has to be import
 errors.install()
 retrace.install()
 native.load()
+_threads.tune_threads()
 
 from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402
 
@@ -31,10 +34,12 @@ from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .core.native import library_path as native_library_path  # noqa: E402
 from .doctor import doctor  # noqa: E402
+from .threads import tune_threads  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "tune_malloc"]
+           "loss", "models", "native_library_path", "nn", "ops", "tune_malloc",
+           "tune_threads"]
 
 
 def __dir__():

@@ -5,11 +5,9 @@ fails, ``gluonops doctor`` says why.
 """
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import pathlib
 import platform
 import re
@@ -22,7 +20,6 @@ __all__ = ["doctor"]
 
 HERE = pathlib.Path(__file__).parent
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-SIBLINGS = pathlib.Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 
 
 def _file(name: str) -> types.ModuleType:
@@ -53,7 +50,8 @@ def doctor() -> dict:
 def examine() -> dict:
     """Collect the report; never raises."""
     report = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
-             "backends": {}, "backend": None, "driver": driver.examine(), "gpus": [], "packages": _example_packages()}
+             "backends": {}, "backend": None, "threads": None, "driver": driver.examine(), "gpus": [],
+             "packages": _example_packages()}
     try:
         importlib.import_module("gluonops")
     except Exception as error:   # the doctor reports every error
@@ -175,14 +173,14 @@ def _examine_packages(report: dict) -> None:
 
 
 def _examine_threads(report: dict) -> None:
-    """Hint at unused processors: on x86 MXNet assumes that each core has two, and uses half of them."""
-    processors = os.cpu_count() or 1
-    with contextlib.suppress(OSError):
-        halved = platform.machine() == "x86_64" and processors > 1 and "OMP_NUM_THREADS" not in os.environ
-        if halved and SIBLINGS.read_text().strip().isdigit():   # a core has one processor
-            report["hints"].append(
-                f"MXNet uses half of the {processors} processors, though each is a core of its own: a network takes "
-                f"nearly twice the time. Set OMP_NUM_THREADS={processors} in the environment")
+    """The number of threads and the reason for it; hints at what could not be set in this process."""
+    if not report["mxnet"]:
+        return
+    from gluonops import threads
+    from gluonops.core import native
+    decision = threads.examine()
+    report["hints"] += decision.pop("problems")
+    report["threads"] = {**decision, "native": native.threads()}
 
 
 def render(report: dict) -> str:
@@ -204,6 +202,8 @@ def render(report: dict) -> str:
     for name, state in report["backends"].items():
         selected = " (in force)" if name == report["backend"] else ""
         line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
+    if report["threads"]:
+        line("threads", _threads_text(report["threads"]))
     line("driver", _driver_text(report["driver"]))
     for gpu in report["gpus"]:
         free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
@@ -220,6 +220,12 @@ def render(report: dict) -> str:
     if report["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
+
+
+def _threads_text(threads: dict) -> str:
+    if threads["chosen"]:
+        return f"{threads['chosen']}: {threads['reason']}"
+    return f"not chosen by gluonops: {threads['reason']}"
 
 
 def _driver_text(driver: dict) -> str:

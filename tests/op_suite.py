@@ -1,9 +1,12 @@
-"""Every check of an operator, once. A test file supplies cases and a hand-computed table, ``oracles`` the oracle.
+"""Every check of an operator, once. Its folder in ``tests/ops`` supplies cases, a hand-computed table and the oracle.
 
 Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
 """
 import dataclasses
+import importlib
 import json
+import pathlib
+import sys
 
 import gluonops as gops
 import mxnet as mx
@@ -13,6 +16,8 @@ import pytest
 from gluonops.core import registry
 from mxnet import autograd
 from mxnet.gluon import HybridBlock, SymbolBlock
+
+FOLDER = pathlib.Path(__file__).parent / "ops"
 
 # float16 is computed in float32 by the custom and native backends, and in float16 by MXNet's own operators.
 TOLERANCE = {("custom", "float16"): 2e-3, ("native", "float16"): 2e-3, ("builtin", "float16"): 2e-2, "float32": 4e-6,
@@ -62,7 +67,7 @@ class Layer(HybridBlock):
 
 
 class OpSuite:
-    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table`` and ``errors``; write ``oracles/<op>.py``."""
+    """Derive, name it Test<Op>, and set ``name``, ``cases``, ``table`` and ``errors``; write ``oracle.py``."""
 
     name = None        # the operator
     cases = ()         # Case; the first one is small and typical
@@ -447,3 +452,24 @@ class OpSuite:
     def says(self, caught, error):
         text = str(caught.value)
         assert text.startswith(f"gluonops.{self.name}: ") and error.text in text and text.endswith("."), text
+
+
+def recorded(function, *arrays, head=None, **attrs):
+    """Output and the first input's gradient of an imperative call, both in NumPy."""
+    inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
+    inputs[0].attach_grad()
+    with autograd.record():
+        output = function(*inputs, **attrs)
+    output.backward(head)
+    return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def suite_of(name):
+    """The suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
+    if str(FOLDER / name) not in sys.path:
+        sys.path.append(str(FOLDER / name))
+    module = importlib.import_module(f"test_{name}")
+    found = [value for value in vars(module).values()
+             if isinstance(value, type) and issubclass(value, OpSuite) and value.name == name]
+    assert len(found) == 1, f"{module.__file__} has {len(found)} suites of {name}; expected one"
+    return found[0]

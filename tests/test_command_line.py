@@ -5,7 +5,9 @@ import re
 import gluonops as gops
 import pytest
 from gluonops import cli
+from gluonops.bench import cases
 from gluonops.commands import bench
+from gluonops.core import registry
 
 COMMANDS = ["doctor", "ops", "convert", "detect", "anchors", "export", "viz", "bench"]
 FAILS = {"ops": ["nope"], "convert": ["no.cfg", "no.weights", "net"],
@@ -75,8 +77,31 @@ class TestBench:
              "reorg": "2,4,4,6", "softmax": "4,9", "softmax_cross_entropy": "4,9", "softmax_output": "4,9",
              "tile": "2,3,4"}
 
-    def test_cases_are_operators(self):
-        assert set(bench.CASES) == set(self.SMALL) <= set(gops.ops.list())
+    def test_every_operator_has_a_case(self, monkeypatch, capsys):
+        """A new operator too: its sizes follow from its contract."""
+        measured = []
+
+        def measure(case, *_):
+            measured.append(case)
+            return {"op": case.op, "wrong": None}
+
+        monkeypatch.setattr(bench, "measure", measure)
+        assert cli.main(["bench", "--json"]) == 0
+        assert [case.op for case in measured] == gops.ops.list()
+        for case in measured:
+            contract = registry.get(case.op).op
+            assert list(case.shapes) == [arg.name for arg in contract.inputs]
+            assert all(size > 0 for shape in case.shapes.values() for size in shape)
+
+    def test_typical_sizes(self):
+        assert cases.typical("abs").shapes == {"data": (16, 256, 26, 26)}
+        assert cases.typical("softmax_output").shapes == {"data": (2048, 1000), "label": (2048,)}
+        assert cases.typical("center_loss").shapes == {"data": (2048, 256), "label": (2048,), "centers": (1000, 256)}
+        assert cases.typical("region_loss").shapes == {
+            "data": (16, 125, 26, 26), "truth": (16, 30, 5), "seen": (1,)}
+        assert cases.typical("center_loss", (6, 5)).shapes == {"data": (6, 5), "label": (6,), "centers": (1000, 5)}
+        with pytest.raises(gops.OpError, match="data has shape"):
+            cases.typical("reorg", (2, 3, 4))
 
     @pytest.mark.parametrize("name", SMALL)
     def test_peers_compute_the_same(self, name, capsys, tmp_path):

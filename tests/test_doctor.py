@@ -9,7 +9,7 @@ import sys
 
 import gluonops as gops
 import pytest
-from gluonops import cli, table
+from gluonops import cli, table, threads
 from gluonops.core import native, registry
 from gluonops.export.onnx.registry import CONVERTERS
 
@@ -53,16 +53,14 @@ def test_a_bad_default_backend_is_a_problem(monkeypatch):
     assert not found["ok"] and "GLUONOPS_BACKEND" in found["problems"][0]
 
 
-@pytest.mark.parametrize("siblings, threads, hinted", [("0", None, True), ("0,4", None, False), ("0", "4", False)])
-def test_threads_that_mxnet_leaves_out(siblings, threads, hinted, monkeypatch, tmp_path):
-    (tmp_path / "siblings").write_text(siblings + "\n")
-    monkeypatch.setattr(doctor, "SIBLINGS", tmp_path / "siblings")
-    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if threads:
-        monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    assert any("Set OMP_NUM_THREADS=8" in hint for hint in doctor.examine()["hints"]) == hinted
+def test_threads(monkeypatch):
+    decision = {"chosen": 3, "reason": "the physical cores that this process may use", "problems": ["Import it first"]}
+    monkeypatch.setattr(threads, "_decision", decision)
+    found = doctor.examine()
+    assert "Import it first" in found["hints"]
+    assert "3: the physical cores that this process may use" in doctor.render(found)
+    monkeypatch.setattr(threads, "_decision", {"chosen": None, "reason": "OMP_NUM_THREADS=2", "problems": []})
+    assert "not chosen by gluonops: OMP_NUM_THREADS=2" in doctor.render(doctor.examine())
 
 
 def test_missing_packages_are_named(monkeypatch):

@@ -8,6 +8,7 @@ import re
 import gluonops as gops
 import pytest
 from gluonops.core import registry
+from mxnet.gluon import HybridBlock
 
 PACKAGE = pathlib.Path(gops.__file__).parent
 ROOT = PACKAGE.parent
@@ -34,8 +35,9 @@ class TestOperator:
         assert all((entry.folder / file).stat().st_size for file in found), "an empty file"
 
     def test_has_a_suite(self, name):
-        assert (ROOT / "tests" / "ops" / f"test_{name}.py").is_file()
-        assert (ROOT / "tests" / "oracles" / f"{name}.py").is_file()
+        folder = ROOT / "tests" / "ops" / name
+        assert (folder / f"test_{name}.py").is_file()
+        assert (folder / "oracle.py").is_file()
 
     def test_is_documented(self, name):
         page = importlib.import_module(f"gluonops.ops.{name}.contract").__package__
@@ -167,10 +169,22 @@ def test_all_is_explicit_and_true(module):
             assert sorted(classes) == sorted(room.__all__)
 
 
+@pytest.mark.parametrize("room", [gops.nn, gops.loss], ids=lambda room: room.__name__)
+def test_a_line_of_the_catalogue_exports_a_block(room):
+    """``import X as X`` is what type checkers take as an export; ``import *`` gives the same names."""
+    imports = [node for node in ast.parse(pathlib.Path(room.__file__).read_text()).body
+               if isinstance(node, ast.ImportFrom)]
+    assert all(len(node.names) == 1 and node.names[0].asname == node.names[0].name for node in imports)
+    starred = {}
+    exec(f"from {room.__name__} import *", starred)
+    assert sorted(set(starred) - {"__builtins__"}) == sorted(node.names[0].name for node in imports)
+    assert all(issubclass(starred[node.names[0].name], HybridBlock) for node in imports)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_source_says_what_it_is(path):
     text = path.read_text()
-    if path.parts[-2] != "ops" and "tests" not in path.parts:
+    if "tests" not in path.parts:
         assert ast.get_docstring(ast.parse(text)), "no docstring"
     if "tests" not in path.parts:
         assert "pickle" not in text

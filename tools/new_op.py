@@ -1,8 +1,8 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Copies the smallest real operator, ``abs``, under the new name: its folder, its test and oracle, its line in the
-catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and documentation are left out, so the new suite fails
-until they are written. Either all files are changed or none.
+Copies the smallest real operator, ``abs``, under the new name: its folder, the folder of its test and oracle, its line
+in the catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and documentation are left out: what is written
+compiles, and the new suite fails until they are filled in. Either all files are changed or none.
 """
 from __future__ import annotations
 
@@ -49,8 +49,58 @@ BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}
         - **out**: <fill in: shape>.
     """'''
 
+ROW = 'Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>'
+KERNEL_CU = """// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.
 
-UNSUPPORTED = 'unsupported={"kernel.cc": "not written yet"},'
+{forward}    for (int64_t i = first_item(); i < size; i += item_step())
+        store(output, i, load(data, i), output_request);   // <fill in>
+}}
+
+{backward}    for (int64_t i = first_item(); i < size; i += item_step())
+        store(data_grad, i, load(output_grad, i), data_grad_request);   // <fill in>
+}}
+"""
+KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backward move>.
+#include "generated/{name}.h"
+#include "../../native/kernel.h"
+#include "../../native/refusal.h"
+
+namespace gluonops {{
+
+// The arguments of the kernels, as `adapt` fills them in.
+{arguments}
+namespace GLUONOPS_TARGET {{
+namespace {{
+
+template <typename T>
+void forward(const {block}Call &call)
+{{
+    const T *data = static_cast<const T *>(call.data);
+    T *output = static_cast<T *>(call.result);
+    parallel_for(call.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
+        for (int64_t i = begin; i < end; ++i)
+            output[i] = data[i];   // <fill in>
+    }});
+}}
+
+template <typename T>
+void backward(const {block}Call &call)
+{{
+    const T *output_grad = static_cast<const T *>(call.output_grad);
+    T *data_grad = static_cast<T *>(call.result);
+    parallel_for(call.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
+        for (int64_t i = begin; i < end; ++i)
+            data_grad[i] = output_grad[i];   // <fill in>
+    }});
+}}
+
+}}  // namespace
+
+}}  // namespace GLUONOPS_TARGET
+
+{adapter}
+}}  // namespace gluonops
+"""
 
 
 class Refused(Exception):
@@ -69,8 +119,8 @@ def main() -> None:
     print(f"Started {name}. Its tests fail until these are filled, best in this order (CONTRIBUTING.md says how):")
     for path in written:
         print(f"  {path.relative_to(ROOT)}")
-    print(f"""To fill:      grep -rnE 'fill in|not written' gluonops/ops/{name} tests/o*/*{name}.py CHANGELOG.md
-The suite:    make test PYTEST=tests/ops/test_{name}.py
+    print(f"""To fill:      grep -rnE 'fill in|not written' gluonops/ops/{name} tests/ops/{name} CHANGELOG.md
+The suite:    make native test PYTEST=tests/ops/{name}
 Then:         make table test lint""")
 
 
@@ -84,9 +134,9 @@ def check(name: str) -> None:
     if keyword.iskeyword(name) or name == "list":
         raise Refused(f"{name!r} is taken by {'Python' if keyword.iskeyword(name) else 'gluonops.ops.list'}. {example}")
     catalogue = ROOT / "gluonops"
-    if (catalogue / "ops" / name).exists() or (ROOT / "tests" / "ops" / f"test_{name}.py").exists():
+    if (catalogue / "ops" / name).exists() or (ROOT / "tests" / "ops" / name).exists():
         raise Refused(f"there is an operator {name!r} already, or what is left of one: gluonops/ops/{name}, "
-                      f"tests/ops/test_{name}.py. Choose another name, or remove them")
+                      f"tests/ops/{name}. Choose another name, or remove them")
     for room in ("nn", "loss"):
         if camel(name) in exported((catalogue / room / "__init__.py").read_text(encoding="utf-8")):
             raise Refused(f"there is a gluonops.{room}.{camel(name)} already. Choose another name")
@@ -98,37 +148,42 @@ def camel(name: str) -> str:
 
 
 def rename(text: str, name: str) -> str:
-    """The template's text under another name: ``abs``, ``abs_forward``, ``test_abs``, ``Abs``, ``TestAbs``."""
+    """The template's text under another name: ``abs_forward``, ``test_abs``, ``AbsCall``, ``TestAbs``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
-    return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![A-Za-z0-9])", rf"\g<1>{camel(name)}", text)
+    return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![a-z0-9])", rf"\g<1>{camel(name)}", text)
 
 
 def scaffold(name: str) -> list[pathlib.Path]:
     """Write everything; returns the files to fill, in the order in which they are best filled."""
-    folder, tests, oracles = ROOT / "gluonops" / "ops", ROOT / "tests" / "ops", ROOT / "tests" / "oracles"
+    folder = ROOT / "gluonops" / "ops" / name
+    tests = ROOT / "tests" / "ops" / name
 
-    def template(file: str) -> str:
-        return rename((folder / TEMPLATE / file).read_text(encoding="utf-8"), name)
+    def template(path: pathlib.Path) -> str:
+        """The same file of the template, under the new name."""
+        source = path.parent.parent / TEMPLATE / path.name.replace(name, TEMPLATE)
+        return rename(source.read_text(encoding="utf-8"), name)
 
-    test = rename((tests / f"test_{TEMPLATE}.py").read_text(encoding="utf-8"), name)
-    filled = {
-        folder / name / "__init__.py": page(template("__init__.py"), name),
-        folder / name / "contract.py": contract(template("contract.py"), name),
-        tests / f"test_{name}.py": suite(test, name),
-        oracles / f"{name}.py": oracle((oracles / f"{TEMPLATE}.py").read_text(encoding="utf-8"), name),
-        folder / name / "reference.py": reference(template("reference.py"), name),
-        folder / name / "kernel.cu": kernels(template("kernel.cu"), name),
-        folder / name / "block.py": block(template("block.py"), name),
+    makers = {
+        tests / "oracle.py": oracle,
+        tests / f"test_{name}.py": suite,
+        folder / "contract.py": contract,
+        folder / "__init__.py": page,
+        folder / "reference.py": reference,
+        folder / "kernel.cu": kernel_cu,
+        folder / "kernel.cc": kernel_cc,
+        folder / "block.py": block,
     }
+    started = {path: make(template(path), name) for path, make in makers.items()}
     catalogue, changes = ROOT / "gluonops" / "nn" / "__init__.py", ROOT / "CHANGELOG.md"
     edited = {
         catalogue: with_block(catalogue.read_text(encoding="utf-8"), name),
         changes: with_change(changes.read_text(encoding="utf-8"), name),
     }
-    (folder / name).mkdir()
-    for path, text in {**filled, **edited}.items():
+    folder.mkdir()
+    tests.mkdir()
+    for path, text in {**started, **edited}.items():
         path.write_text(text, encoding="utf-8")
-    return [*filled, changes]
+    return [*started, changes]
 
 
 # -- what each file keeps of the template ----------------------------------------------------------------------------
@@ -139,33 +194,24 @@ def page(text: str, name: str) -> str:
 
 
 def contract(text: str, name: str) -> str:
-    text = blank(text, name, "contract.py", "scalars", "elements")
-    text = substitute(r"(?m)^(from \.\.\.core\.contract import .*\n)", r"\1from ...core.errors import OpError\n",
-                      text, "contract.py")
-    text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
-    # C++ comes last: until kernel.cc is written and `make native` has run, the operator says that it has none.
-    return substitute(r"(?m)^(    cuda=.*\n)", rf"\1    {UNSUPPORTED}\n", text, "contract.py")
+    text = blank(text, "scalars", error_of(name, "scalars", "contract.py"))
+    text = with_import(text, "from ...core.errors import OpError")
+    return substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
 
 
 def reference(text: str, name: str) -> str:
-    lines = blank(text, name, "reference.py", "forward", "backward").splitlines(keepends=True)
-    lines.insert(definition(text).body[0].end_lineno, "from ...core.errors import OpError\n")
-    return "".join(lines)
+    for function in ("forward", "backward"):
+        text = blank(text, function, error_of(name, function, "reference.py"))
+    return with_import(without_unused_imports(text), "from ...core.errors import OpError")
 
 
-def kernels(text: str, name: str) -> str:
-    """The two kernels' signatures; the rest of the source is the template's own."""
+def kernel_cu(text: str, name: str) -> str:
+    """The two kernels' signatures, and a loop over the elements."""
     signatures = re.findall(r"template <typename T>\n__global__ [^{]*\n\{\n", text)
     if len(signatures) != 2:
         raise Refused(f"kernel.cu of {TEMPLATE} does not look as expected. Adapt tools/new_op.py")
-    body = """    for (int64_t i = first_item(); i < size; i += item_step()) {
-        // <fill in>
-    }
-}
-"""
-    head = (f"// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.\n\n"
-            f'#error "gluonops.{name}: kernel.cu is not written yet"\n\n')
-    return head + "\n".join(aligned(signature) + body for signature in signatures)
+    forward, backward = map(aligned, signatures)
+    return KERNEL_CU.format(name=name, forward=forward, backward=backward)
 
 
 def aligned(signature: str) -> str:
@@ -175,23 +221,42 @@ def aligned(signature: str) -> str:
     return "\n".join([template, first, *(indent + line.strip() for line in rest), brace, ""])
 
 
+def kernel_cc(text: str, name: str) -> str:
+    """The arguments, the adapter, and loops over the elements between them; the adapter refuses to be called."""
+    arguments = re.search(r"struct \w+Call \{\n.*?\n\};\n", text, re.S)
+    adapter = re.search(r"inline \w+Call adapt\(.*?\n\}\n", text, re.S)
+    if not arguments or not adapter:
+        raise Refused(f"kernel.cc of {TEMPLATE} does not look as expected. Adapt tools/new_op.py")
+    refusal = (f'    refuse("{name}", "kernel.cc is not written yet",\n'
+               f'           "Write it in gluonops/ops/{name}/kernel.cc, and remove this line");\n')
+    body = adapter[0].replace("{\n", "{\n" + refusal, 1)
+    return KERNEL_CC.format(name=name, block=camel(name), arguments=arguments[0], adapter=body)
+
+
 def block(text: str, name: str) -> str:
     return with_docstring(text, BLOCK.format(name=name), camel(name))
 
 
 def suite(text: str, name: str) -> str:
-    return substitute(r"(?m)^( +)Row\(.*\),$",
-                      r'\1Row("fill in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),', text,
-                      f"test_{TEMPLATE}.py")
+    """The class with its cases, and a row that no output matches."""
+    lines = text.splitlines(keepends=True)
+    suite_class = definition(text, f"Test{camel(name)}")
+    body = "".join(lines[suite_class.lineno - 1:suite_class.end_lineno])
+    body = substitute(r"(?m)^( +)Row\(.*\),$", rf"\1{ROW}", body, f"test_{TEMPLATE}.py")
+    return f"from op_suite import Bad, Case, OpSuite, Row\n\n\n{body}"
 
 
 def oracle(text: str, name: str) -> str:
-    text = with_docstring(text, f'"""{name}: <fill in: what it computes, in a line>."""')
+    text = with_docstring(text, f'"""{name}: <fill in: what it computes, in a line>. Source: <fill in>."""')
     for function in ("forward", "backward"):
-        text = substitute(rf"(def {function}\(.*\):\n)    return .*\n",
-                          rf'\1    raise AssertionError("{name}: the oracle\'s {function} is not written yet")\n', text,
-                          f"tests/oracles/{TEMPLATE}.py")
-    return text
+        error = f'raise NotImplementedError("{name}: the oracle\'s {function} is not written yet")'
+        text = blank(text, function, error)
+    return without_unused_imports(text)
+
+
+def error_of(name: str, function: str, file: str) -> str:
+    """The statement that stands for a body."""
+    return f'raise OpError("{name}", "{function} is not written yet", "Write it in gluonops/ops/{name}/{file}")'
 
 
 # -- editing text ----------------------------------------------------------------------------------------------------
@@ -202,7 +267,7 @@ def substitute(pattern: str, replacement: str, text: str, file: str) -> str:
     return text
 
 
-def definition(text: str, name: str | None = None) -> ast.Module | ast.FunctionDef | ast.ClassDef:
+def definition(text: str, name: str | None = None) -> ast.AST:
     """The syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
     if name is None:
@@ -220,40 +285,51 @@ def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
     return "".join(lines)
 
 
-def blank(text: str, name: str, file: str, *functions: str) -> str:
-    """The functions' bodies, each replaced by an error that says where to write it."""
-    for function in functions:
-        body = definition(text, function).body
-        lines = text.splitlines(keepends=True)
-        lines[body[0].lineno - 1:body[-1].end_lineno] = [
-            f'    raise OpError("{name}", "{function} is not written yet", "Write it in gluonops/ops/{name}/{file}")\n']
-        text = "".join(lines)
-    return text
+def blank(text: str, function: str, statement: str) -> str:
+    """The text with a statement in place of the function's body."""
+    body = definition(text, function).body
+    lines = text.splitlines(keepends=True)
+    lines[body[0].lineno - 1:body[-1].end_lineno] = [f"    {statement}\n"]
+    return "".join(lines)
+
+
+def without_unused_imports(text: str) -> str:
+    """The text without the imports that only the template's formulas needed."""
+    tree = definition(text)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    lines = text.splitlines(keepends=True)
+    for node in imports_of(tree):
+        names = {alias.asname or alias.name for alias in node.names}
+        if not names & used and getattr(node, "module", "") != "__future__":
+            lines[node.lineno - 1:node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "".join(lines)
+
+
+def with_import(text: str, line: str) -> str:
+    """The text with one more import, behind the others or the module's docstring."""
+    tree = definition(text)
+    last = (imports_of(tree) or tree.body[:1])[-1]
+    lines = text.splitlines(keepends=True)
+    lines.insert(last.end_lineno, f"{line}\n")
+    return "".join(lines)
+
+
+def imports_of(tree: ast.Module) -> list[ast.stmt]:
+    return [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def exported(text: str) -> list[str]:
-    """The names in ``__all__``."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "__all__":
-            return ast.literal_eval(node.value)
-    raise Refused("a catalogue has no __all__. Restore it first")
+    """The names that a catalogue exports: ``import X as X``."""
+    return re.findall(r"(?m)^from \S+ import (\w+) as \1$", text)
 
 
 def with_block(text: str, name: str) -> str:
-    """The catalogue with one more line and name, both in order."""
-    imports = re.findall(r"(?m)^from \.\.ops\.\w+\.block import \w+\n", text)
-    start = text.index(imports[0])
-    if text[start:start + len("".join(imports))] != "".join(imports):
+    """The catalogue with a line for the block, in order."""
+    imports = re.findall(r"(?m)^from \.\.ops\.\S+ import \w+ as \w+\n", text)
+    if not imports or "".join(imports) not in text:
         raise Refused("gluonops/nn/__init__.py: its imports are not one paragraph. Mend that first")
-    lines = sorted([*imports, f"from ..ops.{name}.block import {camel(name)}\n"], key=lambda line: line.split()[1])
-    text = text.replace("".join(imports), "".join(lines))
-    names, all_lines = sorted([*exported(text), camel(name)]), ["__all__ = ["]
-    for i, item in enumerate(names):
-        piece = f'"{item}"' + ("]" if i == len(names) - 1 else ", ")
-        if len(all_lines[-1] + piece.rstrip()) > 120:
-            all_lines.append(" " * len("__all__ = ["))
-        all_lines[-1] += piece
-    return re.sub(r"__all__ = \[[^\]]*\]", "\n".join(line.rstrip() for line in all_lines), text)
+    lines = sorted([*imports, f"from ..ops.{name}.block import {camel(name)} as {camel(name)}\n"])
+    return text.replace("".join(imports), "".join(lines))
 
 
 def with_change(text: str, name: str) -> str:

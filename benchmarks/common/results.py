@@ -3,6 +3,8 @@
 In memory a case is a dict whose ``times`` is a list of dicts, one per time. In a file these become
 ``{"columns": [...], "rows": [[...], ...]}``, so that no name is written twice. No figure is rounded.
 """
+from __future__ import annotations
+
 import json
 import os
 import pathlib
@@ -11,12 +13,12 @@ from typing import Any
 _TABLE = {"columns", "rows"}
 
 
-def load(path) -> dict:
+def load(path: str | os.PathLike) -> dict:
     """Read what :func:`save` wrote."""
     return json.loads(pathlib.Path(path).read_text(encoding="utf-8"), object_hook=_expand)
 
 
-def save(path, results: dict) -> None:
+def save(path: str | os.PathLike, results: dict) -> None:
     """Write results, under a temporary name first: a run that is broken off leaves no half of a file."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

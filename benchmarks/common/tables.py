@@ -1,8 +1,10 @@
 """Tables, as text and in Markdown, and the places in pages where they go."""
+from __future__ import annotations
+
+import os
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Optional
 
 VERDICTS = {True: "passed", False: "MISSED", None: "-"}
 
@@ -24,7 +26,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cells).rstrip() for cells in padded]
 
 
-def verdict(case: str, target: str, measured: str, passed: Optional[bool]) -> dict:
+def verdict(case: str, target: str, measured: str, passed: bool | None) -> dict:
     """What became of one target in one case; ``passed`` is None where nothing was measured."""
     return {"case": case, "target": target, "measured": measured, "passed": passed}
 
@@ -48,14 +50,14 @@ def targets_markdown(verdicts: Sequence[dict], note: str = "") -> list[str]:
             markdown(["case", "target", "measured", ""], verdict_lines(verdicts))]
 
 
-def put(path, name: str, body: str) -> None:
+def put(path: str | os.PathLike, name: str, body: str) -> None:
     """Put text between the markers of :func:`marked`."""
     page, markers = marked(path, name)
     text = markers.sub(lambda match: f"{match[1]}{body}\n{match[2]}", page)
     pathlib.Path(path).write_text(text, encoding="utf-8")
 
 
-def marked(path, name: str) -> tuple[str, "re.Pattern"]:
+def marked(path: str | os.PathLike, name: str) -> tuple[str, re.Pattern]:
     """A file's text, and the pattern of what its markers ``<!-- name:begin -->`` and ``<!-- name:end -->`` hold.
 
     Raises

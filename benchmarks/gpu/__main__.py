@@ -8,17 +8,20 @@ Every operator's results are compared with NumPy's first; one that differs gets 
 where a result differs, 2 for a misspelled command, 3 where there is no GPU (the kernels were compiled and nothing was
 run), 4 where a Python package is missing.
 """
+from __future__ import annotations
+
 import argparse
 import datetime
 import pathlib
 import statistics
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..common import machine, results, tables
 from . import cases, compare, peers, report
-from .runners import RUNNERS, NoGPU
+from .runners import RUNNERS, NoGPU, Runner
 
 MODULE = "benchmarks.gpu"
 NO_GPU, MISSING = 3, 4
@@ -29,22 +32,25 @@ REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA
                         "--runner cupy"}
 
 
-def measure(runner, case: dict, torch, samples: int) -> dict:
+def measure(runner: Runner, case: dict, torch: peers.Torch | None, samples: int) -> dict:
     """Check a case, then time it; returns its record for the JSON."""
     parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
-    record = {key: case[key] for key in ("op", "name", "shape", "dtype")}
-    record.update(bytes={part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()},
-                  data_bytes=int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize,
-                  counterparts=peers.counterparts(case), wrong=None, ms={}, with_launches=[])
+    moved = {part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()}
+    data_bytes = int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize
+    record = {
+        **{key: case[key] for key in ("op", "name", "shape", "dtype")},
+        "bytes": moved,
+        "data_bytes": data_bytes,
+        "counterparts": peers.counterparts(case),
+        "wrong": None,
+        "ms": {},
+        "with_launches": [],
+    }
     given = compare.inputs(case)
     runner.prepare(case, given, compare.before(case))
     record["wrong"] = check(runner, case, given)
     if samples and not record["wrong"]:
-        steps = {("gluonops", part): lambda passes=passes: [runner.launch(p) for p in passes]
-                 for part, passes in parts.items()}
-        steps.update({("copy", part): runner.copier(record["bytes"][part]) for part in parts})
-        for peer, functions in (torch.runners(case, given) if torch else {}).items():
-            steps.update({(peer, part): function for part, function in functions.items()})
+        steps = {**steps_of(runner, parts, moved), **steps_of_peers(torch, case, given)}
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["ms"].setdefault(peer, {})[part] = ms
             if not hidden:
@@ -53,7 +59,25 @@ def measure(runner, case: dict, torch, samples: int) -> dict:
     return record
 
 
-def check(runner, case: dict, given: dict):
+def steps_of(runner: Runner, parts: dict, moved: dict) -> dict:
+    """(peer, part) -> what to time: our kernels, and a copy of as many bytes."""
+    steps = {}
+    for part, passes in parts.items():
+        steps["gluonops", part] = lambda passes=passes: [runner.launch(p) for p in passes]
+    for part in parts:
+        steps["copy", part] = runner.copier(moved[part])
+    return steps
+
+
+def steps_of_peers(torch: peers.Torch | None, case: dict, given: dict) -> dict:
+    """(peer, part) -> what to time: torch's functions, and Liger-Kernel's."""
+    if torch is None:
+        return {}
+    return {(peer, part): function for peer, functions in torch.runners(case, given).items()
+            for part, function in functions.items()}
+
+
+def check(runner: Runner, case: dict, given: dict) -> str | None:
     """What is wrong with the results, or None."""
     rows = compare.sample(case)
     wanted = compare.expected(case, given, rows)
@@ -65,7 +89,7 @@ def check(runner, case: dict, given: dict):
     return "; ".join(filter(None, problems)) or None
 
 
-def timed(runner, steps: dict, samples: int) -> dict:
+def timed(runner: Runner, steps: dict, samples: int) -> dict:
     """(Median milliseconds, whether they are the GPU's alone) of every step, taken in turns so that a change of the
     GPU's clock hits all alike."""
     for function in steps.values():
@@ -78,7 +102,7 @@ def timed(runner, steps: dict, samples: int) -> dict:
             for key, values in times.items()}
 
 
-def load(args) -> dict:
+def load(args: argparse.Namespace) -> dict:
     """The plan from --plan where that file is there and is to be run, else a new one."""
     if args.plan and args.plan.exists() and not args.check_only:
         plan = results.load(args.plan)
@@ -92,7 +116,7 @@ def load(args) -> dict:
     return plan
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
@@ -127,7 +151,7 @@ def main(arguments):
     return run(args, arguments, plan, runner)
 
 
-def run(args, arguments, plan: dict, runner) -> int:
+def run(args: argparse.Namespace, arguments: Sequence[str], plan: dict, runner: Runner) -> int:
     """Run every case of a plan and print its result; returns the exit status."""
     runner.load(plan["programs"])
     try:

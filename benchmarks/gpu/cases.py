@@ -23,12 +23,12 @@ may have neither. The module may have
     how many elements NumPy computes at most;
 ``independent(attrs, ndim)``
     whether a result depends on its own row of the first axis alone: then some rows can be compared without the others;
-``in_torch(F, attrs, ndim)``
-    torch's function of (data, label) that does the same, or None;
 ``LIGER``
     whether Liger-Kernel has a function that does the same as that of torch;
 ``TARGETS``
     see :class:`Target`.
+
+torch's functions are in :mod:`benchmarks.common.torch_peers`.
 """
 import dataclasses
 import types
@@ -57,6 +57,15 @@ class Target:
     part: str
     than: str
     at_least: float
+
+
+# Of an operator that only moves its data.
+AS_FAST_AS_A_COPY = [
+    Target("forward", "copy", 0.9),
+    Target("backward", "copy", 0.9),
+    Target("forward", "torch", 1),
+    Target("both", "torch", 1),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +163,8 @@ def _quick(op: str, dtypes: dict, declared: types.ModuleType) -> Iterator[Case]:
 
 
 def derived(op: str) -> types.ModuleType:
-    """Rows of an operator that declares none: the cases of its suite, and the first of them with a larger batch."""
+    """Rows of an operator that declares none: the cases of its suite, and one of a typical size."""
+    from gluonops.bench.cases import typical
     from gluonops.core import registry
 
     contract, suite = registry.get(op).op, suites.get(op)
@@ -168,7 +178,7 @@ def derived(op: str) -> types.ModuleType:
     for case in suite.cases:
         shapes = {arg.name: shape for arg, shape in zip(contract.inputs, case.shapes)}
         small.append(row(shapes, case.attrs))
-    large = suites.enlarged(op, 4 * suites.ELEMENTS)
+    large = typical(op)
     made = types.ModuleType(op)
     made.TYPICAL, made.SMALL, made.LARGE = small, small[:1], [row(large.shapes, large.attrs)]
     return made

@@ -1,6 +1,6 @@
 """The inputs of a case, the results that NumPy computes, and the comparison with them.
 
-NumPy's results are those of the operator's oracle in ``tests/oracles``. Of more than about four million elements a
+NumPy's results are those of the operator's oracle in ``tests/ops``. Of more than about four million elements a
 sample is compared, where the rows of the first axis are independent: some of them, the first and the last among them;
 all other elements have to be numbers.
 """

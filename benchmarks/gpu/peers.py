@@ -2,6 +2,7 @@
 import importlib
 from collections.abc import Callable
 
+from ..common import torch_peers
 from .cases import rows as rows_of
 
 PEERS = ("torch", "liger")
@@ -11,10 +12,13 @@ def counterparts(case: dict) -> list[str]:
     """The peers that have a function for a case, installed or not."""
     if case["request"] == "add" or case["offset"] or not case["dtype"].startswith("float"):
         return []
-    declared = rows_of(case["op"])
-    if not hasattr(declared, "in_torch") or declared.in_torch(None, case["attrs"], len(case["shape"])) is None:
+    if _torch_function(case) is None:
         return []
-    return list(PEERS) if getattr(declared, "LIGER", False) else ["torch"]
+    return list(PEERS) if getattr(rows_of(case["op"]), "LIGER", False) else ["torch"]
+
+
+def _torch_function(case):
+    return torch_peers.function(case["op"], case["attrs"], len(case["shape"]))
 
 
 class Torch:
@@ -32,18 +36,20 @@ class Torch:
         if not peers or "output_grad" not in given:
             return {}
         torch = self.torch
-        function = rows_of(case["op"]).in_torch(torch.nn.functional, case["attrs"], len(case["shape"]))
+        function = _torch_function(case)
         data = torch.from_numpy(given["data"]).cuda().requires_grad_()
-        label = torch.from_numpy(given["label"].astype("int64")).cuda() if "label" in given else None
+        labels = [torch.from_numpy(given["label"].astype("int64")).cuda()] if "label" in given else []
         head = torch.from_numpy(given["output_grad"]).cuda()
 
         def forward():
             with torch.no_grad():
-                return function(data, label)
+                return function(torch, data, *labels)
 
-        runners = {"torch": {"forward": forward,
-                             "both": lambda: torch.autograd.grad(function(data, label), data, head)}}
+        def both():
+            return torch.autograd.grad(function(torch, data, *labels), data, head)
+
+        runners = {"torch": {"forward": forward, "both": both}}
         if self.liger and "liger" in peers:
             logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
-            runners["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, label), logits)}
+            runners["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, *labels), logits)}
         return runners

@@ -56,8 +56,9 @@ def _launches(op, case, types, lowered):
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
-    kinds, whole = op.type_vars(attrs), {**types, "A": accumulator(case.dtype)}
-    arrays = {t.name: (shapes[t.name], whole[kinds[t.name]]) for t in op.tensors}
+    variables = op.type_vars(attrs)
+    dtypes = {**types, "A": accumulator(case.dtype)}
+    arrays = {t.name: (shapes[t.name], dtypes[variables[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]
     scalars = op.cuda.scalars(attrs, shapes)
@@ -65,29 +66,49 @@ def _launches(op, case, types, lowered):
     arrays.update({name: ((len(values),), "float64") for name, values in tables.items()})
     passes = {}
     for direction in PASSES if case.dtype.startswith("float") else PASSES[:1]:
-        reads, writes, requests = rtc.read(op, direction), [], []
-        for tensor in rtc.written(op, direction):
-            name = tensor.name if direction == "forward" else f"{tensor.name}_grad"
-            wanted = direction == "forward" or tensor.has_gradient(attrs)
-            arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
-            writes.append(name)
-            requests.append(rtc.REQUESTS[case.request if wanted else "null"])
-        steps, left, grid, block = rtc.plan(op, direction, attrs, shapes)
-        scratch = []
-        if rtc.in_steps(op):
-            scratch = [f"{direction}_partial"]
-            arrays[scratch[0]] = ((left,), "float64")
-        written = [name for name, request in zip(writes, requests) if request]
-        passes[direction] = {
-            "kernel": lowered[rtc.export_name(op, direction, types)], "grid": grid, "block": block, "written": written,
-            "bytes": sum(math.prod(arrays[name][0]) * np.dtype(arrays[name][1]).itemsize for name in reads + written),
-            "launches": [[*(("array", name) for name in reads + writes + scratch),
-                          *(("int32", value) for value in requests), *[("int64", step)] * len(scratch),
-                          *(_scalar(name, value) for name, value in scalars.items())] for step in steps]}
-    classes = op.index_sizes(attrs, shapes)
-    return {"attrs": attrs._asdict(), "inputs": [arg.name for arg in op.inputs], "classes": classes,
-            "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()}, "tables": tables,
-            "passes": passes}
+        kernel = lowered[rtc.export_name(op, direction, types)]
+        passes[direction] = {"kernel": kernel, **_pass(op, case, direction, attrs, shapes, arrays)}
+    return {
+        "attrs": attrs._asdict(),
+        "inputs": [arg.name for arg in op.inputs],
+        "classes": op.index_sizes(attrs, shapes),
+        "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()},
+        "tables": tables,
+        "passes": passes,
+    }
+
+
+def _pass(op, case, direction, attrs, shapes, arrays):
+    """The launches of one pass; adds the arrays that it writes to ``arrays``."""
+    reads, writes, requests = rtc.read(op, direction), [], []
+    for tensor in rtc.written(op, direction):
+        name = tensor.name if direction == "forward" else f"{tensor.name}_grad"
+        wanted = direction == "forward" or tensor.has_gradient(attrs)
+        arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
+        writes.append(name)
+        requests.append(rtc.REQUESTS[case.request if wanted else "null"])
+
+    steps, left, grid, block = rtc.plan(op, direction, attrs, shapes)
+    partial = [f"{direction}_partial"] if rtc.in_steps(op) else []
+    for name in partial:
+        arrays[name] = ((left,), "float64")
+
+    tensors = [("array", name) for name in reads + writes + partial]
+    scalars = [_scalar(name, value) for name, value in op.cuda.scalars(attrs, shapes).items()]
+    launches = []
+    for step in steps:
+        step_argument = [("int64", step)] if partial else []
+        launches.append([*tensors, *(("int32", request) for request in requests), *step_argument, *scalars])
+
+    written = [name for name, request in zip(writes, requests) if request]
+    moved = [arrays[name] for name in reads + written]
+    return {
+        "grid": grid,
+        "block": block,
+        "written": written,
+        "bytes": sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in moved),
+        "launches": launches,
+    }
 
 
 def _scalar(name, value):

@@ -5,14 +5,19 @@ name, what was in those that were added to); ``spilled()``; ``launch(part)``, wh
 function that copies so many bytes within the GPU's memory, half of them read and half written; and ``time(function,
 calls)``: (milliseconds of a call, whether they are the GPU's alone).
 """
+from __future__ import annotations
+
 import math
 import os
 import pathlib
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
+from typing import Union
 
 import numpy as np
+import numpy.typing as npt
 
 from .cases import rows as rows_of
 
@@ -24,12 +29,12 @@ class NoGPU(Exception):
     """There is no GPU, or no driver for it."""
 
 
-def filler(dtype):
+def filler(dtype: npt.DTypeLike) -> float:
     """What an array is filled with before it is written."""
     return np.nan if np.dtype(dtype).kind == "f" else 85
 
 
-def filled(array):
+def filled(array: np.ndarray) -> bool:
     """Whether an array is as it was filled."""
     return bool(np.isnan(array).all() if array.dtype.kind == "f" else (array == filler(array.dtype)).all())
 
@@ -57,7 +62,7 @@ class CuPy:
         self.machine = {"gpu": properties["name"].decode(), "capability": device.compute_capability,
                         "driver_cuda": cupy.cuda.runtime.driverGetVersion(), "cupy": cupy.__version__}
 
-    def load(self, programs):
+    def load(self, programs: dict) -> None:
         """Hand the PTX to the driver."""
         with tempfile.TemporaryDirectory() as folder:
             for number, program in enumerate(programs.values()):
@@ -66,7 +71,7 @@ class CuPy:
                 module = self.cupy.RawModule(path=str(path))
                 self.functions.update((name, module.get_function(name)) for name in program["kernels"])
 
-    def prepare(self, case, given, before):
+    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
         self.case, self.before, self.whole, self.arrays = case, before, {}, {}
         for name, (shape, dtype) in case["arrays"].items():
@@ -76,15 +81,21 @@ class CuPy:
             self.arrays[name] = whole[case["offset"]:].reshape(shape)
         for name, array in {**given, **before}.items():
             self.put(name, array)
-        kinds = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
-        self.kernels = {part: (self.functions[p["kernel"]], tuple(p["grid"]), tuple(p["block"]), [tuple(
-            self.arrays[value] if kind == "array" else kinds[kind](value) for kind, value in arguments)
-            for arguments in p["launches"]]) for part, p in case["passes"].items()}
+        self.kernels = {}
+        for part, planned in case["passes"].items():
+            function = self.functions[planned["kernel"]]
+            launches = [self._arguments(arguments) for arguments in planned["launches"]]
+            self.kernels[part] = function, tuple(planned["grid"]), tuple(planned["block"]), launches
 
-    def put(self, name, array):
+    def _arguments(self, planned):
+        """The arguments of a launch: arrays on the GPU, and numbers of the type that the kernel takes."""
+        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
+        return tuple(self.arrays[value] if kind == "array" else numbers[kind](value) for kind, value in planned)
+
+    def put(self, name: str, array: np.ndarray) -> None:
         self.arrays[name].set(np.ascontiguousarray(array))
 
-    def run(self, outputs):
+    def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Backward gets ``outputs``, NumPy's, where they are given, so that each kernel is judged on its own."""
         results = {}
         for part, p in self.case["passes"].items():
@@ -95,21 +106,21 @@ class CuPy:
             results.update((name, self.cupy.asnumpy(self.arrays[name])) for name in p["written"])
         return results, self.before
 
-    def spilled(self):
+    def spilled(self) -> list[str]:
         """The arrays in front of whose first element something was written."""
         fronts = {name: self.cupy.asnumpy(whole[:self.case["offset"]]) for name, whole in self.whole.items()}
         return [name for name, front in fronts.items() if not filled(front)]
 
-    def launch(self, part):
+    def launch(self, part: str) -> None:
         function, grid, block, launches = self.kernels[part]
         for arguments in launches:
             function(grid, block, arguments)
 
-    def copier(self, size):
+    def copier(self, size: int) -> Callable:
         source, target = (self.cupy.zeros(size // 2, "uint8") for _ in range(2))
         return lambda: self.cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, 0)
 
-    def time(self, function, calls):
+    def time(self, function: Callable, calls: int) -> tuple[float, bool]:
         """The GPU's time for ``calls`` calls queued one behind another on the default stream, torch's as well.
 
         The GPU is busy with copies until the last is queued, so that it never waits for Python: more of them until
@@ -133,7 +144,7 @@ class CuPy:
                 return cuda.get_elapsed_time(start, end) / calls, hidden
             self.ahead[function] = 2 * ahead if 2 * ahead <= MOST_AHEAD else 0
 
-    def release(self):
+    def release(self) -> None:
         self.arrays = self.whole = self.kernels = None
         self.ahead.clear()
         self.cupy.get_default_memory_pool().free_all_blocks()
@@ -161,10 +172,10 @@ class MXNet:
         self.machine = {"gpu": gpu["name"], "capability": gpu["capability"], "mxnet": mx.__version__,
                         "gluonops": gluonops.__version__}
 
-    def load(self, programs):
+    def load(self, programs: dict) -> None:
         """Does nothing: mx.rtc compiles on the first launch."""
 
-    def prepare(self, case, given, before):
+    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         from gluonops.core import custom, registry
         self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
         self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
@@ -172,14 +183,14 @@ class MXNet:
         for name, (shape, dtype) in case["arrays"].items():
             self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
-    def put(self, name, array):
+    def put(self, name: str, array: np.ndarray) -> None:
         """Copy an array to the device, at the offset in elements that the case gives."""
         front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
         whole = np.concatenate([front, array.ravel()])
         self.whole[name] = self.mx.nd.array(whole, dtype=whole.dtype).as_in_context(self.device)
         self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
 
-    def run(self, outputs):
+    def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """As a user would; MXNet gives the outputs' memory, so only gradients can be added to.
 
         A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
@@ -207,11 +218,11 @@ class MXNet:
             results.update((name, self.arrays[name].asnumpy()) for name in hidden)
         return results, {name: self.before[name] for name in gradients if name in self.before}
 
-    def spilled(self):
+    def spilled(self) -> list[str]:
         offset = self.case["offset"]
         return [name for name, whole in self.whole.items() if offset and not filled(whole[:offset].asnumpy())]
 
-    def launch(self, part):
+    def launch(self, part: str) -> None:
         op, arrays = self.entry.op, self.arrays
         inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
         if part == "forward":
@@ -223,11 +234,11 @@ class MXNet:
         gradients = [arrays.get(f"{arg.name}_grad", arrays[arg.name]) for arg in op.inputs]   # a label may have none
         self.operator.backward(requests, heads, inputs, outputs, gradients, [])
 
-    def copier(self, size):
+    def copier(self, size: int) -> Callable:
         source, target = (self.mx.nd.empty((size // 2,), self.device, "uint8") for _ in range(2))
         return lambda: source.copyto(target)
 
-    def time(self, function, calls):
+    def time(self, function: Callable, calls: int) -> tuple[float, bool]:
         """From the first call until the engine has nothing left to do: MXNet's own share included."""
         self.mx.nd.waitall()
         start = time.perf_counter()
@@ -236,9 +247,10 @@ class MXNet:
         self.mx.nd.waitall()
         return (time.perf_counter() - start) * 1e3 / calls, False
 
-    def release(self):
+    def release(self) -> None:
         self.arrays = self.whole = None
         self.mx.nd.waitall()
 
 
+Runner = Union[CuPy, MXNet]
 RUNNERS = {"cupy": CuPy, "mxnet": MXNet}

@@ -7,6 +7,8 @@
 Weights are random, the same for every peer; every peer's output is compared with ours before it is timed. Peers are
 called in turn and the median is printed. Leave the machine alone meanwhile.
 """
+from __future__ import annotations
+
 import argparse
 import ctypes
 import os
@@ -14,6 +16,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # MXNet's default is half of them
 
@@ -39,7 +42,7 @@ GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "darknet"
 CFGS = [GOLDEN / "yolov2-voc.cfg", GOLDEN / "yolov2-tiny-voc.cfg"]
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--cfg", type=pathlib.Path, nargs="+", default=CFGS, help="networks that end in [region]")
     options.add_argument("--size", type=int, default=416, help="height and width of the image")
@@ -53,7 +56,7 @@ def main():
                 print(f"{cfg.stem:<18}{peer:<26}{milliseconds:>9.1f}", flush=True)
 
 
-def measure(cfg, size, runs, libdarknet, folder):
+def measure(cfg: pathlib.Path, size: int, runs: int, libdarknet: str | None, folder: str) -> list[tuple[str, float]]:
     """(peer, median milliseconds) of every peer."""
     net = gops.darknet.load(cfg)
     net.initialize(mx.init.Xavier())
@@ -61,17 +64,23 @@ def measure(cfg, size, runs, libdarknet, folder):
     gops.darknet.save_weights(net, weights)
     image = np.random.RandomState(0).rand(1, 3, size, size).astype("float32")
     expected = net(mx.nd.array(image)).asnumpy()
-    peers = {"gluonops, hybridized": hybridized(net, image), "gluonops, Module": module(net, image, folder),
-             "gluonops, with detections": hybridized(net.detector(), image)}
+
+    peers = {
+        "gluonops, hybridized": hybridized(net, image),
+        "gluonops, Module": module(net, image, folder),
+        "gluonops, with detections": hybridized(net.detector(), image),
+    }
     if onnxruntime is not None:
         peers["onnxruntime"] = exported(net, image, folder)
     if torch is not None:
         peers["torch, eager"] = eager_torch(net, image)
     if libdarknet and net.input_shape[1:] == (size, size):
         peers["Darknet"] = darknet(libdarknet, cfg, weights, image, expected.size)
+
     for name, run in peers.items():
         if "detections" not in name:
             np.testing.assert_allclose(np.ravel(run()), expected.ravel(), rtol=1e-2, atol=1e-3, err_msg=name)
+
     times = {name: [] for name in peers}
     for _ in range(runs):
         for name, run in peers.items():
@@ -81,29 +90,31 @@ def measure(cfg, size, runs, libdarknet, folder):
     return [(name, 1000 * statistics.median(seconds)) for name, seconds in times.items()]
 
 
-def hybridized(block, image):
+def hybridized(block: mx.gluon.HybridBlock, image: np.ndarray) -> Callable:
     block.hybridize(static_alloc=True, static_shape=True)
     data = mx.nd.array(image)
 
     def run():
         outputs = block(data)
-        return (outputs[0] if isinstance(outputs, (list, tuple)) else outputs).asnumpy()
+        first = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+        return first.asnumpy()
+
     return run
 
 
-def module(net, image, folder):
+def module(net: mx.gluon.HybridBlock, image: np.ndarray, folder: str) -> Callable:
     """The exported graph in Module, where MXNet fuses convolution, batch norm and activation."""
     gops.export.symbol(net, f"{folder}/net", image.shape)
     return deployed.module(pathlib.Path(folder), image, "net")
 
 
-def exported(net, image, folder):
+def exported(net: mx.gluon.HybridBlock, image: np.ndarray, folder: str) -> Callable:
     """The net as an ONNX file, in onnxruntime with a thread per processor."""
     gops.export.onnx(net, f"{folder}/net.onnx", image.shape)
     return deployed.in_onnxruntime(pathlib.Path(folder), image)
 
 
-def eager_torch(net, image):
+def eager_torch(net: mx.gluon.HybridBlock, image: np.ndarray) -> Callable:
     """The same layers in torch, with the same weights."""
     made = [torch_layer(layer) for layer in net]
     sources, data = net._sources, torch.from_numpy(image)
@@ -117,7 +128,7 @@ def eager_torch(net, image):
     return run
 
 
-def torch_layer(layer):
+def torch_layer(layer: mx.gluon.Block) -> Callable:
     """A function of torch's tensors for one of our layers."""
     functional = torch.nn.functional
     if isinstance(layer, layers.Convolution):
@@ -139,12 +150,16 @@ def torch_layer(layer):
     def region(x):
         anchors, classes = len(layer._options["anchors"]) // 2, layer._options["classes"]
         cells = x.reshape(len(x), anchors, 5 + classes, -1)
-        return torch.cat([cells[:, :, :2].sigmoid(), cells[:, :, 2:4], cells[:, :, 4:5].sigmoid(),
-                          cells[:, :, 5:].softmax(2)], 2).reshape(x.shape)
+        places = cells[:, :, :2].sigmoid()
+        sizes = cells[:, :, 2:4]
+        objectness = cells[:, :, 4:5].sigmoid()
+        probabilities = cells[:, :, 5:].softmax(2)
+        return torch.cat([places, sizes, objectness, probabilities], 2).reshape(x.shape)
+
     return region
 
 
-def torch_convolution(layer):
+def torch_convolution(layer: layers.Convolution) -> Callable:
     functional = torch.nn.functional
 
     def value(parameter):
@@ -155,12 +170,16 @@ def torch_convolution(layer):
     if norm is None:
         bias = value(layer.conv.bias)
         return lambda x: functional.conv2d(x, weight, bias, padding=padding)
-    statistics_of = [value(p) for p in (norm.running_mean, norm.running_var, norm.gamma, norm.beta)]
-    return lambda x: functional.leaky_relu(
-        functional.batch_norm(functional.conv2d(x, weight, padding=padding), *statistics_of), layers.SLOPE)
+    norm_values = [value(p) for p in (norm.running_mean, norm.running_var, norm.gamma, norm.beta)]
+
+    def normalized(x):
+        convolved = functional.conv2d(x, weight, padding=padding)
+        return functional.leaky_relu(functional.batch_norm(convolved, *norm_values), layers.SLOPE)
+
+    return normalized
 
 
-def darknet(path, cfg, weights, image, count):
+def darknet(path: str, cfg: pathlib.Path, weights: str, image: np.ndarray, count: int) -> Callable:
     """Darknet's own library."""
     library = ctypes.CDLL(path)
     library.load_network.restype = ctypes.c_void_p

@@ -3,6 +3,8 @@
 Every peer has a process of its own, and they are called in turn. A peer's output is compared with the net's first;
 where it differs there are no figures for it, and the exit status is 1.
 """
+from __future__ import annotations
+
 import argparse
 import datetime
 import importlib.metadata
@@ -14,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from typing import Optional
+from collections.abc import Sequence
 
 from ..common import machine, results, tables
 from . import cases, report
@@ -26,7 +28,7 @@ README = ROOT / "benchmarks" / "README.md"
 TURNS, SECONDS, QUICK_TURNS, QUICK_SECONDS = 15, 0.15, 2, 0.01   # of every peer; the seconds of each of its turns
 
 
-def options():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", action="append", choices=[net.name for net in NETS],
@@ -65,7 +67,7 @@ class Worker:
                                         stdout=subprocess.PIPE, text=True, cwd=ROOT,
                                         env=peers.environment(peer, net, threads))
 
-    def ask(self, order, word):
+    def ask(self, order: str, word: object) -> object:
         """The process's answer; None if it ended without one."""
         try:
             print(order, word, file=self.process.stdin, flush=True)
@@ -73,13 +75,13 @@ class Worker:
         except (OSError, ValueError):
             return None
 
-    def close(self):
+    def close(self) -> None:
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait()
 
 
-def measure(net: str, size: int, batch: int, args) -> dict:
+def measure(net: str, size: int, batch: int, args: argparse.Namespace) -> dict:
     """Check and time a network at one batch size.
 
     Returns
@@ -108,15 +110,18 @@ def measure(net: str, size: int, batch: int, args) -> dict:
         finally:
             for worker in workers.values():
                 worker.close()
-    rows = []
-    for peer, turns in times.items():
-        turns = [[1e3 * value / batch for value in values] for values in turns]
-        values = sum(turns, [])
-        low, median, high = statistics.quantiles(values, n=4)
-        rows.append({"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
-                     "turns": [statistics.median(values) for values in turns]})
+    rows = [summary(peer, turns, batch) for peer, turns in times.items()]
     return {"net": net, "size": size, "batch": batch, "peers": list(PEERS), "notes": notes, "mismatches": wrong,
             "times": rows}
+
+
+def summary(peer: str, turns: list[list[float]], batch: int) -> dict:
+    """A peer's row: milliseconds for each image, from the seconds of its calls in every turn."""
+    turns = [[1e3 * seconds / batch for seconds in calls] for calls in turns]
+    values = sum(turns, [])
+    low, median, high = statistics.quantiles(values, n=4)
+    return {"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
+            "turns": [statistics.median(calls) for calls in turns]}
 
 
 def export(net: str, size: int, folder: str) -> None:
@@ -124,7 +129,7 @@ def export(net: str, size: int, folder: str) -> None:
     subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", net, str(size), folder], check=True, cwd=ROOT)
 
 
-def missing(peer: str, folder: str, quick: bool) -> Optional[str]:
+def missing(peer: str, folder: str, quick: bool) -> str | None:
     """Why a peer cannot run, or None."""
     if peer == ORT and not pathlib.Path(folder, "net.onnx").exists():
         return "onnx is not installed"
@@ -136,7 +141,7 @@ def missing(peer: str, folder: str, quick: bool) -> Optional[str]:
     return None if importlib.util.find_spec(needs) else f"{needs} is not installed"
 
 
-def output(worker, peer, folder):
+def output(worker: Worker, peer: str, folder: str) -> object:
     """A peer's output, or None if it failed."""
     import numpy as np
 
@@ -145,7 +150,7 @@ def output(worker, peer, folder):
     return np.load(path) if path.exists() else None
 
 
-def differs(got, expected) -> Optional[str]:
+def differs(got: object, expected: object) -> str | None:
     """What is wrong with ``got``, or None."""
     if got is None:
         return "it failed"
@@ -155,7 +160,7 @@ def differs(got, expected) -> Optional[str]:
     return None if difference <= TOLERANCE else f"output is off by {difference:.1e} of the largest value"
 
 
-def timed(workers, turns, seconds):
+def timed(workers: dict[str, Worker], turns: int, seconds: float) -> dict[str, list[list[float]]]:
     """Seconds of the calls in every turn of every peer."""
     times = {peer: [] for peer in workers}
     for turn in range(turns):
@@ -165,7 +170,7 @@ def timed(workers, turns, seconds):
     return times
 
 
-def measure_all(args, arguments) -> dict:
+def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
     """Measure every case; returns the content of the JSON, which is written after each case."""
     measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
                 "quick": args.quick, "machine": describe_machine(args.threads), "cases": []}
@@ -189,7 +194,7 @@ def describe_machine(threads: int) -> dict:
     return {**machine.describe(), "threads": threads, **versions}
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     parser = options()
     args = parser.parse_args(arguments)
     if args.turns < 2:
@@ -213,7 +218,7 @@ def main(arguments):
     return 1 if wrong else 0
 
 
-def write_readme(parser, args) -> int:
+def write_readme(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Write the results of --json into a page; the exit status."""
     if not args.json:
         parser.error("--readme needs --json FILE, the results to write")

@@ -3,6 +3,8 @@
 MXNet's convolutions, poolings and reorders are oneDNN's, which says what it runs and for how long; onnxruntime has a
 profile of its own. Both run alone, one after the other, and the fastest of some calls counts.
 """
+from __future__ import annotations
+
 import collections
 import importlib.util
 import json
@@ -37,7 +39,7 @@ def main(nets: Iterable[str], batch: int, threads: int) -> int:
     return 0
 
 
-def run(name, size, batch, folder):
+def run(name: str, size: int, batch: int, folder: pathlib.Path) -> None:
     """Call the network in MXNet, under oneDNN's eyes, and in onnxruntime."""
     from . import nets, peers
 
@@ -59,7 +61,7 @@ def run(name, size, batch, folder):
             theirs()
 
 
-def of_onednn(text):
+def of_onednn(text: str) -> dict[str, tuple]:
     """Layer -> (milliseconds, floating-point operations, how oneDNN ran it); of the fastest call of each."""
     fastest, kinds = {}, {}
     for call in text.split("end\n")[0].split("call\n")[1:]:
@@ -84,25 +86,29 @@ def _layer(kernel, inputs, outputs, height):
     return f"conv {kernel}x{kernel}, {inputs} to {outputs}, {height} pixels"
 
 
-def of_onnxruntime(path):
+def of_onnxruntime(path: pathlib.Path | None) -> dict[str, float]:
     """Layer -> milliseconds."""
     if path is None:
         return {}
     fastest, kinds = {}, {}
     for event in json.loads(path.read_text()):
-        if event["cat"] == "Node" and event["name"].endswith("_kernel_time"):
-            shapes = [next(iter(entry.values())) for entry in event["args"]["input_type_shape"]]
-            kind = event["args"]["op_name"]
-            if "Conv" in kind:
-                kind = _layer(shapes[1][2], shapes[0][1], shapes[1][0], shapes[0][2])
-            elif "Pool" in kind:
-                kind = "pooling"
-            elif "Reorder" in kind:
-                kind = "reorder"
-            kinds[event["name"]] = kind
-            fastest[event["name"]] = min(fastest.get(event["name"], float("inf")), event["dur"] / 1e3)
-    return {layer: time for layer, (time, *_) in _summed((kinds[name], 0, "", time) for name, time in
-                                                        fastest.items()).items()}
+        name = event["name"]
+        if event["cat"] == "Node" and name.endswith("_kernel_time"):
+            kinds[name] = _kind(event["args"])
+            fastest[name] = min(fastest.get(name, float("inf")), event["dur"] / 1e3)
+    sums = _summed((kinds[name], 0, "", time) for name, time in fastest.items())
+    return {layer: time for layer, (time, *_) in sums.items()}
+
+
+def _kind(event):
+    """The layer that onnxruntime's profile describes, in the words of oneDNN's."""
+    name = event["op_name"]
+    if "Conv" in name:
+        data, weight = (next(iter(entry.values())) for entry in event["input_type_shape"][:2])
+        return _layer(kernel=weight[2], inputs=data[1], outputs=weight[0], height=data[2])
+    if "Pool" in name:
+        return "pooling"
+    return "reorder" if "Reorder" in name else name
 
 
 def _summed(rows):
@@ -114,7 +120,7 @@ def _summed(rows):
     return sums
 
 
-def table(ours, theirs):
+def table(ours: dict[str, tuple], theirs: dict[str, float]) -> str:
     """Both beside each other in Markdown, with the speed of the convolutions."""
     lines = []
     for layer in [*ours, *(layer for layer in theirs if layer not in ours)]:

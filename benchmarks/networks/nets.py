@@ -1,5 +1,8 @@
 """The exported networks, with random weights, and their files."""
+from __future__ import annotations
+
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -49,7 +52,7 @@ def image(batch: int, size: int) -> np.ndarray:
     return np.random.RandomState(1).uniform(size=(batch, 3, size, size)).astype(np.float32)
 
 
-def write(name: str, size: int, folder) -> None:
+def write(name: str, size: int, folder: str | os.PathLike) -> None:
     """Export a network into a folder in every form that the peers read."""
     net, folder = make(name, size), pathlib.Path(folder)
     for prefix, (backend, fold, pad) in FILES.items():

@@ -1,9 +1,13 @@
 """Who runs an exported network. Each peer has a process of its own, so that none meets another one's threads."""
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import sys
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .cases import (
     AS_IT_STARTS,
@@ -21,8 +25,12 @@ from .cases import (
     UNPADDED,
 )
 
+if TYPE_CHECKING:   # each peer imports only what it runs
+    import numpy as np
+    import onnxruntime
 
-def module(folder, data, prefix):
+
+def module(folder: pathlib.Path, data: np.ndarray, prefix: str) -> Callable:
     """Binding fuses layers by default: MXNET_SUBGRAPH_BACKEND is MKLDNN unless set."""
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
     import mxnet as mx
@@ -37,7 +45,7 @@ def module(folder, data, prefix):
     return run
 
 
-def fused(folder, data, prefix):
+def fused(folder: pathlib.Path, data: np.ndarray, prefix: str) -> Callable:
     import gluonops  # noqa: F401
     import mxnet as mx
 
@@ -47,7 +55,7 @@ def fused(folder, data, prefix):
     return lambda: block(data).asnumpy()
 
 
-def unexported(folder, data, name):
+def unexported(folder: pathlib.Path, data: np.ndarray, name: str) -> Callable:
     import mxnet as mx
 
     from . import nets
@@ -57,7 +65,8 @@ def unexported(folder, data, name):
     return lambda: net(data).asnumpy()
 
 
-def in_onnxruntime(folder, data, options=None):
+def in_onnxruntime(folder: pathlib.Path, data: np.ndarray,
+                   options: onnxruntime.SessionOptions | None = None) -> Callable:
     import onnxruntime
 
     options = options or onnxruntime.SessionOptions()
@@ -66,7 +75,8 @@ def in_onnxruntime(folder, data, options=None):
     return lambda: session.run(None, {"data": data})[0]
 
 
-def in_torch(folder, data, prefix, channels_last=False, compiled=False):
+def in_torch(folder: pathlib.Path, data: np.ndarray, prefix: str, channels_last: bool = False,
+             compiled: bool = False) -> Callable:
     import torch
 
     from . import torch_net

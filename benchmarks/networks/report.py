@@ -1,18 +1,20 @@
 """What becomes of the measurements of exported networks: tables and targets. It needs no MXNet."""
+from __future__ import annotations
+
+import os
 import statistics
 from collections.abc import Iterable
-from typing import Optional
 
 from ..common import machine, tables
 from .cases import COMPILED, EAGER, ORT, OURS, PEERS, TARGETS
 
 
-def of(case: dict, peer: str) -> Optional[float]:
+def of(case: dict, peer: str) -> float | None:
     """Milliseconds for each image, or None."""
     return next((row["ms"] for row in case["times"] if row["peer"] == peer), None)
 
 
-def best(case: dict) -> tuple[Optional[str], Optional[float]]:
+def best(case: dict) -> tuple[str | None, float | None]:
     """The fastest of ours: its name and milliseconds for each image."""
     return min(((of(case, peer), peer) for peer in OURS if of(case, peer)), default=(None, None))[::-1]
 
@@ -57,7 +59,7 @@ def _verdict(case, target):
     return tables.verdict(title(case), words, f"{measured:.2f} x ({name})", measured >= target.at_least)
 
 
-def write_readme(results: dict, path, short: bool = False) -> None:
+def write_readme(results: dict, path: str | os.PathLike, short: bool = False) -> None:
     """Put the figures between the markers of a README.
 
     Raises

@@ -1,4 +1,6 @@
 """An exported network in torch: the same layers with the same weights, for inference."""
+from __future__ import annotations
+
 import ast
 
 import torch
@@ -7,7 +9,7 @@ from gluonops.export.files import load
 from torch import nn
 
 
-def in_torch(prefix: str) -> "TorchNet":
+def in_torch(prefix: str) -> TorchNet:
     """The network of files exported with ``backend="custom"``."""
     graph, values, _ = load("benchmarks.networks.deploy", prefix)
     return TorchNet(graph, values).eval().requires_grad_(False)
@@ -29,7 +31,7 @@ class TorchNet(nn.Module):
                 self.sources.append([numbers[source] for source, _ in node.inputs if source not in fixed])
                 numbers[node] = len(self.layers)
 
-    def forward(self, data):
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
         outputs = [data]
         for layer, sources in zip(self.layers, self.sources):
             outputs.append(layer(*[outputs[source] for source in sources]))
@@ -39,21 +41,21 @@ class TorchNet(nn.Module):
 class Concat(nn.Module):
     """Side by side in channels."""
 
-    def forward(self, *data):
+    def forward(self, *data: torch.Tensor) -> torch.Tensor:
         return torch.cat(data, 1)
 
 
 class Cut(nn.Module):
     """Without the first row and column, as Darknet's MaxPool with a stride of 1 ends."""
 
-    def forward(self, data):
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
         return data[:, :, 1:, 1:]
 
 
 class Reorg(nn.Module):
     """``gops.nn.Reorg(2)``, in Darknet's order."""
 
-    def forward(self, data):
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
         batch, channels, height, width = data.shape
         blocks = data.reshape(batch, channels * height // 4, 2, 2, width // 2, 2)
         return blocks.permute(0, 2, 5, 1, 3, 4).reshape(batch, channels * 4, height // 2, width // 2)

@@ -2,14 +2,17 @@
 
     python -m benchmarks.networks.training                       # batches of 8 at 128 x 128, and of 4 at 416 x 416
 
-Both start from the same weights, and their first losses are compared before anything is timed. The two are called in
-turn, and the medians are printed. Both get every processor. Leave the machine alone meanwhile.
+Both start from the same weights. Their first losses are compared before anything is timed. The two are called in turn,
+and the medians are printed. Both use every processor. Do not use the machine for anything else meanwhile.
 """
+from __future__ import annotations
+
 import argparse
 import os
 import pathlib
 import statistics
 import time
+from collections.abc import Callable
 
 CORES = len(os.sched_getaffinity(0))
 os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # MXNet's default is every other processor
@@ -25,10 +28,10 @@ from .cases import TRAINING  # noqa: E402
 
 ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
 CLASSES, THRESH, RATE = 10, 0.6, 1e-4
-STEPS = 5   # a round: MXNet's engine is waited for at its end
+STEPS = 5   # of a round; at its end the benchmark waits for MXNet's engine
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--case", nargs=2, type=int, action="append", metavar=("BATCH", "SIZE"))
     options.add_argument("--rounds", type=int, default=7)
@@ -47,35 +50,52 @@ def main():
         results.save(args.json, {"cases": measured})
 
 
-def measure(batch, size, rounds, head_channels):
+def measure(batch: int, size: int, rounds: int, head_channels: int) -> tuple[float, float]:
     """Images per second, ours and torch's."""
-    rng = np.random.RandomState(0)
-    images = rng.rand(batch, 3, size, size).astype("float32")
-    ground_truth = np.zeros((batch, 8, 5), "float32")
-    centres = rng.uniform(0.1, 0.9, (batch, 3, 2))
-    sizes = rng.uniform(0.2, 0.5, (batch, 3, 2))
-    class_ids = rng.randint(0, CLASSES, (batch, 3, 1))
-    ground_truth[:, :3] = np.concatenate([centres, sizes, class_ids], 2)
+    images, ground_truth = draw(batch, size)
     net = gops.models.tiny_yolov2(classes=CLASSES, anchors=ANCHORS, head_channels=head_channels)
     net.initialize(mx.init.Xavier())
     net(mx.nd.array(images))
     # torch comes first, because it copies the initial weights.
-    peers = [torch_step(net, images, ground_truth), our_step(net, images, ground_truth)]
-    first = [step() for step in peers]
-    np.testing.assert_allclose(first[1], first[0], rtol=1e-3)
-    seconds = [[], []]
+    theirs = torch_step(net, images, ground_truth)
+    ours = our_step(net, images, ground_truth)
+
+    their_loss = theirs()
+    np.testing.assert_allclose(ours(), their_loss, rtol=1e-3)
+
+    seconds = {theirs: [], ours: []}
     for turn in range(rounds + 1):
-        for step, taken in zip(peers, seconds):
-            start = time.perf_counter()
-            for _ in range(STEPS - 1):
-                step(False)
-            step()
+        for step, taken in seconds.items():
+            elapsed = timed(step)
             if turn:   # the first warms up
-                taken.append(time.perf_counter() - start)
-    return [batch * STEPS / statistics.median(taken) for taken in reversed(seconds)]
+                taken.append(elapsed)
+    images_per_round = batch * STEPS
+    return (images_per_round / statistics.median(seconds[ours]),
+            images_per_round / statistics.median(seconds[theirs]))
 
 
-def our_step(net, images, ground_truth):
+def draw(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images (batch, 3, size, size), and ground truth (batch, 8, 5) with three boxes each; the rest is padding."""
+    rng = np.random.RandomState(0)
+    images = rng.rand(batch, 3, size, size).astype("float32")
+    centres = rng.uniform(0.1, 0.9, (batch, 3, 2))
+    sizes = rng.uniform(0.2, 0.5, (batch, 3, 2))
+    class_ids = rng.randint(0, CLASSES, (batch, 3, 1))
+    ground_truth = np.zeros((batch, 8, 5), "float32")
+    ground_truth[:, :3] = np.concatenate([centres, sizes, class_ids], 2)
+    return images, ground_truth
+
+
+def timed(step: Callable) -> float:
+    """The seconds of a round of steps; only the last one is waited for."""
+    start = time.perf_counter()
+    for _ in range(STEPS - 1):
+        step(False)
+    step()
+    return time.perf_counter() - start
+
+
+def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
     """A function that trains one step, and returns the mean loss if it waits for it."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
@@ -89,20 +109,24 @@ def our_step(net, images, ground_truth):
             losses = loss(net(images), ground_truth)
         losses.backward()
         trainer.step(len(images))
-        if wait:
-            value = losses.mean().asscalar()
-            mx.nd.waitall()
-            return value
-        return None
+        if not wait:
+            return None
+        value = losses.mean().asscalar()
+        mx.nd.waitall()
+        return value
+
     return step
 
 
-def torch_step(net, images, ground_truth):
-    model = torch.nn.Sequential(*[part for layer in (*net.backbone, net.pool, *net.head, net.output)
-                                  for part in torch_layers(layer)])
+def torch_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
+    """The same in torch, with the weights that the net has now."""
+    blocks = [*net.backbone, net.pool, *net.head, net.output]
+    model = torch.nn.Sequential(*[layer for block in blocks for layer in torch_layers(block)])
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
-    images, ground_truth, anchors = torch.from_numpy(images), torch.from_numpy(ground_truth), torch.tensor(ANCHORS)
+    images = torch.from_numpy(images)
+    ground_truth = torch.from_numpy(ground_truth)
+    anchors = torch.tensor(ANCHORS)
 
     def step(wait=True):
         optimizer.zero_grad()
@@ -110,70 +134,140 @@ def torch_step(net, images, ground_truth):
         loss.backward()
         optimizer.step()
         return loss.item() if wait else None
+
     return step
 
 
-def torch_layers(layer) -> list:
-    """torch's modules for one of our layers, with its weights."""
-    if not isinstance(layer, layers.Convolution):
-        size, stride = (layer._kwargs[key][0] for key in ("kernel", "stride"))
-        border = [torch.nn.ReplicationPad2d((0, 1, 0, 1))] if getattr(layer, "_extra", 0) else []
-        return [*border, torch.nn.MaxPool2d(size, stride)]
-    weight, norm = layer.conv.weight.data().asnumpy(), layer.norm
+def torch_layers(block: mx.gluon.Block) -> list[torch.nn.Module]:
+    """torch's layers for one of our blocks, with its weights."""
+    if isinstance(block, layers.Convolution):
+        return torch_convolution(block)
+    size, stride = (block._kwargs[key][0] for key in ("kernel", "stride"))
+    pool = torch.nn.MaxPool2d(size, stride)
+    if getattr(block, "_extra", 0):   # Darknet's pooling with a stride of 1 keeps the size
+        return [torch.nn.ReplicationPad2d((0, 1, 0, 1)), pool]
+    return [pool]
+
+
+def torch_convolution(block: layers.Convolution) -> list[torch.nn.Module]:
+    """A convolution with a bias, or without one and with batch norm and leaky ReLU behind it."""
+    weight, norm = block.conv.weight.data().asnumpy(), block.norm
     out, channels, size, _ = weight.shape
     convolution = torch.nn.Conv2d(channels, out, size, padding=size // 2, bias=norm is None)
     convolution.weight.data = torch.from_numpy(weight)
     if norm is None:
-        convolution.bias.data = torch.from_numpy(layer.conv.bias.data().asnumpy())
+        convolution.bias.data = torch.from_numpy(block.conv.bias.data().asnumpy())
         return [convolution]
-    return [convolution, torch.nn.BatchNorm2d(out, norm._kwargs["eps"]), torch.nn.LeakyReLU(layers.SLOPE, inplace=True)]
+    batch_norm = torch.nn.BatchNorm2d(out, norm._kwargs["eps"])
+    return [convolution, batch_norm, torch.nn.LeakyReLU(layers.SLOPE, inplace=True)]
 
 
-def torch_region_loss(data, ground_truth, anchors, object_scale=5.0):
-    """The loss of every image, as the page of gluonops.ops.region_loss has it, in functions of torch."""
-    batch, _, height, width = data.shape
-    maps = data.reshape(batch, len(anchors), 5 + CLASSES, height, width).permute(0, 1, 3, 4, 2)
-    places, sizes, objectness = maps[..., :2].sigmoid(), maps[..., 2:4], maps[..., 4].sigmoid()
-    cells = torch.tensor([width, height], dtype=data.dtype)
-    with torch.no_grad():
+class Predictions:
+    """What a raw map predicts, for every anchor and cell of every image, in functions of torch.
+
+    ``places`` are within the cell, from 0 to 1; ``sizes`` are logarithms of the size over the anchor's; ``objectness``
+    is a probability; ``logits`` are the classes'. ``corners`` are the cells' numbers, and ``cells`` how many there are.
+    All but ``cells`` are (batch, anchors, height, width, ...).
+    """
+
+    def __init__(self, data, anchors):
+        batch, _, height, width = data.shape
+        maps = data.reshape(batch, len(anchors), 5 + CLASSES, height, width).permute(0, 1, 3, 4, 2)
+        self.places = maps[..., :2].sigmoid()
+        self.sizes = maps[..., 2:4]
+        self.objectness = maps[..., 4].sigmoid()
+        self.logits = maps[..., 5:]
+        self.cells = torch.tensor([width, height], dtype=data.dtype)
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-        corners = torch.stack([columns, rows], -1)
-        middles = (places + corners) / cells
-        sides = sizes.exp() * anchors[:, None, None] / cells
-        real = ground_truth[..., 2] > 0
-        gt_centres, gt_sizes = ground_truth[..., :2], ground_truth[..., 2:4]
-        overlaps = iou(middles.flatten(1, 3)[:, :, None], sides.flatten(1, 3)[:, :, None], gt_centres[:, None],
-                       gt_sizes[:, None]) * real[:, None]
-        missed = (overlaps.amax(2) <= THRESH).reshape(objectness.shape).to(data.dtype)
-        anchor = iou(torch.zeros(2), anchors, torch.zeros(2), (gt_sizes * cells)[:, :, None]).argmax(2)
-        column, row = (gt_centres * cells).long().unbind(-1)
-        owner = torch.full((batch, overlaps.shape[1]), -1)
-        slots = (anchor * height + row) * width + column
-        for number in range(ground_truth.shape[1]):   # a later object replaces an earlier one
-            images = real[:, number].nonzero()[:, 0]
-            owner[images, slots[images, number]] = number
+        self.corners = torch.stack([columns, rows], -1).expand_as(self.places)
+
+    def boxes(self, anchors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Centres and sizes as shares of the image, each (batch, anchors * height * width, 2)."""
+        centres = (self.places + self.corners) / self.cells
+        sizes = self.sizes.exp() * anchors[:, None, None] / self.cells
+        return centres.flatten(1, 3), sizes.flatten(1, 3)
+
+
+def torch_region_loss(data: torch.Tensor, ground_truth: torch.Tensor, anchors: torch.Tensor,
+                      object_scale: float = 5.0) -> torch.Tensor:
+    """The loss of every image, as the page of gluonops.ops.region_loss has it, in functions of torch.
+
+    Parameters
+    ----------
+    data : torch.Tensor
+        The raw map, (batch, anchors * (5 + CLASSES), height, width).
+    ground_truth : torch.Tensor
+        Centre x, centre y, width, height and class of every box, (batch, boxes, 5); rows of zeros are padding.
+    anchors : torch.Tensor
+        Width and height in cells, (anchors, 2).
+    object_scale : float, default 5.0
+        Weight of the objectness where there is an object.
+
+    Returns
+    -------
+    torch.Tensor
+        (batch,).
+    """
+    predicted = Predictions(data, anchors)
+    with torch.no_grad():
+        is_box = ground_truth[..., 2] > 0
+        overlaps = overlaps_of(predicted, anchors, ground_truth) * is_box[:, None]
+        owner = assign(predicted, anchors, ground_truth, is_box)
         image, slot = (owner >= 0).nonzero().unbind(1)
-        box = ground_truth[image, owner[image, slot]]
-        assigned = torch.zeros_like(owner, dtype=torch.bool)
-        assigned[image, slot] = True
-        target = overlaps[image, slot, owner[image, slot]]
-        here = corners.expand_as(middles).flatten(1, 3)[image, slot]
-        shapes = (box[:, 2:4] * cells / anchors[slot // (height * width)]).log()
-        weight = 2 - box[:, 2] * box[:, 3]
-    places, sizes, logits = (part.flatten(1, 3)[image, slot] for part in (places, sizes, maps[..., 5:]))
-    off = (places - (box[:, :2] * cells - here)).square().sum(1) + (sizes - shapes).square().sum(1)
-    there = objectness.flatten(1)[image, slot]
-    entropy = torch.nn.functional.cross_entropy(logits, box[:, 4].long(), reduction="none")
-    loss = ((objectness.square() * missed).flatten(1) * ~assigned).sum(1) / 2
-    return loss.index_add(0, image, weight * off / 2 + object_scale / 2 * (there - target).square() + entropy)
+        box_number = owner[image, slot]
+        box = ground_truth[image, box_number]
+        best_anchor = anchors[slot // predicted.objectness[0, 0].numel()]
+        corner = predicted.corners.flatten(1, 3)[image, slot]
+        place_target = box[:, :2] * predicted.cells - corner
+        size_target = (box[:, 2:4] * predicted.cells / best_anchor).log()
+        objectness_target = overlaps[image, slot, box_number]
+        box_weight = 2 - box[:, 2] * box[:, 3]
+        background = (overlaps.amax(2) <= THRESH).to(data.dtype)
+
+    assigned = [part.flatten(1, 3)[image, slot] for part in (predicted.places, predicted.sizes, predicted.logits)]
+    place, size, logits = assigned
+    all_objectness = predicted.objectness.flatten(1)
+    coordinate_loss = (place - place_target).square().sum(1) + (size - size_target).square().sum(1)
+    objectness_loss = (all_objectness[image, slot] - objectness_target).square()
+    class_loss = torch.nn.functional.cross_entropy(logits, box[:, 4].long(), reduction="none")
+
+    no_object_loss = (all_objectness.square() * background * (owner < 0)).sum(1) / 2
+    object_loss = box_weight * coordinate_loss / 2 + object_scale / 2 * objectness_loss + class_loss
+    return no_object_loss.index_add(0, image, object_loss)
 
 
-def iou(middle, sides, other, others):
-    """Of boxes by their centres and sides, (..., 2)."""
-    low = torch.maximum(middle - sides / 2, other - others / 2)
-    high = torch.minimum(middle + sides / 2, other + others / 2)
+def overlaps_of(predicted: Predictions, anchors: torch.Tensor, ground_truth: torch.Tensor) -> torch.Tensor:
+    """The IoU of every predicted box with every box of the ground truth, (batch, predictions, boxes)."""
+    centres, sizes = predicted.boxes(anchors)
+    return iou(centres[:, :, None], sizes[:, :, None], ground_truth[:, None, :, :2], ground_truth[:, None, :, 2:4])
+
+
+def assign(predicted: Predictions, anchors: torch.Tensor, ground_truth: torch.Tensor,
+           is_box: torch.Tensor) -> torch.Tensor:
+    """The number of the box that each prediction is responsible for, or -1; (batch, predictions).
+
+    It is the prediction in the cell of the box's centre, with the anchor whose shape is most like the box's.
+    """
+    batch, _, height, width = predicted.objectness.shape
+    centres, sizes = ground_truth[..., :2], ground_truth[..., 2:4]
+    origin = torch.zeros(2)
+    anchor = iou(origin, anchors, origin, (sizes * predicted.cells)[:, :, None]).argmax(2)
+    column, row = (centres * predicted.cells).long().unbind(-1)
+    slots = (anchor * height + row) * width + column
+    owner = torch.full((batch, predicted.objectness[0].numel()), -1)
+    for number in range(ground_truth.shape[1]):   # a later object replaces an earlier one
+        images = is_box[:, number].nonzero()[:, 0]
+        owner[images, slots[images, number]] = number
+    return owner
+
+
+def iou(first_centres: torch.Tensor, first_sizes: torch.Tensor, second_centres: torch.Tensor,
+        second_sizes: torch.Tensor) -> torch.Tensor:
+    """The intersection over union of boxes by their centres and sizes, (..., 2)."""
+    low = torch.maximum(first_centres - first_sizes / 2, second_centres - second_sizes / 2)
+    high = torch.minimum(first_centres + first_sizes / 2, second_centres + second_sizes / 2)
     common = (high - low).clamp(min=0).prod(-1)
-    return common / (sides.prod(-1) + others.prod(-1) - common)
+    return common / (first_sizes.prod(-1) + second_sizes.prod(-1) - common)
 
 
 if __name__ == "__main__":

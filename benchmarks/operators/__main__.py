@@ -3,6 +3,8 @@
 Every peer's output and gradient are compared with the reference's first; where they differ there are no figures for it,
 and the exit status is 1. Each allocator setting runs in a process of its own.
 """
+from __future__ import annotations
+
 import argparse
 import datetime
 import os
@@ -10,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from ..common import machine, results, tables
 
@@ -20,7 +23,7 @@ README = ROOT / "benchmarks" / "README.md"
 GROUPS = (("case", "node"), ("sweep",))
 
 
-def options():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", help="only this operator; may be given several times")
@@ -43,7 +46,7 @@ def options():
     return parser
 
 
-def child(args):
+def child(args: argparse.Namespace) -> None:
     """Measure with one setting of the allocator, printing the cases as they come; the process is ours alone."""
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
     from gluonops import memory
@@ -65,7 +68,7 @@ def child(args):
     results.save(args.child, {"machine": machine.describe(), "cases": records, "targets": judged})
 
 
-def measure_all(args, arguments):
+def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
     """Run the children; returns the content of the JSON."""
     settings = ("tuned", "untuned") if args.allocator == "both" else (args.allocator,)
     measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
@@ -87,7 +90,7 @@ def measure_all(args, arguments):
     return measured
 
 
-def run_child(args, setting, kinds, answer):
+def run_child(args: argparse.Namespace, setting: str, kinds: Sequence[str], answer: pathlib.Path) -> dict:
     """Measure in a process of its own, without what the environment says of malloc and the tests' check of labels."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")
                    and key not in ("GLUONOPS_TUNE_MALLOC", "GLUONOPS_CHECK_LABELS", "GLUONOPS_BACKEND")}
@@ -99,7 +102,7 @@ def run_child(args, setting, kinds, answer):
     return results.load(answer)
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int | None:
     parser = options()
     args = parser.parse_args(arguments)
     if args.child:
@@ -127,7 +130,7 @@ def main(arguments):
     return 0
 
 
-def write_readme(parser, args):
+def write_readme(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Write the results of --json into a page; the exit status."""
     from . import report
 

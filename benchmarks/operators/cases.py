@@ -1,10 +1,11 @@
 """What is measured: every row and every target. Nothing here measures."""
+import dataclasses
 from collections.abc import Iterable
 from typing import Optional
 
 import gluonops as gops
 import numpy as np
-from gluonops.core import registry
+from gluonops.bench.cases import typical as typical_case
 
 from ..common import suites
 from .declare import EXACT, ROUNDED, Case, Target, in_mxnet, in_numpy, ours
@@ -38,17 +39,20 @@ def targets() -> list[Target]:
 
 
 def derived(op: str, quick: bool) -> list[Case]:
-    """The row of an operator that declares none: the first case of its suite, with a larger batch."""
-    suite, size = suites.get(op), suites.enlarged(op, 1000 if quick else suites.ELEMENTS)
-    contract, function = registry.get(op).op, getattr(gops.ops, op)
-    shapes = tuple(size.shapes[arg.name] for arg in contract.inputs)
-    sized = type(suite.cases[0])(suite.cases[0].id, shapes, size.attrs)
-    attrs = {name: str(value) for name, value in size.attrs.items()}
-    peers = (*ours(op, lambda *inputs: function(*inputs, **size.attrs)), *in_mxnet(op, shapes[0], **size.attrs),
-             in_numpy(op, **attrs))
+    """The row of an operator that declares none: of a typical size, or the first case of its suite if ``quick``."""
+    suite = suites.get(op)
+    case = suite.cases[0]
+    if not quick:
+        typical = typical_case(op)
+        case = dataclasses.replace(case, shapes=tuple(typical.shapes.values()), attrs=typical.attrs)
+
+    function = getattr(gops.ops, op)
+    mine = ours(op, lambda *inputs: function(*inputs, **case.attrs))
+    in_oracle = in_numpy(op, **{name: str(value) for name, value in case.attrs.items()})
+    peers = (*mine, *in_mxnet(op, case.shapes[0], **case.attrs), in_oracle)
 
     def draw(rng: np.random.RandomState) -> list:
-        return suite().draw(sized, "float32", rng)
+        return suite().draw(case, "float32", rng)
 
     tolerance = EXACT if suite.exact else ROUNDED
-    return [Case(op, op, shapes[0], peers, draw=draw, tolerance=tolerance)]
+    return [Case(op, op, case.shapes[0], peers, draw=draw, tolerance=tolerance)]

@@ -11,6 +11,8 @@ import numpy as np
 from gluonops.bench import peers as mxnet_peers
 from gluonops.core import registry
 
+from ..common import torch_peers
+
 NODES = 20            # operators in the chain that the cost of a node is taken from
 MODES = ("net", "alone")
 PASSES = ("forward", "backward", "both")
@@ -97,7 +99,13 @@ def in_numpy(op: str, **attrs) -> Peer:
     return Peer("numpy", lambda F, *inputs: F.Custom(*inputs, op_type=f"numpy_{op}", **attrs))
 
 
-def in_torch(run: typing.Callable) -> Peer:
+def in_torch(op: str, ndim: int = 2, **attrs) -> Peer:
+    """torch's function of :mod:`benchmarks.common.torch_peers`."""
+    typed = registry.get(op).op.parse(attrs)
+    return torch_peer(torch_peers.function(op, typed._asdict(), ndim))
+
+
+def torch_peer(run: typing.Callable) -> Peer:
     """``run(torch, data, ...)``."""
     return Peer("torch", run, torch=True)
 

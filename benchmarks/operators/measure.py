@@ -1,8 +1,9 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
+from __future__ import annotations
+
 import contextlib
 import gc
 import pathlib
-from typing import Optional
 
 import gluonops as gops
 import mxnet as mx
@@ -58,14 +59,14 @@ class Torch:
         with torch.no_grad():
             self.head = head(tuple(function(*inputs).shape), torch.from_numpy)
 
-    def forward(self):
+    def forward(self) -> dict[str, float]:
         with torch.no_grad():
             start = now()
             output = self.function(*self.inputs)
             del output
             return {"forward": now() - start}
 
-    def train(self):
+    def train(self) -> dict[str, float]:
         start = now()
         output = self.function(*self.leaves)
         middle = now()
@@ -74,7 +75,7 @@ class Torch:
         end = now()
         return {"backward": end - middle, "both": end - start}
 
-    def results(self, gradient):
+    def results(self, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if not gradient:
             with torch.no_grad():
                 return self.function(*self.inputs).numpy(), None
@@ -91,7 +92,7 @@ class Copy:
         self.target = np.zeros(case.copied, case.dtype)
         self.target[...] = 2   # zeros are mapped on first touch
 
-    def forward(self):
+    def forward(self) -> dict[str, float]:
         start = now()
         np.copyto(self.target, self.source)
         return {"forward": now() - start}
@@ -176,25 +177,33 @@ class Bench:
 
     def _check(self, spoil):
         """Compare every peer with the reference in every mode, and stop measuring those that differ."""
+        gradient = "backward" in self.case.passes
         for mode in self.case.modes:
-            gradient = "backward" in self.case.passes
-            if (self.case.reference, mode) not in self.runners:
+            reference = self.case.reference, mode
+            if reference not in self.runners:
                 raise RuntimeError(f"{self.case.name}: the reference {self.case.reference} does not run: {self.wrong}")
-            expected = self.runners[self.case.reference, mode].results(gradient)
+            expected = self.runners[reference].results(gradient)
             for peer in self.case.peers:
                 if (peer.name, mode) in self.runners and peer.name != self.case.reference:
-                    output, grad = self.runners[peer.name, mode].results(gradient)
-                    if peer.as_output:   # in the net only one row of it is put out
-                        output = peer.as_output(output, self.label) if mode == "alone" else expected[0]
-                    if peer.name == spoil:
-                        output = output + 1
-                    differences = [differs(output, expected[0], self.case.tolerance, "output"),
-                                   gradient and differs(grad, expected[1], self.case.tolerance, "gradient")]
-                    if any(differences):
-                        self.wrong[peer.name] = f"{mode}: {next(filter(None, differences))}"
+                    difference = self._difference(peer, mode, expected, gradient, peer.name == spoil)
+                    if difference:
+                        self.wrong[peer.name] = f"{mode}: {difference}"
         self.runners = {key: runner for key, runner in self.runners.items() if key[0] not in self.wrong}
 
-    def measure(self, samples, seconds):
+    def _difference(self, peer, mode, expected, gradient, spoilt):
+        """How a peer's output or gradient differs from the expected ones, or None."""
+        output, grad = self.runners[peer.name, mode].results(gradient)
+        expected_output, expected_grad = expected
+        if peer.as_output:   # in the net only one row of it is put out
+            output = peer.as_output(output, self.label) if mode == "alone" else expected_output
+        if spoilt:
+            output = output + 1
+        difference = differs(output, expected_output, self.case.tolerance, "output")
+        if difference or not gradient:
+            return difference
+        return differs(grad, expected_grad, self.case.tolerance, "gradient")
+
+    def measure(self, samples: int, seconds: float) -> list[dict]:
         """Medians and quartiles in milliseconds by peer, mode and pass, the nets without the operator taken off.
 
         Each runner is called ``samples`` times, or fewer (at least 5) once it has used up ``seconds``.
@@ -244,7 +253,7 @@ def fits(case: Case) -> bool:
     return case.bytes * (8 if case.kind == "sweep" else 60) < free
 
 
-def run(case: Case, quick: bool, spoil: Optional[str] = None) -> dict:
+def run(case: Case, quick: bool, spoil: str | None = None) -> dict:
     """Check and time a case.
 
     Returns

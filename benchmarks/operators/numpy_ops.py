@@ -2,7 +2,7 @@
 
 Every ``.asnumpy()`` waits for the engine and copies, every ``mx.nd.array`` copies back: that is what they are here to
 show. They are written from the formulas, apart from gluonops, and so they are what every other peer is checked against.
-An operator without one here gets a CustomOp that calls its oracle in ``tests/oracles``.
+An operator without one here gets a CustomOp that calls its oracle in ``tests/ops``.
 """
 from collections.abc import Iterable
 

@@ -1,8 +1,12 @@
 """The picture of the results."""
+from __future__ import annotations
+
+import os
+
 from .report import OURS, SETTINGS, limit, of
 
 
-def plot(results: dict, path) -> bool:
+def plot(results: dict, path: str | os.PathLike) -> bool:
     """Draw the cases as dots over copyto, and time against size; False where there is nothing to draw."""
     import matplotlib
     matplotlib.use("Agg")

@@ -1,7 +1,9 @@
 """What becomes of the measurements: the table, the targets, and the README's figures."""
+from __future__ import annotations
+
 import math
+import os
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 from ..common import machine, tables
 from ..common.tables import amount, verdict
@@ -11,13 +13,13 @@ OURS = "native"
 SETTINGS = {"tuned": "allocator tuned", "untuned": "allocator as it is"}
 
 
-def of(case: dict, peer: str, mode: str, part: str) -> Optional[float]:
+def of(case: dict, peer: str, mode: str, part: str) -> float | None:
     """Milliseconds, or None where that was not measured."""
     return next((row["ms"] for row in case["times"]
                  if (row["peer"], row["mode"], row["pass"]) == (peer, mode, part)), None)
 
 
-def limit(case: dict) -> Optional[float]:
+def limit(case: dict) -> float | None:
     """Milliseconds that copyto takes."""
     return of(case, "copyto", "alone", "forward")
 
@@ -84,15 +86,18 @@ def text(case: dict) -> str:
     return "\n".join([title(case), *(f"  {line.rstrip()}" for line in padded)])
 
 
-def slope(cases: Sequence[dict]) -> tuple[Optional[float], Optional[float]]:
+def slope(cases: Sequence[dict]) -> tuple[float | None, float | None]:
     """Least-squares slope of log time over log size: 1 where time is linear in size. (ours, copyto's)."""
     def fit(values):
         points = [(math.log(case["bytes"]), math.log(value)) for case, value in zip(cases, values) if value]
         if len(points) < 3:
             return None
-        x0, y0 = (sum(axis) / len(points) for axis in zip(*points))
-        return sum((x - x0) * (y - y0) for x, y in points) / sum((x - x0) ** 2 for x, _ in points)
-    return fit([of(case, OURS, "alone", "forward") for case in cases]), fit([limit(case) for case in cases])
+        mean_x, mean_y = (sum(axis) / len(points) for axis in zip(*points))
+        covariance = sum((x - mean_x) * (y - mean_y) for x, y in points)
+        return covariance / sum((x - mean_x) ** 2 for x, _ in points)
+
+    ours = [of(case, OURS, "alone", "forward") for case in cases]
+    return fit(ours), fit([limit(case) for case in cases])
 
 
 def verdicts(targets: Iterable[Target], cases: Sequence[dict]) -> list[dict]:
@@ -109,16 +114,21 @@ def verdicts(targets: Iterable[Target], cases: Sequence[dict]) -> list[dict]:
         if not matching:
             continue
         if not math.isnan(target.slope):
-            ours, copyto = slope(matching)
-            sizes = f"{amount(matching[0]['bytes'])} to {amount(matching[-1]['bytes'])}"
-            judged.append(_verdict(f"{target.op}, {sizes}", f"time ~ size^1, within {target.slope}", ours,
-                                  lambda v, t=target: abs(v - 1) <= t.slope,
-                                  lambda v, c=copyto: f"size^{v:.2f} (copyto {_power(c)})"))
+            judged.append(_verdict_of_slope(target, matching))
             continue
         for case in matching:
             for part in target.passes:
                 judged.append(_verdict_of(target, case, part))
     return judged
+
+
+def _verdict_of_slope(target, cases):
+    """Time against size."""
+    ours, copyto = slope(cases)
+    sizes = f"{amount(cases[0]['bytes'])} to {amount(cases[-1]['bytes'])}"
+    return _verdict(f"{target.op}, {sizes}", f"time ~ size^1, within {target.slope}", ours,
+                    passes=lambda value: abs(value - 1) <= target.slope,
+                    words=lambda value: f"size^{value:.2f} (copyto {_power(copyto)})")
 
 
 def _power(value):
@@ -151,7 +161,7 @@ def _verdict(case, target, value, passes, words):
 OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's operators
 
 
-def write_readme(results: dict, path, figure: Optional[str] = None, short: bool = False) -> None:
+def write_readme(results: dict, path: str | os.PathLike, figure: str | None = None, short: bool = False) -> None:
     """Put the figures between the markers of a README; ``short`` is one line per case.
 
     Raises
@@ -174,7 +184,7 @@ def _setting(results, figure):
         yield f"![Time of every peer over copyto; time against size]({figure})"
 
 
-def summary(results: dict, figure: Optional[str] = None) -> str:
+def summary(results: dict, figure: str | None = None) -> str:
     """One line per case: our time in a net, over copyto's, and how many times as long the peers take."""
     allocator = next(iter(results["runs"]))
     cases = [case for case in results["runs"][allocator] if case["kind"] == "case" and case["times"]]
@@ -192,7 +202,7 @@ def summary(results: dict, figure: Optional[str] = None) -> str:
         *_setting(results, figure)])
 
 
-def markdown(results: dict, figure: Optional[str] = None) -> str:
+def markdown(results: dict, figure: str | None = None) -> str:
     """Machine, targets and cases as Markdown."""
     parts = list(_setting(results, figure))
     if results["targets"]:

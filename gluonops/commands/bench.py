@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 
 import mxnet as mx
@@ -11,13 +10,14 @@ import numpy as np
 
 from .. import ops
 from ..bench import timing
+from ..bench.cases import Case, draw, typical
 from ..bench.peers import peers
 from ..core import files, registry
 from ..core.backend import backend, current_backend, resolve
 from ..core.errors import OpError
 from .progress import over
 
-__all__ = ["CASES", "Case", "measure", "run"]
+__all__ = ["measure", "run"]
 
 OURS = "gluonops"
 PASSES = {"forward": "forward", "both": "forward and backward"}
@@ -25,43 +25,15 @@ TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # of an eleme
 SAMPLES = 15
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """What an operator is measured on: the shape of its data, and its attributes.
-
-    ``others`` has the shapes of inputs that do not follow from the data's shape, as functions of it.
-    """
-    shape: tuple
-    attrs: dict = dataclasses.field(default_factory=dict)
-    others: dict = dataclasses.field(default_factory=dict)
-
-
-_IMAGES, _ROWS, _MAP = (16, 64, 52, 52), (2048, 1000), (16, 125, 13, 13)
-_DETECTOR = {attr.name: attr.default for attr in registry.get("region_decode").op.attrs
-             if attr.name in ("anchors", "classes")}
-CASES = {
-    "abs": Case(_IMAGES),
-    "center_loss": Case((4096, 256), others={"centers": lambda shape: (100, *shape[1:])}),
-    "region_decode": Case(_MAP, _DETECTOR),
-    "region_loss": Case(_MAP, _DETECTOR, {"truth": lambda shape: (*shape[:1], 30, 5), "seen": lambda shape: (1,)}),
-    "reorg": Case(_IMAGES, {"stride": 2}),
-    "softmax": Case(_ROWS),
-    "softmax_cross_entropy": Case(_ROWS),
-    "softmax_output": Case(_ROWS),
-    "tile": Case((8, 64, 52, 52), {"tiles": 2, "axis": 1}),
-}
-
-
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and write; an OpError if a result is wrong."""
     if args.output:
         files.check_target("bench", args.output)
-    names = [registry.get(name).op.name for name in args.op or CASES]
+    names = [registry.get(name).op.name for name in args.op or ops.list()]
     context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
     records = []
     for name in over(names, "measuring", "operator"):
-        case = CASES.get(name, Case(_IMAGES))
-        records.append(measure(name, args.shape or case.shape, case, args.dtype, context, args.seconds))
+        records.append(measure(typical(name, args.shape), args.dtype, context, args.seconds))
     report = {"context": str(context), "dtype": args.dtype, "operators": records}
     if args.output:
         files.replace("bench", {args.output: lambda path: _write(path, json.dumps(report, indent=2) + "\n")})
@@ -76,15 +48,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(name: str, shape: tuple[int, ...], case: Case, dtype: str, context: mx.Context,
-            seconds: float) -> dict:
+def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict:
     """Time an operator and its peers, after comparing their results.
 
     Parameters
     ----------
-    name : str
-    shape : tuple of int
-        Of its data.
     case : Case
     dtype : str
     context : mx.Context
@@ -98,12 +66,12 @@ def measure(name: str, shape: tuple[int, ...], case: Case, dtype: str, context: 
         difference of its result, or why it cannot run; and ``times``, a row for each peer and pass with the median in
         milliseconds, its quartiles, and the ratio of its median to ours.
     """
-    op = registry.get(name).op
-    inputs = _inputs(op, shape, case, dtype, context)
-    function = getattr(ops, name)
+    inputs = _inputs(case, dtype, context)
+    shape = inputs[0].shape
+    function = getattr(ops, case.op)
     runs = {OURS: (_first(function, case.attrs), _scope(current_backend())),
             "builtin": (_first(function, case.attrs), _scope("builtin"))}
-    for peer, peer_run in peers(name, shape, **case.attrs).items():
+    for peer, peer_run in peers(case.op, shape, **case.attrs).items():
         runs[peer] = _on_ndarrays(peer_run), contextlib.nullcontext
     runs["identity"] = _on_ndarrays(lambda F, data, *_: F.identity(data)), contextlib.nullcontext
 
@@ -133,25 +101,17 @@ def measure(name: str, shape: tuple[int, ...], case: Case, dtype: str, context: 
         over_ours = ms / times[OURS, part][0]
         rows.append({"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
                      "over_ours": over_ours})
-    return {"op": name, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
+    return {"op": case.op, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
             "differ": wrong, "times": rows}
 
 
-def _inputs(op, shape, case, dtype, context):
-    rng = np.random.RandomState(0)
-    attrs = op.parse(case.attrs)
-    shapes = op.infer_shape(attrs, {"data": shape, **{key: of(shape) for key, of in case.others.items()}})
-    kinds, arrays = op.type_vars(attrs), []
-    for arg in op.inputs:
-        values = rng.standard_normal(shapes[arg.name])
-        if arg.name == "label":
-            values = rng.randint(shapes["centers"][0] if "centers" in shapes else shape[-1], size=shapes["label"])
-        elif arg.name == "truth":   # boxes of a tenth to two fifths of the image, and a class
-            values = np.concatenate([rng.uniform(0.2, 0.8, (*values.shape[:2], 2)), rng.uniform(
-                0.1, 0.4, (*values.shape[:2], 2)), rng.randint(attrs.classes, size=(*values.shape[:2], 1))], axis=2)
-        elif arg.name == "seen":
-            values = np.full(values.shape, 20000)
-        arrays.append(mx.nd.array(values, context, dtype if kinds[arg.name] == "T" else "float32"))
+def _inputs(case, dtype, context):
+    """The inputs as NDArrays, the first with a gradient: ``dtype`` for the data, float32 for labels."""
+    contract = registry.get(case.op).op
+    variables = contract.type_vars(contract.parse(case.attrs))
+    arrays = []
+    for arg, values in zip(contract.inputs, draw(case, np.random.RandomState(0))):
+        arrays.append(mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32"))
     arrays[0].attach_grad()
     return arrays
 

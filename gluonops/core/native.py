@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from .contract import Op
 
 __all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
-           "target"]
+           "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
+
+# What this file calls in the library. One that was built from older sources may lack some.
+FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -113,9 +116,9 @@ def mismatch_reason(path: str) -> str | None:
         return f"the C++ library is not built, {path} is missing; run: {BUILD}"
     try:
         library = ctypes.CDLL(path)   # MXNet gets the same copy
-        describe = library.gluonops_build_info
+        describe, *_ = [getattr(library, name) for name in FUNCTIONS]
     except (OSError, AttributeError) as error:
-        return f"{path} is not a library of gluonops: {error}; run: {BUILD}"
+        return f"{path} is not a library of this gluonops: {error}; run: {BUILD}"
     describe.restype = ctypes.c_char_p
     built = dict(re.findall(r"(\w+)=(\S+)", describe().decode()))
     for name, ours in (("gluonops", __version__), ("mxnet", mx.__version__)):
@@ -131,3 +134,14 @@ def target() -> str | None:
     name = ctypes.CDLL(_state["path"]).gluonops_target
     name.restype = ctypes.c_char_p
     return name().decode()
+
+
+def threads() -> int | None:
+    """How many threads an operator of the library uses at most; None if it is not loaded."""
+    return ctypes.CDLL(_state["path"]).gluonops_threads() if loaded() else None
+
+
+def set_threads(count: int) -> None:
+    """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
+    if loaded():
+        ctypes.CDLL(_state["path"]).gluonops_set_threads(count)

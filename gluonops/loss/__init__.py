@@ -1,7 +1,11 @@
-"""The losses: drop-ins for ``mxnet.gluon.loss``, and what it lacks."""
-from ..ops.center_loss.block import CenterLoss
-from ..ops.region_loss.block import RegionLoss
-from ..ops.softmax_cross_entropy.block import SoftmaxCELoss
-from .focal import FocalLoss
+"""The losses: drop-ins for ``mxnet.gluon.loss``, and what it lacks.
 
-__all__ = ["CenterLoss", "FocalLoss", "RegionLoss", "SoftmaxCELoss"]
+A line here adds a loss. ``import X as X`` tells readers, linters and type checkers that the name is exported.
+"""
+from ..ops.center_loss.block import CenterLoss as CenterLoss
+from ..ops.region_loss.block import RegionLoss as RegionLoss
+from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
+from .focal import FocalLoss as FocalLoss
+
+# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

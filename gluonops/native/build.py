@@ -36,6 +36,7 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # it, ours would be resolved to those, and the library would crash when it is loaded.
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+THREADS = ["-pthread"]
 # MXNet's wheels have the std::string of compilers before GCC 5. inference.cc calls MXNet in C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
@@ -92,7 +93,7 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        _run([*compiler, "-shared", *openmp(compiler), "-o", str(partial), *map(str, objects), *LINKING])
+        _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING])
         os.replace(partial, library)
     finally:
         partial.unlink(missing_ok=True)
@@ -115,7 +116,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     """(command, object file) for every translation unit."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, *openmp(compiler)]
+    common = [*compiler, *FLAGS, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *include]
     if targets:
@@ -129,6 +130,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
+    yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
@@ -176,11 +178,6 @@ def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
 def mxnet_version(folder: pathlib.Path) -> str:
     """The version of the MXNet in a folder, without importing it."""
     return re.search(r'^__version__ = "(.+)"$', (folder / "libinfo.py").read_text(encoding="utf-8"), re.M).group(1)
-
-
-def openmp(compiler: list[str]) -> list[str]:
-    """The option for OpenMP, if the compiler has it."""
-    return ["-fopenmp"] if supports(compiler, ["-fopenmp"]) else []
 
 
 def supports(compiler: list[str], flags: list[str]) -> bool:

@@ -6,6 +6,7 @@
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
 #include "inference.h"
+#include "pool.h"
 #include "target.h"
 
 extern "C" {
@@ -21,6 +22,17 @@ GLUONOPS_PUBLIC const char *gluonops_target()
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
     return names[gluonops::target()];
+}
+
+// How many threads a loop of a kernel may have.
+GLUONOPS_PUBLIC int gluonops_threads()
+{
+    return gluonops::most_threads();
+}
+
+GLUONOPS_PUBLIC void gluonops_set_threads(int threads)
+{
+    gluonops::set_most_threads(threads);
 }
 
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)

@@ -1,38 +1,38 @@
 // Loops over several threads. A chunk is a range of items; what a kernel computes for an item must not depend on the
-// chunk it is in, so results are the same for any number of threads.
+// chunk it is in, so results are the same for any number of threads and chunks.
 #ifndef GLUONOPS_NATIVE_PARALLEL_H_
 #define GLUONOPS_NATIVE_PARALLEL_H_
 
 #include <stdint.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
+#include "pool.h"
 #include "target.h"
 
 namespace gluonops {
-
-// How many threads `items` items are worth that touch `bytes` bytes each. 1 inside another parallel region, and in a
-// child process after fork(): its parent's threads are gone, and OpenMP would wait for them.
-int team_size(int64_t items, int64_t bytes);
-
 namespace GLUONOPS_TARGET {
 
+// Whoever is free takes the next chunk. So a thread that another process interrupts holds up one chunk, not its share.
+const int64_t CHUNKS_PER_THREAD = 4;
+
+// Calls body(begin, end) for ranges that together are 0 to `items`, on several threads if it pays. An item touches
+// about `bytes` bytes.
 template <typename Body>
 inline void parallel_for(int64_t items, int64_t bytes, const Body &body)
 {
-#ifdef _OPENMP
     const int threads = team_size(items, bytes);
-    if (threads > 1) {
-#pragma omp parallel num_threads(threads)
-        {
-            const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-            body(items * me / team, items * (me + 1) / team);
-        }
+    if (threads < 2) {
+        body(int64_t(0), items);
         return;
     }
-#endif
-    body(int64_t(0), items);
+
+    Loop loop;
+    loop.compute = [](const void *body, int64_t begin, int64_t end) {
+        (*static_cast<const Body *>(body))(begin, end);
+    };
+    loop.body = &body;
+    loop.items = items;
+    loop.chunks = threads * CHUNKS_PER_THREAD < items ? threads * CHUNKS_PER_THREAD : items;
+    run_loop(loop, threads);
 }
 
 }  // namespace GLUONOPS_TARGET

@@ -1,23 +1,11 @@
-// What the kernels ask about the machine and the process.
-#include <pthread.h>
-#include <stdint.h>
+// The instruction set that the kernels use on this processor.
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
-#include "parallel.h"
 #include "target.h"
 
 namespace gluonops {
 namespace {
-
-bool in_child = false;
-
-struct Watch {
-    Watch() { pthread_atfork(nullptr, nullptr, [] { in_child = true; }); }
-} watch;
 
 Target best()
 {
@@ -41,50 +29,12 @@ Target best()
 #endif
 }
 
-#ifdef _OPENMP
-// A second thread pays from about here on: waking it costs some microseconds.
-const int64_t BYTES_PER_THREAD = 192 * 1024;
-
-// What the user allows, else one per processor that this process may use. Not omp_get_max_threads(): MXNet sets that
-// in its engine's threads to half the processors, on the assumption that two share a core.
-int most_threads()
-{
-    static const char *const limits[] = {"OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"};
-    for (const char *limit : limits) {
-        const char *value = getenv(limit);
-        const int wanted = value ? atoi(value) : 0;
-        if (wanted > 0)
-            return wanted;
-    }
-    return omp_get_num_procs();
-}
-#endif
-
 }  // namespace
 
 Target target()
 {
     static const Target found = best();
     return found;
-}
-
-int team_size(int64_t items, int64_t bytes)
-{
-#ifdef _OPENMP
-    if (items < 2 || in_child)
-        return 1;
-    // In floating point: the product of sizes from a graph may be anything.
-    const double worth = double(items) * double(bytes) / double(BYTES_PER_THREAD);
-    if (worth < 2 || omp_in_parallel())
-        return 1;
-    static const int most = most_threads();
-    int threads = most;
-    if (threads > worth)
-        threads = int(worth);
-    return threads > items ? int(items) : threads;
-#else
-    return 1;
-#endif
 }
 
 }  // namespace gluonops

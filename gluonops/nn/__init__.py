@@ -1,9 +1,13 @@
-"""The layers: one HybridBlock per operator, and compositions that own no kernel."""
-from ..ops.abs.block import Abs
-from ..ops.region_decode.block import RegionDecode
-from ..ops.reorg.block import Reorg
-from ..ops.softmax.block import Softmax
-from ..ops.softmax_output.block import SoftmaxOutput
-from ..ops.tile.block import Tile
+"""The layers: one HybridBlock per operator, and compositions that own no kernel.
 
-__all__ = ["Abs", "RegionDecode", "Reorg", "Softmax", "SoftmaxOutput", "Tile"]
+A line here adds a layer. ``import X as X`` tells readers, linters and type checkers that the name is exported.
+"""
+from ..ops.abs.block import Abs as Abs
+from ..ops.region_decode.block import RegionDecode as RegionDecode
+from ..ops.reorg.block import Reorg as Reorg
+from ..ops.softmax.block import Softmax as Softmax
+from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
+from ..ops.tile.block import Tile as Tile
+
+# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

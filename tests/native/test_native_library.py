@@ -63,7 +63,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.parametrize("name, content, text", [
     ("missing.so", None, "is missing; run: python -m gluonops.native.build"),
-    ("broken.so", b"no library", "is not a library of gluonops"),
+    ("broken.so", b"no library", "is not a library of this gluonops"),
 ])
 def test_says_why_it_is_not_loaded(name, content, text, tmp_path):
     path = tmp_path / name

@@ -113,6 +113,6 @@ def test_more_than_2_31_elements(tmp_path):
     program = tmp_path / "large"
     source = pathlib.Path(__file__).with_name("large.cc")
     generated = build.write_sources(tmp_path / "generated")
-    subprocess.run([*build.find_compiler(), "-std=c++17", "-O2", "-fopenmp", "-Wno-psabi", "-Wno-ignored-attributes",
+    subprocess.run([*build.find_compiler(), "-std=c++17", "-O2", "-pthread", "-Wno-psabi", "-Wno-ignored-attributes",
                     *build.includes(generated[0]), str(source), "-o", str(program)], check=True)
     assert subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout == "fine\n"

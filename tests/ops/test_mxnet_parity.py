@@ -11,8 +11,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from mxnet import autograd, gluon
-from oracles._softmax import nll, onehot, softmax
+from mxnet import gluon
+from op_suite import recorded
+from ops._softmax.oracle import nll, onehot, softmax
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
 REFUSED = (gops.OpError, mx.MXNetError)
@@ -22,16 +23,6 @@ def graph(name, backend, *inputs, **attrs):
     """The operator on variables."""
     with gops.backend(backend):
         return getattr(gops.ops, name)(*[mx.sym.var(variable) for variable in inputs], **attrs)
-
-
-def recorded(function, *arrays, head=None, **attrs):
-    """Output and the first input's gradient of an imperative call."""
-    inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
-    inputs[0].attach_grad()
-    with autograd.record():
-        output = function(*inputs, **attrs)
-    output.backward(head)
-    return output.asnumpy(), inputs[0].grad.asnumpy()
 
 
 @BACKENDS

@@ -11,5 +11,5 @@ VARIANTS = [
 LARGE = [Row((512, 125, 19, 19))]
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return True

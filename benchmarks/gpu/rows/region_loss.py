@@ -14,5 +14,5 @@ ALL_OUTPUTS = {"parts": True}
 COMPARED = 1 << 17
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return True

@@ -1,5 +1,5 @@
 """reorg: moves its data."""
-from ..cases import Row, Target
+from ..cases import AS_FAST_AS_A_COPY, Row
 
 MODES = ("darknet", "DCR", "CRD")
 TYPICAL = [
@@ -20,19 +20,8 @@ LARGE = [
     Row((512, 64, 64, 64), {"mode": "CRD"}, dtype="float16"),
 ]
 EXACT = ("output", "data_grad")
-TARGETS = [
-    Target("forward", "copy", 0.9),
-    Target("backward", "copy", 0.9),
-    Target("forward", "torch", 1),
-    Target("both", "torch", 1),
-]
+TARGETS = AS_FAST_AS_A_COPY
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return True
-
-
-def in_torch(F, attrs, ndim):
-    if attrs["mode"] != "CRD" or attrs["reverse"]:
-        return None
-    return lambda data, _: F.pixel_unshuffle(data, attrs["stride"])

@@ -17,11 +17,5 @@ LARGE = SIZES
 TARGETS = [Target("both", "copy", 0.8), Target("forward", "torch", 1), Target("both", "torch", 1)]
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return attrs["axis"] % ndim != 0
-
-
-def in_torch(F, attrs, ndim):
-    if attrs["temperature"] != 1:
-        return None
-    return lambda data, _: data.softmax(attrs["axis"])

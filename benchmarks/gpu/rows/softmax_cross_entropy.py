@@ -1,4 +1,8 @@
 """softmax_cross_entropy: of rows of classes."""
+import types
+
+import numpy as np
+
 from ..cases import Row, Target
 from .softmax import ROWS, SIZES
 
@@ -25,7 +29,7 @@ TARGETS = [
 LIGER = True
 
 
-def draw(attrs, shapes, rng):
+def draw(attrs: types.SimpleNamespace, shapes: dict, rng: np.random.RandomState) -> dict[str, np.ndarray]:
     """A dense label is a distribution: a sum of many numbers of either sign says little."""
     if attrs.sparse_label:
         return {}
@@ -33,12 +37,5 @@ def draw(attrs, shapes, rng):
     return {"label": weights / weights.sum(attrs.axis, keepdims=True)}
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return attrs["axis"] % ndim != 0
-
-
-def in_torch(F, attrs, ndim):
-    plain = attrs["sparse_label"] and not attrs["smoothing"] and attrs["ignore_label"] is None
-    if not plain or attrs["axis"] != -1:
-        return None
-    return lambda data, label: F.cross_entropy(data, label, reduction="none")

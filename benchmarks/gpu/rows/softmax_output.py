@@ -14,5 +14,5 @@ VARIANTS = [
 LARGE = [Row((65536, 1000))]
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return attrs["axis"] % ndim != 0 and attrs["normalization"] == "null"

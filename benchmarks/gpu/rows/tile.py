@@ -1,5 +1,5 @@
 """tile: copies its data."""
-from ..cases import Row, Target
+from ..cases import AS_FAST_AS_A_COPY, Row
 
 TYPICAL = [
     Row((7, 13), {"tiles": 3}),
@@ -15,21 +15,8 @@ LARGE = [
     Row((512, 64, 64, 64), {"tiles": 2, "axis": 1}, dtype="float16"),
 ]
 EXACT = ("output",)
-TARGETS = [
-    Target("forward", "copy", 0.9),
-    Target("backward", "copy", 0.9),
-    Target("forward", "torch", 1),
-    Target("both", "torch", 1),
-]
+TARGETS = AS_FAST_AS_A_COPY
 
 
-def independent(attrs, ndim):
+def independent(attrs: dict, ndim: int) -> bool:
     return isinstance(attrs["tiles"], int) and attrs["axis"] % ndim != 0
-
-
-def in_torch(F, attrs, ndim):
-    if not isinstance(attrs["tiles"], int):
-        return None
-    counts = [1] * ndim
-    counts[attrs["axis"]] = attrs["tiles"]
-    return lambda data, _: data.tile(counts)

@@ -1,4 +1,6 @@
 """abs: moves its data."""
+from collections.abc import Iterator
+
 import gluonops as gops
 
 from ..declare import (
@@ -19,7 +21,7 @@ from ..declare import (
     sweep_target,
 )
 
-PEERS = (*ours("abs", gops.ops.abs), *in_mxnet("abs"), in_numpy("abs"), in_torch(lambda F, data: F.abs(data)))
+PEERS = (*ours("abs", gops.ops.abs), *in_mxnet("abs"), in_numpy("abs"), in_torch("abs"))
 TARGETS = (
     Target("abs", MOVES, "copyto", at_most=1.3),
     Target("abs", MOVES, "torch", faster=1),
@@ -29,7 +31,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in (images(quick)[-1], rows(quick)[0]):
         yield Case("abs", "abs", shape, PEERS)
     yield node("abs", [peer for peer in PEERS if not peer.torch], NODES)

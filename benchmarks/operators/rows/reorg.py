@@ -1,4 +1,6 @@
 """reorg: moves its data. MXNet and torch each know one of the three layouts; the others cost them a permutation."""
+from collections.abc import Iterator
+
 import gluonops as gops
 from gluonops.bench.peers import reorg_blocks
 
@@ -18,6 +20,7 @@ from ..declare import (
     ours,
     sweep,
     sweep_target,
+    torch_peer,
 )
 
 STRIDE = 2
@@ -31,7 +34,7 @@ TARGETS = (
 )
 
 
-def cases(quick):
+def cases(quick: bool) -> Iterator[Case]:
     for shape in images(quick):
         for layout in ("darknet", "DCR", "CRD"):
             yield Case("reorg", f"reorg {layout}", shape, peers(shape, layout))
@@ -39,22 +42,25 @@ def cases(quick):
     yield from sweep("reorg", lambda shape: peers(shape, "CRD"), image_of_megabytes, "transpose", quick)
 
 
-def peers(shape, layout):
+def peers(shape: tuple, layout: str) -> tuple:
     batch, channels, height, width = shape
     larger = batch, channels * STRIDE**2, height // STRIDE, width // STRIDE
     _, blocks, order = reorg_blocks(shape, STRIDE, layout)
 
-    def torch_reorg(F, data):
-        if layout == "CRD":
-            return F.nn.functional.pixel_unshuffle(data, STRIDE)
-        return data.reshape(blocks).permute(order).reshape(larger)   # what pixel_unshuffle itself does
+    def permuted(torch, data):
+        """What pixel_unshuffle itself does, for the layouts that torch has no function for."""
+        return data.reshape(blocks).permute(order).reshape(larger)
 
-    return (*ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
-            *in_mxnet("reorg", shape, stride=STRIDE, mode=layout),
-            in_numpy("reorg", stride=STRIDE, mode=layout, reverse=False), in_torch(torch_reorg))
+    attrs = {"stride": STRIDE, "mode": layout}
+    return (
+        *ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
+        *in_mxnet("reorg", shape, **attrs),
+        in_numpy("reorg", **attrs, reverse=False),
+        in_torch("reorg", len(shape), **attrs) if layout == "CRD" else torch_peer(permuted),
+    )
 
 
-def there_and_back():
+def there_and_back() -> tuple:
     """Peers of two operators, whose output has the shape of their input."""
     def gluonops_pair(data):
         return gops.ops.reorg(gops.ops.reorg(data, STRIDE, "DCR"), STRIDE, "DCR", True)

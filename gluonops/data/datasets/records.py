@@ -21,6 +21,7 @@ from ..images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
+WHERE = "data.rec"
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
@@ -98,15 +99,11 @@ class DetectionRecords(Detection):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        where = "data.rec"
-        self._records = Records(root, split, where)
-        labels = [_objects(self._records.name(place), label, where)
+        self._records = Records(root, split, WHERE)
+        labels = [_objects(self._records.name(place), label, WHERE)
                   for place, label in enumerate(self._records.labels)]
-        names, largest = _names(classes, [label[:, 0].max(initial=-1) for label in labels], self._records)
-        for place, label in enumerate(labels):
-            if label[:, 0].max(initial=-1) > largest:
-                raise _bad_class(self._records.name(place), label[:, 0].max(), largest, where)
-        super().__init__(where, names, labels=labels)
+        largest = [label[:, 0].max(initial=-1) for label in labels]
+        super().__init__(WHERE, _names(classes, largest, self._records), labels=labels)
 
     def __getitem__(self, index):
         image = self.image(index)
@@ -149,17 +146,13 @@ class ClassificationRecords(gluon.data.Dataset):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        where = "data.rec"
-        self._records = Records(root, split, where)
+        self._records = Records(root, split, WHERE)
         for place, label in enumerate(self._records.labels):
             if len(label) != 1 or label[0] < 0 or label[0] != int(label[0]):
-                raise OpError(where, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
+                raise OpError(WHERE, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
                               "of a class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self._records.labels]
-        self.classes, largest = _names(classes, labels, self._records)
-        for place, label in enumerate(labels):
-            if label > largest:
-                raise _bad_class(self._records.name(place), label, largest, where)
+        self.classes = _names(classes, labels, self._records)
         self.labels = np.array(labels, "int32")
 
     def __len__(self):
@@ -225,20 +218,23 @@ def _objects(name, label, where):
     return rows
 
 
-def _names(classes, labels, records):
-    """(names, the largest number allowed)."""
-    if classes is not None:
-        names = class_names(classes, records.where)
-        return names, len(names) - 1
-    largest = int(max(labels))
+def _names(classes, class_ids, records):
+    """The names of the classes; ``class_ids`` has the largest of every record, -1 where it has none."""
+    if classes is None:
+        return _numbers(int(max(class_ids)), records)
+    names = class_names(classes, records.where)
+    for place, class_id in enumerate(class_ids):
+        if class_id >= len(names):
+            raise OpError(records.where, f"{records.name(place)}: the class is {class_id:g}; expected a whole number "
+                          f"from 0 to {len(names) - 1}", "Pass all classes, or create the file again")
+    return names
+
+
+def _numbers(largest, records):
+    """The class ids as names."""
     if largest < 0:
         raise OpError(records.where, f"{records.path} has no object", "Pass classes")
     if largest >= MAX_UNNAMED:
         raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} of them",
                       "Pass classes, or create the file again")
-    return tuple(str(number) for number in range(largest + 1)), largest
-
-
-def _bad_class(name, got, largest, where):
-    return OpError(where, f"{name}: the class is {got:g}; expected a whole number from 0 to {largest}",
-                   "Pass all classes, or create the file again")
+    return tuple(str(number) for number in range(largest + 1))

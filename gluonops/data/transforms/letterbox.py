@@ -122,7 +122,14 @@ def unletterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int])
     return _moved("data.unletterbox_boxes", boxes, lambda corners: (corners - offset) / scale)
 
 
-class Resize:
+class _ToSize:
+    """What transforms to a fixed width and height share."""
+
+    def __init__(self, width: int, height: int):
+        self._size = _checked(f"data.{type(self).__name__}", width, height)
+
+
+class Resize(_ToSize):
     """:func:`gluonops.data.resize` as a transform, for ``dataset.transform_first``.
 
     Parameters
@@ -131,14 +138,11 @@ class Resize:
         Of the result.
     """
 
-    def __init__(self, width: int, height: int):
-        self._size = _checked("data.Resize", width, height)
-
     def __call__(self, image):
         return resize(image, *self._size)
 
 
-class Letterbox:
+class Letterbox(_ToSize):
     """:func:`gluonops.data.letterbox` as a transform, for ``dataset.transform_first``.
 
     Parameters
@@ -146,9 +150,6 @@ class Letterbox:
     width, height : int
         Of the result.
     """
-
-    def __init__(self, width: int, height: int):
-        self._size = _checked("data.Letterbox", width, height)
 
     def __call__(self, image):
         return letterbox(image, *self._size)

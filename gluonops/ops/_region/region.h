@@ -1,5 +1,5 @@
 // YOLOv2's map: (batch, anchors, 5 + classes, height, width). The 5 channels are x, y, w, h and objectness. Vectors run
-// along the cells of a plane.
+// along the cells of a plane. truth.cuh and region.cuh have the same for CUDA, and truth.cuh says why they are apart.
 #ifndef GLUONOPS_OPS_REGION_H_
 #define GLUONOPS_OPS_REGION_H_
 

@@ -1,4 +1,6 @@
-// Ground truth: rows of (x, y, w, h, class), and the overlap of boxes.
+// Ground truth: rows of (x, y, w, h, class), and the overlap of boxes. region.h has the same for C++. They are two texts
+// on purpose: there the code lies in the namespace of an instruction set and has vectors beside it, and a row is read
+// once per image; here each thread reads every row, and NVRTC compiles C++03 and includes nothing but such files.
 
 // Centre and size.
 template <typename A> struct Box { A x, y, w, h; };

@@ -12,8 +12,10 @@ namespace gluonops {
 
 struct ReorgCall {
     int type;
-    int64_t batch, channels, height, width, stride;     // of the tensor with the large image
-    bool crd, shrink;                                   // else DCR; from the large image to the small, or back
+    int64_t batch, channels, height, width;   // of the tensor with the large image
+    int64_t stride;
+    bool crd;      // the order of the small image's channels: CRD, else DCR
+    bool shrink;   // from the large image to the small one, else back
     const void *from;
     void *to;
 };
@@ -21,7 +23,7 @@ struct ReorgCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// Vectors of BYTES bytes, and how two of them are split into even and odd elements and joined again.
+// Vectors of BYTES bytes: two of them are split into even and odd elements, or joined from these.
 template <typename T, int BYTES>
 struct Pairs {
     enum { N = BYTES / int(sizeof(T)) };
@@ -33,83 +35,83 @@ struct Pairs {
         memcpy(&v, from, BYTES);
         return v;
     }
+
+    static GLUONOPS_INLINE void store(T *to, const Vector &v) { memcpy(to, &v, BYTES); }
+
+    // Elements of `a`, numbered from 0, and of `b`, numbered from N. Clang and GCC spell it differently.
+    template <int... INDEX>
+    static GLUONOPS_INLINE Vector shuffle(Vector a, Vector b)
+    {
 #if defined(__clang__)
-    template <int... I>
-    static GLUONOPS_INLINE void split(Vector a, Vector b, T *even, T *odd, std::integer_sequence<int, I...>)
-    {
-        const Vector first = __builtin_shufflevector(a, b, 2 * I...);
-        const Vector second = __builtin_shufflevector(a, b, (2 * I + 1)...);
-        memcpy(even, &first, BYTES);
-        memcpy(odd, &second, BYTES);
-    }
-    template <int... I>
-    static GLUONOPS_INLINE void join(Vector even, Vector odd, T *to, std::integer_sequence<int, I...>)
-    {
-        const Vector first = __builtin_shufflevector(even, odd, (I / 2 + I % 2 * N)...);
-        const Vector second = __builtin_shufflevector(even, odd, ((I + N) / 2 + I % 2 * N)...);
-        memcpy(to, &first, BYTES);
-        memcpy(to + N, &second, BYTES);
-    }
+        return __builtin_shufflevector(a, b, INDEX...);
 #else
+        return __builtin_shuffle(a, b, Vector{T(INDEX)...});
+#endif
+    }
+
     template <int... I>
     static GLUONOPS_INLINE void split(Vector a, Vector b, T *even, T *odd, std::integer_sequence<int, I...>)
     {
-        const Vector first = __builtin_shuffle(a, b, Vector{T(2 * I)...});
-        const Vector second = __builtin_shuffle(a, b, Vector{T(2 * I + 1)...});
-        memcpy(even, &first, BYTES);
-        memcpy(odd, &second, BYTES);
+        store(even, shuffle<2 * I...>(a, b));
+        store(odd, shuffle<(2 * I + 1)...>(a, b));
     }
+
     template <int... I>
     static GLUONOPS_INLINE void join(Vector even, Vector odd, T *to, std::integer_sequence<int, I...>)
     {
-        const Vector first = __builtin_shuffle(even, odd, Vector{T(I / 2 + I % 2 * N)...});
-        const Vector second = __builtin_shuffle(even, odd, Vector{T((I + N) / 2 + I % 2 * N)...});
-        memcpy(to, &first, BYTES);
-        memcpy(to + N, &second, BYTES);
+        store(to, shuffle<(I / 2 + I % 2 * N)...>(even, odd));
+        store(to + N, shuffle<((I + N) / 2 + I % 2 * N)...>(even, odd));
     }
-#endif
 };
 
-// small[x] and odd[x] <-> large[2 * x] and large[2 * x + 1]. The last vector overlaps the one before; rows shorter
-// than a vector take shorter vectors.
+// even[x] and odd[x] <-> large[2 * x] and large[2 * x + 1], by vectors; the row has one at least. The last vector
+// overlaps the one before it.
 template <bool SHRINK, int BYTES, typename T>
-GLUONOPS_INLINE void pairs(T *large, T *small, T *odd, int64_t width)
+GLUONOPS_INLINE void move_pairs_by_vectors(T *large, T *even, T *odd, int64_t width)
 {
     typedef Pairs<T, BYTES> P;
     enum { N = P::N };
+    const std::make_integer_sequence<int, N> lanes{};
+    for (int64_t x = 0;; x += N) {
+        x = x + N > width ? width - N : x;
+        if (SHRINK)
+            P::split(P::load(large + 2 * x), P::load(large + 2 * x + N), even + x, odd + x, lanes);
+        else
+            P::join(P::load(even + x), P::load(odd + x), large + 2 * x, lanes);
+        if (x + N >= width)
+            return;
+    }
+}
+
+// The same for any width: rows shorter than a vector take shorter vectors, down to 8 bytes.
+template <bool SHRINK, int BYTES, typename T>
+GLUONOPS_INLINE void move_pairs(T *large, T *even, T *odd, int64_t width)
+{
+    enum { N = Pairs<T, BYTES>::N };
     if constexpr (N >= 2) {
-        if (width >= N) {
-            const std::make_integer_sequence<int, N> lanes{};
-            for (int64_t x = 0;; x += N) {
-                x = x + N > width ? width - N : x;
-                if (SHRINK)
-                    P::split(P::load(large + 2 * x), P::load(large + 2 * x + N), small + x, odd + x, lanes);
-                else
-                    P::join(P::load(small + x), P::load(odd + x), large + 2 * x, lanes);
-                if (x + N >= width)
-                    return;
-            }
-        }
+        if (width >= N)
+            return move_pairs_by_vectors<SHRINK, BYTES>(large, even, odd, width);
         if constexpr (BYTES > 8)
-            return pairs<SHRINK, BYTES / 2>(large, small, odd, width);
+            return move_pairs<SHRINK, BYTES / 2>(large, even, odd, width);
     }
     for (int64_t x = 0; x < width; ++x) {
         if (SHRINK) {
-            small[x] = large[2 * x];
+            even[x] = large[2 * x];
             odd[x] = large[2 * x + 1];
         } else {
-            large[2 * x] = small[x];
+            large[2 * x] = even[x];
             large[2 * x + 1] = odd[x];
         }
     }
 }
 
-// small[dx * step + x] <-> large[x * stride + dx], for a row.
+// small[dx * step + x] <-> large[x * stride + dx], for a row. STRIDE is the stride, or 0 for one known at run time.
 template <bool SHRINK, int STRIDE, typename T>
 GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, int64_t stride)
 {
     if (STRIDE == 2)
-        return pairs<SHRINK, WIDTH>(large, small, small + step, width);
+        return move_pairs<SHRINK, WIDTH>(large, small, small + step, width);
+
     const int64_t s = STRIDE ? STRIDE : stride;
     for (int64_t dx = 0; dx < s; ++dx)
         for (int64_t x = 0; x < width; ++x) {
@@ -120,25 +122,30 @@ GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, i
         }
 }
 
+// One of the tensors is read, the other written. Streaming stores were tried and do not pay: the parts of a row are
+// too short.
 template <bool SHRINK, int STRIDE, typename T>
 void move(const ReorgCall &call)
 {
-    const int64_t s = call.stride, height = call.height / s, width = call.width / s, plane = height * width;
-    const int64_t channels = call.channels, squares = s * s;
-    const int64_t step = call.crd ? plane : channels * plane;   // from one (dy, dx) to the next
-    const bool crd = call.crd;
-    // One of the two is read, the other written. Writing past the caches was tried and does not pay: the parts of a
-    // row are too short.
     T *large = static_cast<T *>(SHRINK ? const_cast<void *>(call.from) : call.to);
     T *small = static_cast<T *>(SHRINK ? call.to : const_cast<void *>(call.from));
-    parallel_for(call.batch * channels * height, 2 * squares * width * int64_t(sizeof(T)),
-                 [=](int64_t begin, int64_t end) {
+
+    const int64_t s = call.stride, squares = s * s, channels = call.channels;
+    const int64_t height = call.height / s, width = call.width / s, plane = height * width;   // of the small image
+    const bool crd = call.crd;
+    const int64_t step = crd ? plane : channels * plane;   // in the small image, from one (dy, dx) to the next
+
+    const int64_t rows = call.batch * channels * height;
+    parallel_for(rows, 2 * squares * width * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-            const int64_t y = row % height, index = row / height, channel = index % channels, image = index / channels;
-            T *there = small + (image * channels * squares + (crd ? channel * squares : channel)) * plane + y * width;
-            T *here = large + row * squares * width;
+            const int64_t y = row % height, index = row / height;
+            const int64_t channel = index % channels, image = index / channels;
+            const int64_t first_plane = image * channels * squares + (crd ? channel * squares : channel);
+
+            T *small_row = small + first_plane * plane + y * width;
+            T *large_rows = large + row * squares * width;
             for (int64_t dy = 0; dy < s; ++dy)
-                move_row<SHRINK, STRIDE>(here + dy * s * width, there + dy * s * step, step, width, s);
+                move_row<SHRINK, STRIDE>(large_rows + dy * s * width, small_row + dy * s * step, step, width, s);
         }
     });
 }
@@ -146,9 +153,13 @@ void move(const ReorgCall &call)
 template <int STRIDE, typename T>
 void move(const ReorgCall &call)
 {
-    call.shrink ? move<true, STRIDE, T>(call) : move<false, STRIDE, T>(call);
+    if (call.shrink)
+        move<true, STRIDE, T>(call);
+    else
+        move<false, STRIDE, T>(call);
 }
 
+// The loops over a small stride are unrolled.
 template <typename T>
 void move_elements(const ReorgCall &call)
 {
@@ -160,15 +171,21 @@ void move_elements(const ReorgCall &call)
     }
 }
 
+const int64_t PAGE = 4096;   // bytes that a thread copies at a time
+
+// A stride of 1 moves nothing.
 void copy(const ReorgCall &call)
 {
     const int64_t bytes = call.batch * call.channels * call.height * call.width * size_of(call.type);
+    const int64_t pages = (bytes + PAGE - 1) / PAGE;
     const char *from = static_cast<const char *>(call.from);
     char *to = static_cast<char *>(call.to);
-    parallel_for((bytes + 4095) / 4096, 8192, [=](int64_t begin, int64_t end) {
-        const int64_t last = end * 4096 < bytes ? end * 4096 : bytes;
-        if (last > begin * 4096)
-            memcpy(to + begin * 4096, from + begin * 4096, size_t(last - begin * 4096));
+
+    parallel_for(pages, 2 * PAGE, [=](int64_t first_page, int64_t end_page) {
+        const int64_t begin = first_page * PAGE;
+        const int64_t end = end_page * PAGE < bytes ? end_page * PAGE : bytes;
+        if (end > begin)
+            memcpy(to + begin, from + begin, size_t(end - begin));
     });
 }
 
@@ -187,6 +204,7 @@ void forward(const ReorgCall &call)
         move_elements<typename Word<sizeof(T)>::Type>(call);
 }
 
+// The transposed permutation; `adapt` chooses the direction.
 template <typename T>
 void backward(const ReorgCall &call)
 {
@@ -201,18 +219,20 @@ inline ReorgCall adapt(const ReorgAttrs &attrs, const ReorgTensors &tensors, Wor
 {
     typedef ReorgAttrs::Mode Mode;
     const std::vector<int64_t> &shape = tensors.data.shape();
-    const int64_t s = attrs.stride;
     ReorgCall call = {};
     call.type = tensors.data.type;
     call.batch = shape[0];
     call.channels = shape[1];
     call.height = shape[2];
     call.width = shape[3];
-    call.stride = s;
-    if (attrs.reverse || attrs.mode == Mode::Darknet) {   // darknet: DCR of the same memory, as a larger image
-        call.channels /= s * s;
-        call.height *= s;
-        call.width *= s;
+    call.stride = attrs.stride;
+
+    // The data of a reversed reorg has the small image. Darknet's mode is DCR of the same memory, seen as a larger
+    // image.
+    if (attrs.reverse || attrs.mode == Mode::Darknet) {
+        call.channels /= attrs.stride * attrs.stride;
+        call.height *= attrs.stride;
+        call.width *= attrs.stride;
     }
     call.crd = attrs.mode == Mode::CRD;
     call.shrink = attrs.reverse == tensors.backward;

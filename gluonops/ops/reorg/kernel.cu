@@ -4,8 +4,8 @@
 // is a channel; Darknet's mode is DCR with other sizes. contract.py has the arithmetic.
 //
 // A block of threads moves a chunk of at most CHUNK elements at a time: several images, or lines of one, or a part of
-// a line. It reads the chunk run by run into shared memory and writes it run by run in the other order, so that
-// neighbouring threads take neighbouring elements on both sides, 16 bytes each where the runs are so aligned.
+// a line. It reads the chunk run by run into shared memory and writes it run by run in the other order. So neighbouring
+// threads take neighbouring elements on both sides, 16 bytes each where the runs are so aligned.
 
 enum { CHUNK = 4096 };
 
@@ -18,14 +18,16 @@ struct Runs {
     int64_t first, pitch;
     Divisor length;
 
+    // Runs without a gap between them are one run.
     __device__ Runs(int64_t first, int64_t pitch, unsigned length, unsigned size)
         : first(first), pitch(pitch), length(length == pitch ? size : length) {}
 
+    // Where element number `i` of the chunk is.
     __device__ int64_t place(unsigned i) const
     {
-        unsigned along;
-        const unsigned run = length.divide(i, along);
-        return first + run * pitch + along;
+        unsigned column;
+        const unsigned run = length.divide(i, column);
+        return first + run * pitch + column;
     }
 
     template <typename T>
@@ -50,23 +52,24 @@ struct Chunk {
     {
         unsigned x, line, dx, dy;
         if (SHRINK) {
-            i = lines.divide(width.divide(i, x), line);
-            const unsigned image = stride.divide(stride.divide(i, dx), dy);
+            const unsigned square = lines.divide(width.divide(i, x), line);   // a number of (image, dy, dx)
+            const unsigned image = stride.divide(stride.divide(square, dx), dy);
             return (((image * lines.by + line) * stride.by + dy) * width.by + x) * stride.by + dx;
         }
-        i = width.divide(stride.divide(i, dx), x);
-        const unsigned image = lines.divide(stride.divide(i, dy), line);
+        const unsigned row = width.divide(stride.divide(i, dx), x);   // a number of (image, line, dy)
+        const unsigned image = lines.divide(stride.divide(row, dy), line);
         return (((image * stride.by + dy) * stride.by + dx) * lines.by + line) * width.by + x;
     }
 };
 
-// From one tensor to the other: to the one with the small image if SHRINK.
+// Moves a chunk from one tensor to the other: to the one with the small image if SHRINK.
 template <bool SHRINK, typename T>
 __device__ void move(const T *__restrict__ from, T *__restrict__ to, int request, Pack<T> *packs,
                      const Chunk &chunk, const Runs &source, const Runs &target)
 {
     T *const staged = packs[0].items;   // the chunk, in the order of `from`
     const unsigned size = chunk.size();
+
     __syncthreads();   // the chunk before this one may still be read
     if (source.packed(from)) {
         for (unsigned i = threadIdx.x * Pack<T>::SIZE; i < size; i += blockDim.x * Pack<T>::SIZE)
@@ -76,6 +79,7 @@ __device__ void move(const T *__restrict__ from, T *__restrict__ to, int request
             staged[i] = from[source.place(i)];
     }
     __syncthreads();
+
     if (target.packed(to)) {
         for (unsigned i = threadIdx.x * Pack<T>::SIZE; i < size; i += blockDim.x * Pack<T>::SIZE) {
             Pack<T> pack;
@@ -90,19 +94,21 @@ __device__ void move(const T *__restrict__ from, T *__restrict__ to, int request
     }
 }
 
-// Without shared memory, for strides of which no cell fits into it.
+// Without shared memory: for strides of which it cannot hold one cell, stride * stride elements.
 template <bool SHRINK, typename T>
 __device__ void move_elements(const T *__restrict__ from, T *__restrict__ to, int request, const Sizes &sizes)
 {
     const int64_t s = sizes.stride;
-    for (int64_t i = first_item(); i < sizes.images * sizes.lines * sizes.width * s * s; i += item_step()) {
-        const int64_t dx = i % s, x = i / s % sizes.width, row = i / s / sizes.width;
+    const int64_t size = sizes.images * sizes.lines * sizes.width * s * s;
+    for (int64_t large = first_item(); large < size; large += item_step()) {
+        const int64_t dx = large % s, x = large / s % sizes.width, row = large / s / sizes.width;
         const int64_t dy = row % s, line = row / s % sizes.lines, image = row / s / sizes.lines;
-        const int64_t j = (((image * s + dy) * s + dx) * sizes.lines + line) * sizes.width + x;
-        copy(to, SHRINK ? j : i, from, SHRINK ? i : j, request);
+        const int64_t small = (((image * s + dy) * s + dx) * sizes.lines + line) * sizes.width + x;
+        copy(to, SHRINK ? small : large, from, SHRINK ? large : small, request);
     }
 }
 
+// Moves everything, in chunks of at most `step`.
 template <bool SHRINK, typename T>
 __device__ void permute(const T *__restrict__ from, T *__restrict__ to, int request, Pack<T> *packs,
                         const Sizes &sizes, const Sizes &step)
@@ -113,17 +119,20 @@ __device__ void permute(const T *__restrict__ from, T *__restrict__ to, int requ
         move_elements<SHRINK>(from, to, request, sizes);
         return;
     }
+
     const int64_t s = sizes.stride, cell = s * s;
     const int64_t across = (sizes.width + step.width - 1) / step.width;
     const int64_t down = (sizes.lines + step.lines - 1) / step.lines;
     const int64_t chunks = (sizes.images + step.images - 1) / step.images * down * across;
     for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
-        const int64_t x = c % across * step.width, line = c / across % down * step.lines;
+        const int64_t x = c % across * step.width;
+        const int64_t line = c / across % down * step.lines;
         const int64_t image = c / across / down * step.images;
         const Chunk chunk(unsigned(minimum(step.images, sizes.images - image)),
                           unsigned(minimum(step.lines, sizes.lines - line)),
                           unsigned(minimum(step.width, sizes.width - x)), unsigned(s));
-        const int64_t before = image * sizes.lines * sizes.width * cell;
+
+        const int64_t before = image * sizes.lines * sizes.width * cell;   // elements of the images before
         const Runs large(before + line * sizes.width * cell + x * s, sizes.width * s, chunk.width.by * unsigned(s),
                          chunk.size());
         const Runs small(before + line * sizes.width + x, sizes.lines * sizes.width, chunk.lines.by * chunk.width.by,
@@ -138,7 +147,8 @@ __global__ void reorg_forward(const T *__restrict__ data, T *__restrict__ output
                               int64_t chunk_images, int64_t chunk_lines, int64_t chunk_width)
 {
     __shared__ Pack<T> packs[CHUNK / Pack<T>::SIZE];
-    const Sizes sizes = {images, lines, width, stride}, step = {chunk_images, chunk_lines, chunk_width, stride};
+    const Sizes sizes = {images, lines, width, stride};
+    const Sizes step = {chunk_images, chunk_lines, chunk_width, stride};
     if (reverse)
         permute<false>(data, output, output_request, packs, sizes, step);
     else
@@ -153,7 +163,8 @@ __global__ void reorg_backward(const T *__restrict__ output_grad, T *__restrict_
                                int64_t chunk_width)
 {
     __shared__ Pack<T> packs[CHUNK / Pack<T>::SIZE];
-    const Sizes sizes = {images, lines, width, stride}, step = {chunk_images, chunk_lines, chunk_width, stride};
+    const Sizes sizes = {images, lines, width, stride};
+    const Sizes step = {chunk_images, chunk_lines, chunk_width, stride};
     if (reverse)
         permute<true>(output_grad, data_grad, data_grad_request, packs, sizes, step);
     else

@@ -1,5 +1,7 @@
-// tile on the CPU. Bytes moved, forward and backward: the data's and the output's. The tensors are seen as loops,
-// outermost first: data has size[l] steps in l, the output repeats[l] times as many.
+// tile on the CPU. Bytes moved, forward and backward: the data's and the output's.
+//
+// The tensors are seen as loops, outermost first: data has size[l] steps in loop l, the output repeats[l] times as
+// many. A row is what the innermost loop covers: in forward a row of the output, in backward a row of the data.
 #include "generated/tile.h"
 #include "../../native/kernel.h"
 
@@ -8,8 +10,10 @@ namespace gluonops {
 enum { TILE_LOOPS = 8 + 1 };   // a loop for every count that the contract allows, and one in front of them
 
 struct TileCall {
-    int type, loops;   // the last loop is the innermost; at least one
-    int64_t size[TILE_LOOPS], repeats[TILE_LOOPS];
+    int type;
+    int loops;   // at least one; the last one is the innermost
+    int64_t size[TILE_LOOPS];
+    int64_t repeats[TILE_LOOPS];
     const void *from;
     void *to;
 };
@@ -17,16 +21,14 @@ struct TileCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// A row is what the innermost loop makes: of the output in forward, of the data in backward.
-
 // The row of data that row `i` of the output repeats.
 int64_t origin(const TileCall &call, int64_t i)
 {
     int64_t row = 0, stride = 1;
     for (int l = call.loops - 2; l >= 0; --l) {
-        const int64_t span = call.size[l] * call.repeats[l];
-        row += i % span % call.size[l] * stride;
-        i /= span;
+        const int64_t output_size = call.size[l] * call.repeats[l];
+        row += i % output_size % call.size[l] * stride;
+        i /= output_size;
         stride *= call.size[l];
     }
     return row;
@@ -44,7 +46,7 @@ int64_t first_copy(const TileCall &call, int64_t i)
     return row;
 }
 
-// How many rows copy `c` of any row lies behind the first.
+// How many rows copy `c` of any row lies behind the first copy.
 int64_t distance(const TileCall &call, int64_t c)
 {
     int64_t rows = 0, stride = 1;
@@ -57,21 +59,30 @@ int64_t distance(const TileCall &call, int64_t c)
     return rows;
 }
 
-// Fills a row with copies of a segment, in steps of doubling length; short rows without a call.
+// Forward: bytes are copied, of whatever type. A segment is the innermost loop's data, which a row repeats.
+
+// Fills a row with copies of a segment that fills a word of 8 bytes a whole number of times.
+GLUONOPS_INLINE void repeat_word(char *to, const char *from, int64_t segment, int64_t row)
+{
+    uint64_t word = 0;
+    memcpy(&word, from, size_t(segment));
+    for (int64_t bits = segment * 8; bits < 64; bits *= 2)
+        word |= word << bits;
+
+    const LongWords words = word - LongWords{};   // a vector of them
+    for (; row >= WIDTH; row -= WIDTH, to += WIDTH)
+        memcpy(to, &words, WIDTH);
+    for (; row >= 8; row -= 8, to += 8)
+        memcpy(to, &word, 8);
+    if (row)
+        memcpy(to, &word, size_t(row));
+}
+
+// Fills a row with copies of a segment. What is there already is copied behind itself, so its length doubles.
 GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t row)
 {
-    if (segment <= 8 && 8 % segment == 0) {   // a few whole elements: they fill a word, and words a vector
-        uint64_t word = 0;
-        memcpy(&word, from, size_t(segment));
-        for (int64_t bits = segment * 8; bits < 64; bits *= 2)
-            word |= word << bits;
-        const LongWords v = word - LongWords{};
-        for (; row >= WIDTH; row -= WIDTH, to += WIDTH)
-            memcpy(to, &v, WIDTH);
-        for (; row >= 8; row -= 8, to += 8)
-            memcpy(to, &word, 8);
-        if (row)
-            memcpy(to, &word, size_t(row));
+    if (segment <= 8 && 8 % segment == 0) {
+        repeat_word(to, from, segment, row);
         return;
     }
     memcpy(to, from, size_t(segment));
@@ -82,40 +93,65 @@ GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t
     }
 }
 
-const int64_t PIECE = 32768;   // bytes that one copy moves at a time
+const int64_t LONG_SEGMENT = 1024;    // bytes; from here on a copy of the segment is worth a call
+const int64_t PIECE_BYTES = 32768;    // what one call copies of a long segment
 
-void copy(const TileCall &call)
+// A thread fills whole rows.
+void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
 {
-    const int last = call.loops - 1;
-    const int64_t segment = call.size[last] * size_of(call.type), repeats = call.repeats[last];
-    int64_t rows = 1;
-    for (int l = 0; l < last; ++l)
-        rows *= call.size[l] * call.repeats[l];
-    const char *from = static_cast<const char *>(call.from);
-    char *to = static_cast<char *>(call.to);
-    if (rows == 0 || segment == 0)
-        return;
-    if (segment < 1024) {
-        parallel_for(rows, 2 * segment * repeats, [=, &call](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; ++row)
-                repeat(to + row * segment * repeats, from + origin(call, row) * segment, segment, segment * repeats);
-        });
-        return;
-    }
-    const int64_t pieces = (segment + PIECE - 1) / PIECE;
+    const int64_t row_bytes = segment * call.repeats[call.loops - 1];
+    parallel_for(rows, 2 * row_bytes, [=, &call](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+            repeat(to + row * row_bytes, from + origin(call, row) * segment, segment, row_bytes);
+    });
+}
+
+// A thread copies pieces of segments, so that a tensor of one row is shared by all threads too.
+void copy_long_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+{
+    const int64_t repeats = call.repeats[call.loops - 1];
+    const int64_t pieces = (segment + PIECE_BYTES - 1) / PIECE_BYTES;
     const bool streaming = rows * repeats * segment >= STREAMING_MIN_BYTES;
+
     parallel_for(rows * repeats * pieces, 2 * segment / pieces, [=, &call](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-            const int64_t start = i % pieces * PIECE, copy = i / pieces;
-            const int64_t bytes = segment - start < PIECE ? segment - start : PIECE;
-            copy_bytes(to + copy * segment + start, from + origin(call, copy / repeats) * segment + start, bytes,
-                       streaming);
+            const int64_t copy = i / pieces, row = copy / repeats;
+            const int64_t start = i % pieces * PIECE_BYTES;
+            const int64_t bytes = segment - start < PIECE_BYTES ? segment - start : PIECE_BYTES;
+            const char *piece = from + origin(call, row) * segment + start;
+            copy_bytes(to + copy * segment + start, piece, bytes, streaming);
         }
         store_fence();
     });
 }
 
-// What sums are made in: float16 in float, integers modulo their size.
+void copy(const TileCall &call)
+{
+    const int last = call.loops - 1;
+    const int64_t segment = call.size[last] * size_of(call.type);
+    int64_t rows = 1;
+    for (int l = 0; l < last; ++l)
+        rows *= call.size[l] * call.repeats[l];
+    if (rows == 0 || segment == 0)
+        return;
+
+    const char *from = static_cast<const char *>(call.from);
+    char *to = static_cast<char *>(call.to);
+    if (segment < LONG_SEGMENT)
+        copy_short_segments(from, to, call, rows, segment);
+    else
+        copy_long_segments(from, to, call, rows, segment);
+}
+
+template <typename T>
+void forward(const TileCall &call)
+{
+    copy(call);
+}
+
+// Backward: every element is the sum of its copies, in an order that only the sizes determine.
+
+// The type of the sums: float for float16; integers wrap around, which unsigned arithmetic defines.
 template <typename T> struct Sum { typedef T Type; };
 template <> struct Sum<Half> { typedef float Type; };
 template <> struct Sum<int8_t> { typedef uint8_t Type; };
@@ -128,9 +164,7 @@ template <typename T> GLUONOPS_INLINE T element(T x) { return x; }
 template <typename T, typename A> GLUONOPS_INLINE void assign(T &to, A sum) { to = T(sum); }
 GLUONOPS_INLINE void assign(Half &to, float sum) { to = narrow(sum); }
 
-const int64_t BLOCK = 1024;   // elements of a row that are summed at a time
-
-// Sums of a run of elements over its copies, which lie `size` elements apart.
+// Adds up the copies of `width` neighbours, which lie `size` elements apart.
 template <typename T, typename A>
 GLUONOPS_INLINE void add_copies(const T *copy, int64_t repeats, int64_t size, int64_t width, A *sums)
 {
@@ -139,8 +173,9 @@ GLUONOPS_INLINE void add_copies(const T *copy, int64_t repeats, int64_t size, in
             sums[x] += element(copy[x]);
 }
 
-// As add_copies with all of a short segment, whose size is a power of two: as many copies as fill LANES elements are
-// added at a time, and what that gives is folded in halves.
+// As add_copies, for a short segment whose size is a power of two; `items` is the number of elements of all copies.
+// LANES elements are added at a time, which are several copies. Then the two halves of these sums are added, until one
+// copy is left.
 template <int LANES, typename T, typename A>
 GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t items, int64_t size, A *sums)
 {
@@ -151,59 +186,62 @@ GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t items, int64_t size
             partial[x] += element(copy[i + x]);
     for (int64_t x = 0; i + x < items; ++x)
         partial[x] += element(copy[i + x]);
+
     for (int64_t half = LANES / 2; half >= size; half /= 2)
         for (int64_t x = 0; x < half; ++x)
             partial[x] += partial[x + half];
+
     for (int64_t x = 0; x < size; ++x)
         sums[x] += partial[x];
 }
 
-// Every element is the sum of its copies, in an order that only the sizes determine.
+const int64_t BLOCK = 1024;   // elements of a row whose sums are kept at a time
+
 template <typename T>
 void backward(const TileCall &call)
 {
     typedef typename Sum<T>::Type A;
     const int last = call.loops - 1;
     const int64_t size = call.size[last], repeats = call.repeats[last];
-    int64_t rows = 1, copies = 1;
+    int64_t rows = 1, copies = 1;   // copies: of a row, each of them with `repeats` copies of its elements
     for (int l = 0; l < last; ++l) {
         rows *= call.size[l];
         copies *= call.repeats[l];
     }
-    const T *from = static_cast<const T *>(call.from);
-    T *to = static_cast<T *>(call.to);
     if (rows == 0 || size == 0)
         return;
+
+    const T *from = static_cast<const T *>(call.from);
+    T *to = static_cast<T *>(call.to);
     const int64_t blocks = (size + BLOCK - 1) / BLOCK;
+    const int64_t block_bytes = (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T));
     const int64_t items = size * repeats;
-    const bool few = size <= 8 && !(size & (size - 1)) && items >= 16;
-    parallel_for(rows * blocks, (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T)),
-                 [=, &call](int64_t begin, int64_t end) {
+    const bool power_of_two = !(size & (size - 1));
+    const bool short_segment = size <= 8 && power_of_two && items >= 16;
+
+    parallel_for(rows * blocks, block_bytes, [=, &call](int64_t begin, int64_t end) {
         A sums[BLOCK];
         for (int64_t i = begin; i < end; ++i) {
             const int64_t row = i / blocks, start = i % blocks * BLOCK;
-            const int64_t width = size - start < BLOCK ? size - start : BLOCK, first = first_copy(call, row);
+            const int64_t width = size - start < BLOCK ? size - start : BLOCK;
             for (int64_t x = 0; x < width; ++x)
                 sums[x] = 0;
+
+            const int64_t first = first_copy(call, row);
             for (int64_t c = 0; c < copies; ++c) {
                 const T *copy = from + (first + distance(call, c)) * size * repeats + start;
-                if (few && items >= 128)
+                if (short_segment && items >= 128)
                     add_short_copies<64>(copy, items, size, sums);
-                else if (few)
+                else if (short_segment)
                     add_short_copies<16>(copy, items, size, sums);
                 else
                     add_copies(copy, repeats, size, width, sums);
             }
+
             for (int64_t x = 0; x < width; ++x)
                 assign(to[row * size + start + x], sums[x]);
         }
     });
-}
-
-template <typename T>
-void forward(const TileCall &call)
-{
-    copy(call);   // bytes, of whatever type
 }
 
 }  // namespace
@@ -213,37 +251,46 @@ void forward(const TileCall &call)
 // One repeat count per output dimension.
 inline std::vector<int64_t> tile_counts(const TileAttrs &attrs, int64_t ndim)
 {
-    std::vector<int64_t> repeats(size_t(ndim), 1);
     if (!attrs.tiles.is_tuple) {
-        repeats[size_t(attrs.axis < 0 ? attrs.axis + ndim : attrs.axis)] = attrs.tiles.values[0];
+        std::vector<int64_t> repeats(size_t(ndim), 1);
+        const int64_t axis = attrs.axis < 0 ? attrs.axis + ndim : attrs.axis;
+        repeats[size_t(axis)] = attrs.tiles.values[0];
         return repeats;
     }
-    repeats = attrs.tiles.values;
+    std::vector<int64_t> repeats = attrs.tiles.values;
     if (int64_t(repeats.size()) < ndim)
         repeats.insert(repeats.begin(), size_t(ndim) - repeats.size(), 1);
     return repeats;
 }
 
+// Writes the loops. A dimension that does not repeat joins the loop outside it: the two repeat as one block.
+inline void set_loops(TileCall &call, const std::vector<int64_t> &shape, const std::vector<int64_t> &repeats)
+{
+    const size_t added = repeats.size() - shape.size();   // dimensions in front, which the data lacks
+    for (size_t i = 0; i < repeats.size(); ++i) {
+        const int64_t size = i < added ? 1 : shape[i - added];
+        if (call.loops && repeats[i] == 1) {
+            call.size[call.loops - 1] *= size;
+        } else if (size != 1 || repeats[i] != 1) {
+            call.size[call.loops] = size;
+            call.repeats[call.loops] = repeats[i];
+            ++call.loops;
+        }
+    }
+    if (!call.loops) {
+        call.size[0] = call.repeats[0] = 1;
+        call.loops = 1;
+    }
+}
+
 inline TileCall adapt(const TileAttrs &attrs, const TileTensors &tensors, Workspace &)
 {
     const std::vector<int64_t> &shape = tensors.data.shape();
-    const std::vector<int64_t> repeats = tile_counts(attrs, int64_t(shape.size()));
-    const size_t added = repeats.size() - shape.size();
     TileCall call = {};
     call.type = tensors.data.type;
     call.from = tensors.backward ? tensors.output_grad.data : tensors.data.data;
     call.to = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    for (size_t i = 0; i < repeats.size(); ++i) {
-        const int64_t size = i < added ? 1 : shape[i - added];
-        if (call.loops && repeats[i] == 1) {   // neighbours that repeat as one block are one loop
-            call.size[call.loops - 1] *= size;
-        } else if (size != 1 || repeats[i] != 1) {
-            call.size[call.loops] = size;
-            call.repeats[call.loops++] = repeats[i];
-        }
-    }
-    if (!call.loops)
-        call.size[0] = call.repeats[0] = call.loops = 1;
+    set_loops(call, shape, tile_counts(attrs, int64_t(shape.size())));
     return call;
 }
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
-from oracles import region_loss as oracle
-from oracles._region import activate, split
-from region_cases import GOLDEN_CASES, golden
+from ops._region.oracle import activate, split
+from ops._region.recorded import GOLDEN_CASES, golden
+from ops.region_loss import oracle
 
 # The first case's IoU must not move its objective, for finite differences of the forward pass that runs.
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3, "rescore": False, "thresh": 0.4, "warmup_images": 50}

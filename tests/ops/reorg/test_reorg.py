@@ -8,7 +8,7 @@ import pytest
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
 
-GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "reorg.npz")
+GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "reorg.npz")
 
 
 def every(shape, stride, name):

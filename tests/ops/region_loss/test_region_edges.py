@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gluonops.core import registry
 from mxnet import autograd
-from oracles import region_loss as oracle
-from oracles._region import split
+from ops._region.oracle import split
+from ops.region_loss import oracle
 
 ANCHORS = (1.5, 0.5, 0.75, 2.0)
 ATTRS = {"anchors": ANCHORS, "classes": 3, "warmup_images": 0}

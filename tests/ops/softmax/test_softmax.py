@@ -3,7 +3,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from op_suite import Bad, Case, OpSuite, Row
-from oracles._softmax import softmax
+from ops._softmax.oracle import softmax
 
 
 class TestSoftmax(OpSuite):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 from mxnet.gluon import HybridBlock
-from oracles._softmax import nll, onehot, softmax
+from ops._softmax.oracle import nll, onehot, softmax
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
 

@@ -1,7 +1,7 @@
 """region_decode: the boxes, objectness and classes of a region layer."""
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, sigmoid, split
+from .._region.oracle import LOGISTIC, activate, boxes, sigmoid, split
 
 
 def forward(attrs, data):

@@ -1,8 +1,9 @@
-"""One NumPy oracle per operator: ``oracles.get("reorg")`` is the module ``oracles/reorg.py``.
+"""One NumPy oracle per operator: ``oracles.get("reorg")`` is the module ``ops/reorg/oracle.py``.
 
 An oracle is written from the paper or the specification, in float64. It needs only NumPy, because the machines that run
 the GPU benchmark may have no MXNet. The suites in ``tests/ops``, the tests of the CUDA kernels and ``benchmarks/gpu``
 use it.
+What the oracles of a family share is in ``ops/_region/oracle.py`` and ``ops/_softmax/oracle.py``.
 
 A module has two functions:
 
@@ -20,6 +21,8 @@ Two more functions are optional:
     The scalar whose derivative is ``backward``. The default is ``(head * output).sum()``.
 
 ``attrs`` has all attributes of the operator. ``inputs`` have the order of the contract. Floats are float64.
+
+Wherever ``tests`` is on Python's path, ``ops`` is the folder ``tests/ops``: it has no ``__init__.py``, and needs none.
 """
 import importlib
 
@@ -30,7 +33,7 @@ __all__ = ["draw_labels", "get"]
 
 def get(name):
     """The oracle module of an operator."""
-    return importlib.import_module(f"{__name__}.{name}")
+    return importlib.import_module(f"ops.{name}.oracle")
 
 
 def draw_labels(rng, shape, classes, ignore_label=None):

@@ -4,7 +4,7 @@ Source: pjreddie/darknet ``src/region_layer.c``, commit f6afaabc.
 """
 import numpy as np
 
-from ._region import LOGISTIC, activate, boxes, giou, iou, split
+from .._region.oracle import LOGISTIC, activate, boxes, giou, iou, split
 
 STEP = 1e-30   # imaginary step of a complex step derivative
 

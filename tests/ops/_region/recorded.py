@@ -3,9 +3,9 @@ import pathlib
 import typing
 
 import numpy as np
-from oracles._region import LOGISTIC, split
+from ops._region.oracle import LOGISTIC, split
 
-_GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "region.npz")
+_GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "region.npz")
 GOLDEN_CASES = sorted(name[:3] for name in _GOLDEN.files if name.endswith("_cfg"))
 _CFG = ("softmax", "rescore", "bias_match", "seen", "thresh", "B", "W", "H", "A", "K", "coord_scale", "object_scale",
         "noobject_scale", "class_scale")

@@ -1,0 +1,246 @@
+// A pool of threads for the kernels' loops.
+//
+// The calling thread takes chunks as the helpers do, and it never waits for a helper that has not begun. So a loop takes
+// no longer than the caller alone would need, however late the helpers wake up. At its end the caller waits only for
+// helpers in the middle of a chunk.
+//
+// OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that is
+// otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs.
+#include "pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace gluonops {
+namespace {
+
+// A second thread pays from about here on: waking it costs some microseconds.
+const int64_t BYTES_PER_THREAD = 192 * 1024;
+
+// How long a thread spins before it sleeps. Waking one that sleeps takes about as long.
+const std::chrono::microseconds SPIN(50);
+
+typedef std::chrono::steady_clock Clock;
+
+inline void pause()
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+// Spins until `ready()`, at most for SPIN. Returns whether it is.
+template <typename Ready>
+bool spin_until(const Ready &ready)
+{
+    const Clock::time_point end = Clock::now() + SPIN;
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (ready())
+                return true;
+            pause();
+        }
+    } while (Clock::now() < end);
+    return ready();
+}
+
+// Which helpers may enter the loop, and how many are inside. Both are in one word, so that a helper enters an open loop
+// or none.
+class Gate {
+public:
+    void open(uint64_t seats) { state_.store(seats << 32); }
+
+    // Returns whether the calling helper is inside now.
+    bool enter()
+    {
+        uint64_t state = state_.load();
+        while (state >> 32)
+            if (state_.compare_exchange_weak(state, state - SEAT + 1))
+                return true;
+        return false;
+    }
+
+    // Returns whether it was the last one inside.
+    bool leave() { return uint32_t(state_.fetch_sub(1)) == 1; }
+
+    void close() { state_.fetch_and(SEAT - 1); }
+    bool is_open() const { return state_.load() >> 32; }
+    bool is_empty() const { return uint32_t(state_.load()) == 0; }
+
+private:
+    static const uint64_t SEAT = uint64_t(1) << 32;
+    std::atomic<uint64_t> state_{0};
+};
+
+class Pool {
+public:
+    // Runs the loop, in the calling thread alone if another loop has the helpers.
+    void run(const Loop &loop, int threads)
+    {
+        std::unique_lock<std::mutex> use(in_use_, std::try_to_lock);
+        if (!use.owns_lock()) {
+            loop.compute(loop.body, 0, loop.items);
+            return;
+        }
+        start_helpers(threads - 1);
+        loop_ = loop;
+        next_chunk_.store(0);
+        gate_.open(std::min(threads - 1, helpers_));
+        wake_helpers();
+        take_chunks();
+        gate_.close();
+        wait_for_helpers();
+    }
+
+private:
+    void start_helpers(int wanted)
+    {
+        try {
+            for (; helpers_ < wanted; ++helpers_)
+                std::thread([this] { help(); }).detach();
+        } catch (const std::system_error &) {
+            // The system gives no more threads: those that there are do the work.
+        }
+    }
+
+    void wake_helpers()
+    {
+        if (!sleeping_.load())
+            return;
+        // A helper that has looked at the gate and does not sleep yet holds the mutex.
+        { std::lock_guard<std::mutex> lock(mutex_); }
+        opened_.notify_all();
+    }
+
+    [[noreturn]] void help()
+    {
+        for (;;) {
+            if (!spin_until([this] { return gate_.is_open(); }))
+                sleep();
+            if (!gate_.enter())
+                continue;
+            take_chunks();
+            if (gate_.leave() && caller_sleeps_.load()) {
+                { std::lock_guard<std::mutex> lock(mutex_); }
+                emptied_.notify_one();
+            }
+        }
+    }
+
+    void sleep()
+    {
+        std::unique_lock<std::mutex> lock(mutex_);
+        ++sleeping_;
+        opened_.wait(lock, [this] { return gate_.is_open(); });
+        --sleeping_;
+    }
+
+    void take_chunks()
+    {
+        const Loop loop = loop_;
+        for (;;) {
+            const int64_t chunk = next_chunk_.fetch_add(1);
+            if (chunk >= loop.chunks)
+                return;
+            loop.compute(loop.body, loop.items * chunk / loop.chunks, loop.items * (chunk + 1) / loop.chunks);
+        }
+    }
+
+    void wait_for_helpers()
+    {
+        if (spin_until([this] { return gate_.is_empty(); }))
+            return;
+        std::unique_lock<std::mutex> lock(mutex_);
+        caller_sleeps_.store(true);
+        emptied_.wait(lock, [this] { return gate_.is_empty(); });
+        caller_sleeps_.store(false);
+    }
+
+    std::mutex in_use_;   // held by the thread whose loop runs
+    Loop loop_{};
+    std::atomic<int64_t> next_chunk_{0};
+    int helpers_ = 0;
+    Gate gate_;
+
+    std::mutex mutex_;   // of the two conditions
+    std::condition_variable opened_, emptied_;
+    std::atomic<int> sleeping_{0};
+    std::atomic<bool> caller_sleeps_{false};
+};
+
+// Never destroyed: its threads run until the process ends.
+Pool &pool()
+{
+    static Pool *const only = new Pool;
+    return *only;
+}
+
+std::atomic<bool> in_child{false};
+thread_local bool in_loop = false;
+
+struct Watch {
+    Watch() { pthread_atfork(nullptr, nullptr, [] { in_child = true; }); }
+} watch;
+
+// What the user allows, else one for each processor that this process may use. MXNet's own rule is half of them, on the
+// assumption that two share a core.
+int default_threads()
+{
+    static const char *const limits[] = {"OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"};
+    for (const char *limit : limits) {
+        const char *value = getenv(limit);
+        const int wanted = value ? atoi(value) : 0;
+        if (wanted > 0)
+            return wanted;
+    }
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (!sched_getaffinity(0, sizeof(allowed), &allowed))
+        return CPU_COUNT(&allowed);
+#endif
+    return std::max(1, int(std::thread::hardware_concurrency()));
+}
+
+std::atomic<int> &thread_limit()
+{
+    static std::atomic<int> limit{default_threads()};
+    return limit;
+}
+
+}  // namespace
+
+void set_most_threads(int threads) { thread_limit() = std::max(1, threads); }
+
+int most_threads() { return thread_limit(); }
+
+int team_size(int64_t items, int64_t bytes)
+{
+    if (items < 2 || in_child)
+        return 1;
+    // In floating point: the product of sizes from a graph may be anything.
+    const double worth = double(items) * double(bytes) / double(BYTES_PER_THREAD);
+    if (worth < 2 || in_loop)
+        return 1;
+    const double threads = std::min({double(most_threads()), worth, double(items)});
+    return int(threads);
+}
+
+void run_loop(const Loop &loop, int threads)
+{
+    in_loop = true;
+    pool().run(loop, threads);
+    in_loop = false;
+}
+
+}  // namespace gluonops

@@ -1,0 +1,33 @@
+// The threads that help a kernel. They wait in a way that leaves the processors to others: see pool.cc.
+#ifndef GLUONOPS_NATIVE_POOL_H_
+#define GLUONOPS_NATIVE_POOL_H_
+
+#include <stdint.h>
+
+namespace gluonops {
+
+// Computes the items from `begin` to `end`; `body` is what the loop was given.
+typedef void (*ComputeRange)(const void *body, int64_t begin, int64_t end);
+
+// A loop over `items` items, cut into `chunks` ranges of about the same size.
+struct Loop {
+    ComputeRange compute;
+    const void *body;
+    int64_t items;
+    int64_t chunks;
+};
+
+// How many threads `items` items are worth that touch `bytes` bytes each, the caller included. 1 inside a loop that
+// the pool runs, and in a child process after fork(): its parent's threads are gone.
+int team_size(int64_t items, int64_t bytes);
+
+// Runs the loop in the calling thread and in up to `threads - 1` helpers. Returns when all items are computed.
+void run_loop(const Loop &loop, int threads);
+
+// Sets how many threads a loop may have, the caller included. Helpers that run already stay.
+void set_most_threads(int threads);
+int most_threads();
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_POOL_H_

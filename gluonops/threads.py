@@ -1,0 +1,219 @@
+"""How many threads MXNet and the native operators use, and how MXNet's threads wait for each other.
+
+Only the standard library is used here: it runs before MXNet is imported, and doctor.py runs it if that fails.
+"""
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["tune_threads", "usable_cores"]
+
+SWITCH = "GLUONOPS_TUNE_THREADS"
+# MXNet takes each of them as the user's decision about the number of threads.
+COUNTS = ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS")
+# libgomp takes each of them as the user's decision about waiting.
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+# Turns of a loop for which a thread of OpenMP spins before it sleeps. The default is so many that, on a busy machine, a
+# waiting thread uses up the time of the thread it waits for. With 1000, calls of 0.05 ms would wait for a sleeping one.
+SPIN_COUNT = 10000
+LIBGOMP = "libgomp.so.1"
+
+# What was decided when MXNet was imported, and why: see examine().
+_decision = {"chosen": None, "reason": "gluonops is not imported", "problems": []}
+
+
+def tune_threads(count: int | None = None) -> int | None:
+    """Set how many threads the native operators use, and MXNet's own where it is not loaded yet.
+
+    ``import gluonops`` calls it, before MXNet is imported, with the number of physical cores that the process may use:
+    see :func:`usable_cores`. MXNet's own rule is half of the processors it sees, which halves its speed on a machine
+    without hyper-threading, and which oversubscribes a container that may use one core of 64.
+
+    The environment has precedence. Where ``OMP_NUM_THREADS`` or ``MXNET_OMP_MAX_THREADS`` is set, the numbers stay as
+    they are; where ``GOMP_SPINCOUNT`` or ``OMP_WAIT_POLICY`` is set, so does the waiting. ``GLUONOPS_TUNE_THREADS=0``
+    switches all of it off.
+
+    Parameters
+    ----------
+    count : int, optional
+        The number of threads, 1 or more. By default what ``import gluonops`` chose.
+
+    Returns
+    -------
+    int or None
+        The number of threads that the native operators use; None if the native library is not loaded.
+
+    Raises
+    ------
+    OpError
+        ``count`` is not an integer from 1 to 4096.
+
+    Notes
+    -----
+    MXNet reads its number of threads once, when it is imported. A later call sets the native operators' number, and
+    that of MXNet's operators which run in the calling thread only. To set both, write before the import:
+    ``os.environ["OMP_NUM_THREADS"] = "4"``.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> gops.tune_threads(1)  # doctest: +SKIP
+    1
+    """
+    from .core import native
+    from .core.errors import OpError
+
+    if count is None:
+        count = _decision["chosen"]
+    elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 4096:
+        raise OpError("gluonops.tune_threads", f"count is {count!r}; expected an integer from 1 to 4096",
+                      "Pass the number of cores to use, or nothing")
+    if count is not None:
+        native.set_threads(count)
+    return native.threads()
+
+
+@contextlib.contextmanager
+def chosen_environment() -> Iterator[None]:
+    """The environment in which MXNet is imported: what the user has not set is chosen, and taken back afterwards.
+
+    It is taken back so that child processes, and libraries imported later, decide for themselves.
+    """
+    added = _choose()
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def examine() -> dict:
+    """How many threads there are and why, as :func:`gluonops.doctor` reports it.
+
+    Returns
+    -------
+    dict
+        ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the native
+        operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
+    """
+    return {"cores": usable_cores(), **_decision}
+
+
+def _choose() -> dict[str, str]:
+    """Decide, note the decision for :func:`examine`, and return the variables to add, as a dict."""
+    _decision.update(chosen=None, problems=[])
+    if os.environ.get(SWITCH) == "0":
+        _decision["reason"] = f"{SWITCH}=0"
+        return {}
+    if "mxnet" in sys.modules:
+        _decision["reason"] = "MXNet was imported before gluonops"
+        _decision["problems"] = ["MXNet was imported before gluonops and uses half of the processors. Import gluonops "
+                                 "first, or set OMP_NUM_THREADS in the environment"]
+        return {}
+    return {**_choose_count(), **_choose_waiting()}
+
+
+def _choose_count() -> dict[str, str]:
+    set_by_user = [f"{name}={os.environ[name]}" for name in COUNTS if os.environ.get(name)]
+    if set_by_user:
+        _decision["reason"] = " and ".join(set_by_user)
+        return {}
+    _decision["chosen"] = usable_cores()
+    _decision["reason"] = "the physical cores that this process may use"
+    # A libgomp that is loaded has read OMP_NUM_THREADS already. MXNet then takes the other one to its own threads.
+    name = "MXNET_OMP_MAX_THREADS" if libgomp_loaded() else "OMP_NUM_THREADS"
+    return {name: str(_decision["chosen"])}
+
+
+def _choose_waiting() -> dict[str, str]:
+    if any(os.environ.get(name) for name in WAITING):
+        return {}
+    if libgomp_loaded():
+        _decision["problems"] = [f"{LIBGOMP} was loaded before gluonops, by another package: MXNet's threads wait as "
+                                 "OpenMP's do by default, which is slow on a busy machine. Import gluonops first, or "
+                                 f"set GOMP_SPINCOUNT={SPIN_COUNT} in the environment"]
+        return {}
+    return {"GOMP_SPINCOUNT": str(SPIN_COUNT)}
+
+
+def libgomp_loaded() -> bool:
+    """Whether the system's libgomp, which MXNet uses, is loaded: it then no longer reads the environment."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            return any(line.rstrip().endswith(f"/{LIBGOMP}") or f"/{LIBGOMP}." in line for line in maps)
+    except OSError:
+        return False
+
+
+def usable_cores(root: str | os.PathLike = "/") -> int:
+    """Physical cores that this process may use, at least 1.
+
+    Two hyper-threads of a core count once. The process's affinity mask and the CPU quota of its cgroup (version 1 or
+    2, and those above it) are limits. A quota of 2.5 processors is 2 cores, because more threads than that would be
+    stopped in the middle of their work.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder that holds ``proc`` and ``sys``.
+    """
+    root = pathlib.Path(root)
+    cores = {_core(root, processor) for processor in _allowed_processors()}
+    quota = _cgroup_quota(root)
+    return max(1, math.floor(min(len(cores), quota)))
+
+
+def _allowed_processors() -> Iterable[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return range(os.cpu_count() or 1)
+
+
+def _core(root: pathlib.Path, processor: int) -> str:
+    """What the processors of one core have in common; the processor's own number if the system does not say."""
+    siblings = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+    return _text(siblings) or str(processor)
+
+
+def _cgroup_quota(root: pathlib.Path) -> float:
+    """Processors' worth of time that the process's cgroups allow; infinity without a limit."""
+    quotas = [math.inf]
+    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            quotas += _quotas(root / "sys/fs/cgroup", path, _quota_of_version_2)
+        elif "cpu" in controllers.split(","):
+            for mount in ("cpu", "cpu,cpuacct"):
+                quotas += _quotas(root / "sys/fs/cgroup" / mount, path, _quota_of_version_1)
+    return min(quotas)
+
+
+def _quotas(mount: pathlib.Path, path: str, read: Callable[[pathlib.Path], float]) -> list[float]:
+    """The quotas of a cgroup and of all above it. In a container the path may be one that only the host has."""
+    folder = mount / path.lstrip("/")
+    return [read(group) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
+
+
+def _quota_of_version_2(group: pathlib.Path) -> float:
+    quota, period = ((_text(group / "cpu.max") or "max 100000").split() + ["100000"])[:2]
+    return math.inf if quota == "max" else int(quota) / int(period)
+
+
+def _quota_of_version_1(group: pathlib.Path) -> float:
+    quota = int(_text(group / "cpu.cfs_quota_us") or -1)
+    period = int(_text(group / "cpu.cfs_period_us") or 100000)
+    return quota / period if quota > 0 else math.inf
+
+
+def _text(path: pathlib.Path) -> str | None:
+    """The text of a file of the kernel, without blanks at its ends; None if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
