@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from .canonical import without_inserted, wrapper_of, wrappers_of
@@ -86,10 +87,11 @@ def _ends(graph: Graph) -> dict[str, list[Node]]:
 
 
 def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:
-    """The nodes of a builtin form: those with the layer's prefix that only the layer reads."""
+    """The nodes of a builtin form: those with a name from the layer's counter that only the layer reads."""
     members, readers = set(ends), graph.readers()
+    counted = re.compile(re.escape(name) + r"_[a-z_]+[0-9]+")
     for node in reversed(graph.nodes()):
-        prefixed = node.name.startswith(f"{name}_") and not node.is_variable
-        if prefixed and readers[node] and members.issuperset(readers[node]):
+        named = counted.fullmatch(node.name) and not node.is_variable and not node.inserted_as
+        if named and readers[node] and members.issuperset(readers[node]):
             members.add(node)
     return members

@@ -42,25 +42,29 @@ def test_what_it_says(backend, tmp_path):
     assert "#ffe3c2" in path.read_text(), "the mark of gluonops"
 
 
-def gluon_graph(data, label):
+def every_operator(data, label):
     """Operators side by side and in a row: with several outputs, with two inputs, as a loss head, of the same kind."""
     boxes = gops.ops.region_decode(data, (1, 2), 3, name="boxes")
     losses = gops.ops.region_loss(data, mx.sym.var("truth"), mx.sym.var("seen"), anchors=(1, 2), classes=3,
                                    parts=True, name="r")
     first = gops.ops.reorg(gops.ops.reorg(data, name="first"), reverse=True, name="first_again")
-    head = gops.ops.softmax_output(mx.sym.flatten(mx.sym.relu(first)), label, name="head")
-    return mx.sym.Group([boxes, *losses, head])
+    logits = mx.sym.flatten(mx.sym.relu(first), name="own_conv0_fwd")
+    head = gops.ops.softmax_output(gops.ops.softmax(logits, name="own"), label, name="head")
+    loss = gops.ops.softmax_cross_entropy(gops.ops.abs(logits, name="a"), label, name="ce")
+    center = gops.ops.center_loss(gops.ops.tile(logits, 2, name="t"), label, mx.sym.var("centers"), name="c")
+    return mx.sym.Group([boxes, *losses, head, loss, center])
 
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_a_layer_is_one_box(backend):
     """On every backend the boxes are the same, and so is what each has in it."""
     with gops.backend(backend):
-        graph = Graph.of(gluon_graph(mx.sym.var("data"), mx.sym.var("label")))
+        graph = Graph.of(every_operator(mx.sym.var("data"), mx.sym.var("label")))
     found = layers(graph)
     assert {(layer.name, layer.operator) for layer in found.values()} == {
         ("boxes", "region_decode"), ("r", "region_loss"), ("first", "reorg"), ("first_again", "reorg"),
-        ("head", "softmax_output")}
+        ("head", "softmax_output"), ("own", "softmax"), ("a", "abs"), ("ce", "softmax_cross_entropy"), ("t", "tile"),
+        ("c", "center_loss")}
     again = next(layer for layer in found.values() if layer.name == "first_again")
     assert sorted(again.attributes.split(", ")) == ["mode=darknet", "reverse=True", "stride=2"]
     outside = [node.op for node in graph.nodes() if node not in found and not node.is_variable]
