@@ -71,7 +71,7 @@ class Float(Kind):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError
-        value = float(value)
+        value = float(value) + 0.0   # -0.0 becomes 0.0
         if not math.isfinite(value) or not self._is_in_range(value):
             raise ValueError
         return value

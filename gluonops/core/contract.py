@@ -253,8 +253,10 @@ class Op:
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
-        # Each imperative call is validated, mostly with the same arguments as the last one.
-        object.__setattr__(self, "validate", functools.lru_cache(maxsize=256)(self._validate))
+        # Most imperative calls have the arguments of the call before.
+        for name in ("parse_key", "validate", "strings", "number_returned"):
+            method = getattr(self, f"_{name}")
+            object.__setattr__(self, name, functools.lru_cache(maxsize=256)(method))
 
     @property
     def graph_name(self) -> str:
@@ -271,13 +273,23 @@ class Op:
     def error(self, what: str, remedy: str) -> OpError:
         return OpError(self.name, what, remedy)
 
-    def number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs functions and blocks return, from the first on."""
+    def _number_returned(self, attrs: tuple) -> int:
+        """How many of the outputs functions and blocks return, from the first on. ``number_returned`` has a cache."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values: dict) -> tuple:
         """Typed attributes from Python values or from the strings in a graph."""
+        try:
+            return self.parse_key(_key(values))
+        except TypeError:   # a list or an array has no hash
+            return self._parse(values)
+
+    def _parse_key(self, key: tuple) -> tuple:
+        """:meth:`parse` for what :func:`_key` returns. ``parse_key`` is this method with a cache."""
+        return self._parse({name: value for name, value, _ in key})
+
+    def _parse(self, values: dict) -> tuple:
         known = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")
@@ -293,9 +305,9 @@ class Op:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
-    def strings(self, attrs: tuple) -> dict[str, str]:
-        """The attributes as a graph stores them."""
-        return {attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)}
+    def _strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
+        """The attributes as a graph stores them. ``strings`` is this method with a cache."""
+        return _types.MappingProxyType({attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)})
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
@@ -454,6 +466,12 @@ class Op:
         """The old name of ``accumulate_fp32``."""
         _renamed("wide", "accumulate_fp32")
         return self.accumulate_fp32
+
+
+def _key(values: dict) -> tuple:
+    """Attributes as a key of a cache. The types are part of it, because True equals 1."""
+    return tuple((name, value, tuple(map(type, value)) if isinstance(value, tuple) else type(value))
+                 for name, value in values.items())
 
 
 def _renamed(old: str, new: str) -> None:

@@ -17,6 +17,8 @@ _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast
           ast.Mult, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.IfExp,
           ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
 FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple)}
+# All that an expression sees besides its values.
+_GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 
 
 class Expression:
@@ -57,7 +59,7 @@ class Expression:
         self._code = compile(tree, "<contract>", "eval")
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        return eval(self._code, {"__builtins__": {}, **FUNCTIONS}, values)   # the syntax tree was checked above
+        return eval(self._code, _GLOBALS, values)   # the syntax tree was checked above
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
