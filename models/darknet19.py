@@ -67,6 +67,7 @@ class DarknetModel(HybridBlock):
     """What our Darknet networks share: sizes are checked, and Darknet's weights load."""
 
     preprocessing = PREPROCESSING
+    stride = STRIDE
 
     def load_darknet(self, path, ctx=None):
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""
@@ -74,9 +75,9 @@ class DarknetModel(HybridBlock):
 
     def forward(self, x, *args):
         # Here, because hybrid_forward sees no shapes once the net is hybridized.
-        if isinstance(x, NDArray) and (x.ndim != 4 or any(side % STRIDE for side in x.shape[2:])):
+        if isinstance(x, NDArray) and (x.ndim != 4 or any(side % self.stride for side in x.shape[2:])):
             raise OpError(f"models.{type(self).__name__}", f"data has shape {x.shape}; expected (batch, 3, height, "
-                          f"width) with height and width that are multiples of {STRIDE}",
+                          f"width) with height and width that are multiples of {self.stride}",
                           "Resize the images, for instance with gluonops.data.letterbox")
         return super().forward(x, *args)
 

@@ -1,20 +1,13 @@
-"""What the fine-tuning scripts make of an export that computes something else, or does not run."""
+"""What is made of an export that computes something else, or does not run."""
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from training_runs import EXAMPLES
+from gluonops.train import exporting
 
 BOXES = np.array([[10, 10, 50, 40], [30, 20, 90, 80], [12, 11, 48, 42], [0, 0, 3, 4]], "float32")
 IDS, SCORES = np.array([1, 0, 1, 2]), np.array([0.9, 0.5, 0.5, 0.001])
 ORDER = [0, 2, 1, 3]   # of the two equal scores
-
-
-@pytest.fixture
-def module(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import _export
-    return _export
 
 
 def slots(ids=IDS, scores=SCORES, boxes=BOXES):
@@ -34,9 +27,9 @@ def changed(values, place, value):
 @pytest.mark.parametrize("found", [
     slots(), slots(IDS[ORDER], SCORES[ORDER], BOXES[ORDER]), slots(scores=SCORES + 1e-6, boxes=BOXES * (1 + 1e-6)),
     slots(IDS[:3], SCORES[:3], BOXES[:3])], ids=["same", "another order", "rounding", "one at the threshold"])
-def test_the_same_detections(module, found):
-    assert module.DETECTIONS.difference(found, slots()) <= 1e-3
-    assert module.DETECTIONS.difference(slots(), found) <= 1e-3
+def test_the_same_detections(found):
+    assert exporting.DETECTIONS.difference(found, slots()) <= 1e-3
+    assert exporting.DETECTIONS.difference(slots(), found) <= 1e-3
 
 
 @pytest.mark.parametrize("found", [
@@ -45,35 +38,35 @@ def test_the_same_detections(module, found):
     slots(IDS[1:], SCORES[1:], BOXES[1:]), slots(IDS[:0], SCORES[:0], BOXES[:0]),
     slots([*IDS, 0], [*SCORES, 0.5], [*BOXES, BOXES[1]])],
     ids=["box", "class", "score", "score nan", "box nan", "one less", "none", "one twice"])
-def test_other_detections(module, found):
-    assert not module.DETECTIONS.difference(found, slots()) <= module.DETECTIONS.tolerance
-    assert not module.DETECTIONS.difference(slots(), found) <= module.DETECTIONS.tolerance
+def test_other_detections(found):
+    assert not exporting.DETECTIONS.difference(found, slots()) <= exporting.DETECTIONS.tolerance
+    assert not exporting.DETECTIONS.difference(slots(), found) <= exporting.DETECTIONS.tolerance
 
 
-def test_boxes_that_overflow(module):
+def test_boxes_that_overflow():
     """Compared relative to their size, and as equal where both are infinite."""
     huge = changed(BOXES, 0, [-1e24, -1e24, 1e24, 1e24])
-    assert module.DETECTIONS.difference(slots(boxes=huge * (1 + 1e-6)), slots(boxes=huge)) < 1e-5
-    assert module.DETECTIONS.difference(slots(boxes=huge * 1.1), slots(boxes=huge)) > 0.1
+    assert exporting.DETECTIONS.difference(slots(boxes=huge * (1 + 1e-6)), slots(boxes=huge)) < 1e-5
+    assert exporting.DETECTIONS.difference(slots(boxes=huge * 1.1), slots(boxes=huge)) > 0.1
     endless = slots(boxes=changed(BOXES, 0, [-np.inf, -np.inf, np.inf, np.inf]))
-    assert module.DETECTIONS.difference(endless, endless) == 0
-    assert module.DETECTIONS.difference(slots(), endless) > 0.1
+    assert exporting.DETECTIONS.difference(endless, endless) == 0
+    assert exporting.DETECTIONS.difference(slots(), endless) > 0.1
 
 
 @pytest.mark.parametrize("found, difference", [
     ([[1, 2], [3, 1001]], 1e-3), ([[1, 2], [3, np.nan]], np.nan), ([[1, np.nan], [3, 1000]], np.nan),
     ([[1, 2]], np.inf)])
-def test_outputs(module, found, difference):
-    found = module.OUTPUTS.difference([np.array(found)], [np.array([[1., 2], [3, 1000]])])
+def test_outputs(found, difference):
+    found = exporting.OUTPUTS.difference([np.array(found)], [np.array([[1., 2], [3, 1000]])])
     np.testing.assert_allclose(found, difference)
 
 
-def test_the_export(module, monkeypatch, tmp_path):
+def test_the_export(monkeypatch, tmp_path):
     """A sound one, then files that compute something else, and files that do not run."""
     net = mx.gluon.nn.Dense(3, in_units=4)
     net.initialize(mx.init.Xavier())
     images, prefix = np.ones((2, 4), "float32"), tmp_path / "net"
-    assert max(module.export(net, prefix, images).values()) < 1e-6
+    assert max(exporting.export_and_check(net, prefix, images).values()) < 1e-6
     symbol = gops.export.symbol
 
     def doubled(net, *args):
@@ -89,8 +82,8 @@ def test_the_export(module, monkeypatch, tmp_path):
                          (cut, "does not run, module: .*Invalid NDArray file format. Do not use it")):
         monkeypatch.setattr(gops.export, "symbol", broken)
         with pytest.raises(gops.OpError, match=text):
-            module.export(net, prefix, images)
+            exporting.export_and_check(net, prefix, images)
     monkeypatch.setattr(gops.export, "symbol", symbol)
-    monkeypatch.setattr(module, "WITHOUT_GLUONOPS", "raise SystemExit('no such thing')")
+    monkeypatch.setattr(exporting, "WITHOUT_GLUONOPS", "raise SystemExit('no such thing')")
     with pytest.raises(gops.OpError, match="does not run, without gluonops: no such thing. Do not use it"):
-        module.export(net, prefix, images)
+        exporting.export_and_check(net, prefix, images)

@@ -1,14 +1,22 @@
 """Export a net and check the files: run them with Module, and in a process without gluonops."""
+from __future__ import annotations
+
 import collections
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-import gluonops as gops
 import mxnet as mx
 import numpy as np
 
+from .. import export
+from ..core.errors import OpError
+
+__all__ = ["DETECTIONS", "OUTPUTS", "Comparison", "export_and_check"]
+
+WHERE = "train.export_and_check"
 REMEDY = "Do not use it, and please report this; best.params is sound"
 WITHOUT_GLUONOPS = """
 import sys
@@ -68,20 +76,36 @@ def _distances(boxes, others):
         return apart.max(2, initial=0) / size
 
 
-Comparison = collections.namedtuple("Comparison", "difference tolerance")
+class Comparison(collections.namedtuple("Comparison", "difference tolerance")):
+    """How outputs are compared: a function of two lists of arrays, and the largest difference that is allowed."""
+
+    __slots__ = ()
+
+
 PAIRED = 1e-3   # as far as a detection's counterpart may be, in score and in shares of its box's size
 OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)
 
 
-def export(net, prefix, images, comparison=OUTPUTS):
+def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, images: np.ndarray,
+                     comparison: Comparison = OUTPUTS) -> dict[str, float]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
 
-    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds otherwise.
+    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way.
+
+    Parameters
+    ----------
+    net : gluon.HybridBlock
+    prefix : str or os.PathLike
+        Path of the files, without ``-symbol.json``.
+    images : numpy.ndarray
+        (B, C, H, W).
+    comparison : Comparison, default OUTPUTS
+        ``OUTPUTS`` compares numbers, ``DETECTIONS`` compares what a detector finds.
 
     Returns
     -------
-    dict
-        ``module`` and ``without_gluonops``: the difference each.
+    dict of str to float
+        ``module`` and ``without_gluonops``: the largest difference of each.
 
     Raises
     ------
@@ -89,20 +113,20 @@ def export(net, prefix, images, comparison=OUTPUTS):
         The files do not run, or compute something else.
     """
     net.collect_params().reset_ctx(mx.cpu())
-    gops.export.symbol(net, prefix, images.shape)
+    export.symbol(net, prefix, images.shape)
     expected = net(mx.nd.array(images))
     expected = [array.asnumpy() for array in (expected if isinstance(expected, (list, tuple)) else [expected])]
     differences = {}
     for name, run in (("module", _module), ("without_gluonops", _fresh_process)):
+        words = name.replace("_", " ")
         try:
             differences[name] = comparison.difference(run(prefix, images), expected)
         except RuntimeError as error:   # MXNetError is one
-            raise gops.OpError("examples", f"{prefix}-symbol.json does not run, {name.replace('_', ' ')}: "
-                               f"{str(error).splitlines()[-1]}", REMEDY) from error
+            raise OpError(WHERE, f"{prefix}-symbol.json does not run, {words}: {str(error).splitlines()[-1]}",
+                          REMEDY) from error
         if not differences[name] <= comparison.tolerance:   # also if it is NaN
-            raise gops.OpError("examples", f"{prefix}-symbol.json computes something else than the net, "
-                               f"{name.replace('_', ' ')}: it differs by {differences[name]:.1e}; expected at most "
-                               f"{comparison.tolerance:g}", REMEDY)
+            raise OpError(WHERE, f"{prefix}-symbol.json computes something else than the net, {words}: it differs by "
+                          f"{differences[name]:.1e}; expected at most {comparison.tolerance:g}", REMEDY)
     return differences
 
 
