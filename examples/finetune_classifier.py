@@ -117,7 +117,7 @@ def main(args):
     train.write_results(results, args.out / "results.json")
     print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
           "The exported net computes the same, in Module and without gluonops.\n"
-          f"The results are in {args.out}; docs/training.md says which file is what.")
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
 
 
 if __name__ == "__main__":

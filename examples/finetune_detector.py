@@ -154,7 +154,7 @@ def main(args):
     print(f"On {len(validation)} images, epoch {best['epoch']} has the highest mAP at IoU 0.5: {best['mAP']:.4f} (VOC "
           f"2007's: {best['mAP_voc07']:.4f}).\nIts COCO AP at IoU 0.50 to 0.95 is {best['AP']:.4f}.\n"
           "The exported detector finds the same, in Module and without gluonops.\n"
-          f"The results are in {args.out}; docs/training.md says which file is what.")
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import importlib
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 
 import gluonops as gops
 import pytest
@@ -92,6 +94,8 @@ def imported(path):
 @pytest.mark.parametrize("room, below", [
     ("core", {"core", "_driver", "version"}),
     ("ops", {"ops", "core"}),
+    # The models stand above it: a script gives it a net.
+    ("train", {"train", "core", "darknet", "data", "export", "loss", "version"}),
 ])
 def test_nothing_imports_upward(room, below):
     for path in (PACKAGE / room).rglob("*.py"):
@@ -151,7 +155,8 @@ def test_primitives_of_the_kernels_know_no_operator(path):
 
 
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
-                                    "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy"])
+                                    "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy",
+                                    "gluonops.train"])
 def test_all_is_explicit_and_true(module):
     room = importlib.import_module(module)
     assert sorted(set(room.__all__)) == sorted(room.__all__)
@@ -176,3 +181,11 @@ def test_package_data_is_installed():
     assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
     families = [path.name for path in (PACKAGE / "ops").glob("_[a-z]*") if path.is_dir()]
     assert families and all((PACKAGE / "ops" / family / "__init__.py").is_file() for family in families)
+
+
+def test_importing_gluonops_imports_no_package_for_training():
+    """Not even gluonops.train does; its functions import what they need."""
+    code = ("import gluonops, sys; assert 'gluonops.train' not in sys.modules; gluonops.train.Run\n"
+            "print(sorted({'gluoncv', 'matplotlib', 'pycocotools', 'tensorboardX', 'tqdm', 'yaml'} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stdout + done.stderr
