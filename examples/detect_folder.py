@@ -18,11 +18,7 @@ from tqdm import tqdm
 def arguments():
     options = train.Options(__doc__)
     options.add("data", "folder", type=pathlib.Path, help="folder of images, and of folders with images")
-    options.add("net", "--exported", help="exported detector, without -symbol.json")
-    options.add("net", "--cfg", help="a Darknet cfg, in the place of --exported")
-    options.add("net", "--weights", help="the weights of --cfg")
-    options.add("net", "--names", help="file with the names of the classes, one a line; exported detectors have them")
-    options.add("net", "--threshold", type=train.fraction, default=0.25, help="least probability of a detection")
+    options.add_detector(threshold=0.25)
     options.add("machine", "--ctx", default="cpu:0", help="the device")
     options.add_run(out="out/detect_folder")
     return options.parse()

@@ -12,13 +12,8 @@ from mxnet import gluon
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("net", "--exported", help="exported detector, without -symbol.json")
-    options.add("net", "--cfg", help="a Darknet cfg, in the place of --exported")
-    options.add("net", "--weights", help="the weights of --cfg")
-    options.add("net", "--names", help="file with the names of the classes, one a line; exported detectors have them")
-    options.add("net", "--threshold", type=train.fraction, default=0.01, help="least probability of a detection")
-    options.add("data", "--dataset", choices=data.format_names("detection"), default="digits", help="its format")
-    options.add("data", "--root", help="where the data set is")
+    options.add_detector(threshold=0.01)
+    options.add_data("detection")
     options.add("data", "--split", choices=("train", "val"), default="val", help="which part of it")
     options.add("data", "--size", type=train.positive, help="height and width of the input; by default the net's")
     options.add("data", "--count", type=train.positive, default=200, help="scenes of digits")

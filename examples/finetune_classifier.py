@@ -12,25 +12,18 @@ import time
 import gluonops as gops
 import numpy as np
 from gluonops import train
-from gluonops.data import Augmented, Letterboxed, format_names
+from gluonops.data import Augmented, Letterboxed
 from mxnet import autograd, gluon
 
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("data", "--dataset", choices=format_names("classification"), default="digits", help="format: folder is "
-                "ROOT/train/<class>/*.jpg and ROOT/val/...; rec is ROOT/train.rec and val.rec")
-    options.add("data", "--root", help="where the data set is")
-    options.add("data", "--classes", nargs="+", help="names of the classes to train on, in order; by default all")
-    options.add("data", "--size", type=train.positive, default=28, help="height and width of the images")
-    options.add("data", "--flip", type=train.fraction, default=0,
-                help="probability of mirroring an image; 0.5 but for digits and letters")
+    options.add_data("classification", size=28)
     options.add("net", "--model", default="lenet_reorg", help="mlp, lenet_reorg, darknet19, or of gluoncv's model zoo")
     options.add("net", "--embedding", type=train.natural, default=0,
                 help="units of a layer before the output, 2 to look at it; 0: no layer")
     options.add("net", "--center-loss", type=train.non_negative, default=0, help="weight of CenterLoss")
-    options.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or .weights")
-    options.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
+    options.add_pretrained()
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")
     return options.parse()

@@ -25,16 +25,11 @@ SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("data", "--dataset", choices=data.format_names("detection"), default="digits", help="its format")
-    options.add("data", "--root", help="where the data set is")
-    options.add("data", "--classes", nargs="+", help="names of the classes")
+    options.add_data("detection", size=128)
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
                 help="scenes of digits to train on, and held out")
-    options.add("data", "--size", type=train.positive, default=128, help="height and width of the net's input")
     options.add("data", "--multi-scale", type=train.positive, nargs=2, metavar=("LOW", "HIGH"),
                 help="draw another input size between them every ten batches")
-    options.add("data", "--flip", type=train.fraction, default=0,
-                help="probability of mirroring an image; 0.5 but for digits and letters")
     options.add("net", "--model", default="tiny_yolov2", choices=("tiny_yolov2", "yolov2"), help="the net")
     options.add("net", "--head-channels", type=train.positive, default=256,
                 help="channels before the output of tiny_yolov2; the published: 1024")
@@ -43,8 +38,7 @@ def arguments():
                 "and the pretraining mean")
     options.add("net", "--anchors", nargs="+", default=["auto"],
                 help="auto: k-means on the data set; voc; coco; cfg: those of --cfg; or w,h w,h ... in cells")
-    options.add("net", "--pretrained", help="a .checkpoint or .params of this script, Darknet's .weights or .conv.N")
-    options.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
+    options.add_pretrained()
     options.add("loss", "--anchor-images", type=train.natural, default=1000,
                 help="images at the start that draw all boxes to the anchors")
     options.add("loss", "--coord-scale", type=train.non_negative, default=2, help="weight of the boxes; Darknet's is 1")

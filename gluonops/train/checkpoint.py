@@ -50,10 +50,16 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
     if resume is None:
         return None
     if resume == "auto":
-        path = pathlib.Path(out) / f"{name}.checkpoint"
-        return path if path.exists() else None
+        path, pretraining = (pathlib.Path(out) / f"{part}.checkpoint" for part in (name, "pretraining"))
+        if not path.exists() or (pretraining.exists() and _is_newer(pretraining, path)):
+            return None   # the last one of a run in the same folder whose pretraining is not over
+        return path
     is_pretraining = pathlib.Path(resume).name == "pretraining.checkpoint"
     return pathlib.Path(resume) if is_pretraining == (name == "pretraining") else None
+
+
+def _is_newer(path, other):
+    return path.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core.errors import OpError
 from ..core.optional import require
+from ..data import format_names
 from .devices import KVSTORES
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
@@ -96,6 +97,44 @@ class Options:
         self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
         self.add("run", "--config", metavar="FILE", help="JSON or YAML with options, such as another run's "
                  "results.json; the command line wins")
+
+    def add_data(self, task: str, size: int | None = None) -> None:
+        """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
+
+        Parameters
+        ----------
+        task : {"detection", "classification"}
+        size : int, optional
+            Default of ``--size``, for scripts that train.
+        """
+        formats = format_names(task)
+        self.add("data", "--dataset", choices=formats, default=formats[0], help="its format; see docs/fine_tuning.md")
+        self.add("data", "--root", help="where the data set is")
+        if size is not None:
+            self.add("data", "--classes", nargs="+", help="names of the classes to train on")
+            self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
+            self.add("data", "--flip", type=fraction, default=0,
+                     help="probability of mirroring an image; 0.5 but for digits and letters")
+
+    def add_pretrained(self) -> None:
+        """``--pretrained`` and ``--pretrained-names``."""
+        self.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or from Darknet's "
+                 ".weights or .conv.N")
+        self.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
+
+    def add_detector(self, threshold: float) -> None:
+        """``--exported``, ``--cfg``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_detector`.
+
+        Parameters
+        ----------
+        threshold : float
+            Default of ``--threshold``.
+        """
+        self.add("net", "--exported", help="exported detector, without -symbol.json")
+        self.add("net", "--cfg", help="a Darknet cfg, in the place of --exported")
+        self.add("net", "--weights", help="the weights of --cfg")
+        self.add("net", "--names", help="file with the classes, one a line; exported detectors have them")
+        self.add("net", "--threshold", type=fraction, default=threshold, help="least probability of a detection")
 
     def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
         """The options of :class:`gluonops.train.Run`, of optimizers, schedules and devices, with these defaults."""

@@ -92,13 +92,8 @@ def test_real_formats(train, tmp_path, rng, name, make):
     make(tmp_path, rng)
     if name == "rec":
         make_records(tmp_path, rng, split="val")
-    if name == "coco":
-        path = next(tmp_path.rglob("instances_train2017.json"), None)
-        val = path.with_name("instances_val2017.json")
-        if not val.exists():
-            val.write_text(path.read_text())
     classes = () if name == "coco" else ("--classes", "cat", "dog")
-    options = ("--dataset", name, "--root", ".", *classes, *QUICK[3:], "--batch-size", "2", "--anchors", "voc",
+    options = ("--dataset", name, "--root", ".", *classes, *QUICK[3:], "--batch-size", "1", "--anchors", "voc",
                "--flip", "0.5")
     whole, stopped = train("whole", *options), train("stopped", *options, stop=3)
     train("stopped", *options, "--resume")

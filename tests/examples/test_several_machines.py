@@ -95,6 +95,34 @@ def test_a_killed_worker_ends_training(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_detector_on_two_workers_continues_after_a_kill(tmp_path):
+    """To the numbers of a job that was not killed."""
+    dying = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import finetune_detector as script\n"
+             "from gluonops.train import Run\n"
+             "step, dies = Run.step, sys.argv.pop(1) == 'dies'\n"
+             "def stepping(self, parts, after=None):\n"
+             "    if dies and (self.epoch, self.batch) == (1, 1): os.kill(os.getpid(), signal.SIGKILL)\n"
+             "    step(self, parts, after)\n"
+             "Run.step = stepping\n"
+             "script.main(script.arguments())")
+    options = ("--count", "12", "4", "--size", "64", "--head-channels", "8", "--batch-size", "2", "--pretrain-epochs",
+               "1", "--epochs", "2", "--threads", "1", "--save-every", "1", "--kvstore", "dist_sync")
+
+    def job(*words):
+        command = [sys.executable, LAUNCH, "--timeout", "800", "--", sys.executable, "-c", dying, str(EXAMPLES), *words]
+        return subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
+
+    whole, killed = job("lives", "--out", "whole"), job("dies", "--out", "killed")
+    assert whole.returncode == 0 and "finds the same" in whole.stdout, whole.stdout + whole.stderr
+    assert killed.returncode == 1 and "was killed by SIGKILL; the job is over" in killed.stderr
+    done = job("lives", "--out", "killed", "--resume", "auto")
+    assert done.returncode == 0 and "1 of 2 epochs and 1 batches are done" in done.stdout, done.stdout + done.stderr
+    mine, theirs = parameters(tmp_path / "whole"), parameters(tmp_path / "killed")
+    for name, value in mine.items():
+        np.testing.assert_array_equal(theirs[name], value, err_msg=name)
+
+
+@pytest.mark.slow
 def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
     """And the job continues to the numbers of one that was not stopped."""
     options = ("--batch-size", "16", "--kvstore", "dist_sync", "--epochs", "6")

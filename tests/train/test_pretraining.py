@@ -90,3 +90,15 @@ def test_which_checkpoint_is_meant(tmp_path):
         other = {"last": "pretraining", "pretraining": "last"}[name]
         assert train.find_checkpoint("x", path, other) is None
     assert str(train.find_checkpoint("x", "old.checkpoint")) == "old.checkpoint"
+
+
+def test_the_last_checkpoint_of_an_earlier_run_is_not_resumed(tmp_path):
+    """Where a new run in the same folder was stopped while it pretrained."""
+    last, pretraining = tmp_path / "last.checkpoint", tmp_path / "pretraining.checkpoint"
+    for time, path in enumerate((pretraining, last)):
+        path.write_text("")
+        os.utime(path, (time, time))
+    assert train.find_checkpoint(tmp_path, "auto") == last
+    os.utime(pretraining, (2, 2))
+    assert train.find_checkpoint(tmp_path, "auto") is None
+    assert train.find_checkpoint(tmp_path, "auto", "pretraining") == pretraining
