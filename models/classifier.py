@@ -152,7 +152,7 @@ def _features_of_gluoncv(name, classes):
     try:
         try:   # a detector would else download the weights of the classifier that it is made upon
             return zoo.get_model(name, pretrained_base=False, **options).features
-        except (TypeError, Warning) as error:   # as a classifier raises, which knows no such option
+        except (TypeError, KeyError, Warning) as error:   # as a classifier raises, which knows no such option
             if "'classes'" in str(error):
                 raise ValueError("its classes are fixed") from error
             return zoo.get_model(name, **options).features

@@ -38,6 +38,7 @@ def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[st
             raise argparse.ArgumentTypeError(f"got {text}; expected {expected}")
         return number
 
+    parse.__doc__ = f"A type for argparse: {expected}."
     return parse
 
 
