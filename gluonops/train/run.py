@@ -152,7 +152,8 @@ class Run:
         if accumulate > 1:
             accumulate_gradients(trainer._params)
         if self.workers.in_step:
-            self.workers.kvstore.init(STOP, mx.nd.zeros(1))
+            self._flag = mx.nd.zeros(1)
+            self.workers.kvstore.init(STOP, self._flag)
 
     @property
     def best(self) -> float:
@@ -425,13 +426,16 @@ class Run:
     def _agree_to_stop(self, lag):
         """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
 
-        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now.
+        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now. All calls
+        send the same array, so that MXNet's engine sends one after the answer to the one before: the server counts
+        messages, and takes two of one worker for those of two workers.
         """
         if not self.workers.in_step:
             self._stopping = self._stop_requested
             return
-        self._flags.append(mx.nd.array([self._stop_requested]))
-        self.workers.kvstore.pushpull(STOP, self._flags[-1], out=self._flags[-1])
+        self._flag[:] = float(self._stop_requested)
+        self.workers.kvstore.pushpull(STOP, self._flag, out=self._flag)
+        self._flags.append(self._flag.copy())
         while len(self._flags) > lag:
             self._stopping |= bool(self._flags.popleft().asscalar())
 
