@@ -7,148 +7,111 @@
 
 Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
-import argparse
-import json
-import pathlib
 import time
 
-import _classifier
-import _images
-import _pictures
 import gluonops as gops
 import numpy as np
-from _common import Help, checked, parser, start, write
-from _continuing import call_to_continue
-from _devices import contexts, join
-from _export import export
-from _training import Run, add_options, make_trainer, plan, set_frozen
-from _values import positive, share, weight, whole
-from gluonops.data import Augmented, Letterboxed, format_names
+from gluonops import train
+from gluonops.data import Augmented, Letterboxed
 from mxnet import autograd, gluon
 
 
 def arguments():
-    options = parser(__doc__, epochs=30, out="finetune_classifier", data_dir=False)
-    options.formatter_class = Help
-    add = options.add_argument
-    add("--dataset", choices=format_names("classification"), default="digits",
-        help="folder: ROOT/train/<class>/*.jpg and ROOT/val/...; rec: ROOT/train.rec and val.rec")
-    add("--root", help="where the dataset is", default=argparse.SUPPRESS)
-    add("--classes", nargs="+", help="names of the classes to train on, in order", default=argparse.SUPPRESS)
-    add("--size", type=positive, default=28, help="height and width of the images")
-    add("--flip", type=share, default=0, help="probability of mirroring an image; 0.5 but for digits and letters")
-    add("--model", default="lenet_reorg", help="mlp, lenet_reorg, darknet19, or a name in gluoncv's model zoo")
-    add("--embedding", type=whole, default=0, help="units of a layer before the output, 2 to look at it; 0: no layer")
-    add("--center-loss", type=weight, default=0, help="weight of CenterLoss beside SoftmaxCELoss")
-    add("--pretrained", help="start from a .checkpoint or .params of this script, or Darknet's .weights",
-        default=argparse.SUPPRESS)
-    add("--pretrained-names", help="file with the names of the classes of a .params or .weights, one a line",
-        default=argparse.SUPPRESS)
-    add("--threads", type=whole, default=0, help="threads that read images ahead")
-    add_options(options, lr=0.03)
-    args = options.parse_args()
-    for name in ("root", "classes", "pretrained", "pretrained_names"):
-        setattr(args, name, getattr(args, name, None))
-    return checked(args)
+    options = train.Options(__doc__)
+    options.add_data("classification", size=28)
+    options.add("net", "--model", default="lenet_reorg", help="mlp, lenet_reorg, darknet19, or of gluoncv's model zoo")
+    options.add("net", "--embedding", type=train.natural, default=0,
+                help="units of a layer before the output, 2 to look at it; 0: no layer")
+    options.add("net", "--center-loss", type=train.non_negative, default=0, help="weight of CenterLoss")
+    options.add_pretrained()
+    options.add_training(epochs=30, batch_size=32, lr=0.03)
+    options.add_run(out="out/finetune_classifier")
+    return options.parse()
 
 
-def predict(net, images, args, devices):
-    """(embeddings, logits, labels) of a dataset as NumPy arrays."""
-    rows = []
-    for data, labels in gluon.data.DataLoader(Letterboxed(images, args.size), 100, batchify_fn=_images.stack):
-        vectors = net.embed(data.as_in_context(devices[0]))
-        rows.append((vectors, net.output(vectors), labels))
-    return [np.concatenate([array.asnumpy() for array in column]) for column in zip(*rows)]
-
-
-def accuracy(logits, labels):
-    return float((logits.argmax(1) == labels).mean())
-
-
-def train(args, images, net, devices, workers):
-    """Train the net, with the best epoch's parameters in the end. Returns the Run."""
-    softmax = gops.loss.SoftmaxCELoss()
-    blocks, center = {"net": net}, None
+def fit(net, images, args, workers):
+    """Train the net and its losses; returns the run."""
+    softmax, losses = gops.loss.SoftmaxCELoss(), {}
     if args.center_loss:
-        features = net.output.weight.shape[1]
-        center = gops.loss.CenterLoss(len(net.classes), features, weight=args.center_loss)
-        center.initialize(ctx=devices)
-        blocks["center"] = center
-    for block in (net, softmax, *filter(None, [center])):
+        losses["center"] = gops.loss.CenterLoss(len(net.classes), net.output.weight.shape[1], weight=args.center_loss)
+        losses["center"].initialize(ctx=net.output.weight.list_ctx())
+    for block in (net, softmax, *losses.values()):
         block.hybridize(static_alloc=True)
 
-    count = len(images.training)
-    batches = len(plan(count, args, 0, workers))
-    trainer = make_trainer(net.collect_params(), args, batches, workers)
-    run = Run(args, blocks, trainer, workers, count,
-              {"classes": net.classes, "data": images.training.fingerprint()})
-    if not run.resume() and args.pretrained:
-        reused = _classifier.start_from(net, args)
-        run.say(f"{args.pretrained}: kept the output for {', '.join(reused) or 'no class'}")
+    updates = train.updates_per_epoch(len(images.training), args.batch_size, workers, args.accumulate)
+    trainer = train.make_trainer(net.collect_params(), args.optimizer, train.schedule_of(args, updates), args.wd,
+                                 workers=workers)
+    run = train.Run(net, trainer, len(images.training), **train.run_arguments(args), blocks=losses, workers=workers,
+                    data=images.training.fingerprint(), extra={"classes": net.classes})
+    run.resume(train.find_checkpoint(args.out, args.resume))
 
-    augmented = Augmented(images.training, args.size, _images.augment(args), args.seed)
+    augmented = Augmented(images.training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     for epoch in run.epochs():
-        set_frozen(net, net.features, args.freeze < 0 or epoch < args.freeze, args.accumulate)
-        for data, labels in run.batches(plan(count, args, epoch, workers), lambda batches: _images.loader(
-                augmented, batches, args, run.epoch, run.batch)):
+        run.freeze(net.features, args.freeze < 0 or epoch < args.freeze)
+        embed = run.mixed(net.embed)
+        for data, labels in run.batches(augmented, train.classification_batch, args.threads):
             parts = {"loss": [], "center_loss": []}
-            data = gluon.utils.split_and_load(data.astype(args.dtype), devices, even_split=False)
-            labels = gluon.utils.split_and_load(labels, devices, even_split=False)
             with autograd.record():
-                for part, label in zip(data, labels):
-                    vectors = net.embed(part)
+                for part, label in zip(run.split(data), run.split(labels)):
+                    vectors = embed(part)
                     parts["loss"].append(softmax(net.output(vectors), label))
-                    if center:
+                    for center in losses.values():
                         parts["center_loss"].append(center(vectors, label))
-            autograd.backward(parts["loss"] + parts["center_loss"])
-            run.step({name: sum(loss.sum().as_in_context(devices[0]) for loss in losses)
-                      for name, losses in parts.items() if losses},
-                     after=(lambda: center.update(trainer)) if center else None)
-        score = accuracy(*predict(net, images.validation, args, devices)[1:])
+            run.backward(parts["loss"] + parts["center_loss"])
+            run.step({name: train.total(values) for name, values in parts.items() if values},
+                     after=lambda: [center.update(trainer) for center in losses.values()])
+        with run.averaged():
+            score = train.accuracy(*predict(net, images.validation, args)[1:])
         run.end_epoch({"validation_accuracy": score}, score)
     return run
 
 
-def main(args=None):
-    args = args or arguments()
-    start(args)
+def predict(net, images, args):
+    """(embeddings, logits, labels) of a data set as NumPy arrays."""
+    device, rows = net.output.weight.list_ctx()[0], []
+    for data, labels in gluon.data.DataLoader(Letterboxed(images, args.size), 100,
+                                              batchify_fn=train.classification_batch):
+        vectors = net.embed(data.as_in_context(device))
+        rows.append((vectors, net.output(vectors), labels))
+    return [np.concatenate([array.asnumpy() for array in column]) for column in zip(*rows)]
+
+
+def main(args):
     began = time.time()
-    devices = contexts(args)
-    workers = join(args, devices)
-    images = _images.load(args)
-    shape = Letterboxed(images.training, args.size)[0][0].shape
-    net = _classifier.make(args, images.classes, shape)
+    train.set_seeds(args.seed)
+    devices = train.devices(args.gpus or args.ctx)
+    train.check_dtype(args.dtype, devices)
+    workers = train.join_workers(args.kvstore, len(devices))
+    images = train.classification_parts(args.dataset, args.root, args.classes, args.size, args.seed)
+    held_out = Letterboxed(images.held_out, args.size)
+    net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
+    if args.pretrained and not train.find_checkpoint(args.out, args.resume):
+        kept = train.load_pretrained_classifier(net, args.pretrained, args.pretrained_names)
+        print(f"{args.pretrained} is loaded. The output is kept for {', '.join(kept) or 'no class'}.")
     net.collect_params().reset_ctx(devices)
-    net.cast(args.dtype)
-    run = train(args, images, net, devices, workers)
+    run = fit(net, images, args, workers)
     if workers.rank:
         return
 
-    net = _classifier.make(args, images.classes, shape)   # a new one: parameters of dist_async belong to the servers
-    net.collect_params().reset_ctx(devices)
-    net.load_parameters(str(args.out / "best.params"), ctx=devices, cast_dtype=True)
-    results = {"options": vars(args), "classes": net.classes,
-               "epochs": run.history, "validation_accuracy": run.best}
-    vectors, logits, labels = predict(net, images.held_out, args, devices)
-    results["held_out_accuracy"] = accuracy(logits, labels)
-    results["spread"] = _pictures.spread(vectors, labels)
-    _pictures.embedding(vectors, labels, net.classes, args.out / "embedding.png")
-    _pictures.curves(run.history, args.out / "curves.png", ("loss", "center_loss"), ("validation_accuracy",))
-    held_out = Letterboxed(images.held_out, args.size)
+    net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
+    net.load_parameters(str(run.best_path))
+    vectors, logits, labels = predict(net, images.held_out, args)
+    matrix = train.confusion_matrix(labels, logits.argmax(1), len(net.classes))
     some = np.stack([held_out[i][0] for i in range(min(100, len(held_out)))])
-    results["export_differences"] = export(net, args.out / "classifier", some)
-    results["seconds"] = time.time() - began
-    write(args.out / "results.json",
-          lambda name: pathlib.Path(name).write_text(json.dumps(results, indent=2, default=str) + "\n"))
-    print(f"""
-held-out accuracy  {accuracy(logits, labels):.4f} of {len(labels)} images
-export             differs by {max(results['export_differences'].values()):.1e} at most, in Module and without gluonops
-
-{args.out}/
-  classifier-symbol.json, -0000.params   the net, runs without gluonops; its classes are in results.json
-  best.params, last.checkpoint           for net.load_parameters, and for --resume or --pretrained
-  curves.png, embedding.png, results.json""")
+    train.draw_confusion(matrix, net.classes, args.out / "confusion.png")
+    train.draw_embedding(vectors, labels, net.classes, args.out / "embedding.png")
+    train.draw_predictions(some, labels[:100], logits[:100].argmax(1), net.classes, args.out / "predictions.png")
+    train.draw_curves(run.history, args.out / "curves.png", ("loss", "center_loss"), ("validation_accuracy",))
+    results = {
+        "options": vars(args), "classes": net.classes, "epochs": run.history, "validation_accuracy": run.best,
+        "held_out_accuracy": train.accuracy(logits, labels), "spread": train.class_spread(vectors, labels),
+        "confusion": matrix, "export_differences": train.export_and_check(net, args.out / "classifier", some),
+        "seconds": time.time() - began}
+    train.write_results(results, args.out / "results.json")
+    print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
+          "The exported net computes the same, in Module and without gluonops.\n"
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
 
 
 if __name__ == "__main__":
-    call_to_continue(main, arguments)
+    train.run_script(main, arguments)

@@ -2,12 +2,18 @@
 import logging
 import shutil
 
-import gluonops as gops  # noqa: F401  (registers gluonops_softmax_output)
+import gluonops as gops
 import mxnet as mx
-from _common import load, parser, start, write, write_params
-from _values import weight
-from tqdm import tqdm
-from tqdm.contrib.logging import logging_redirect_tqdm
+from gluonops import train
+
+
+def arguments():
+    options = train.Options(__doc__)
+    options.add_digits(epochs=20)
+    options.add("training", "--lr", type=train.non_negative, default=0.02,
+                help="learning rate of SGD with momentum 0.9")
+    options.add_run(out="out/module_mlp")
+    return options.parse()
 
 
 def mlp():
@@ -21,24 +27,22 @@ def mlp():
 
 
 def draw(net, shape, folder):
-    """Print the layers; draw them where graphviz is present. Returns the drawing's path, or why there is none."""
+    """Print the layers; draw them where graphviz is present. Returns a sentence about the drawing."""
     mx.viz.print_summary(net, shape={"data": shape})
     if shutil.which("dot") is None:
-        return "skipped: graphviz's program `dot` is not on the PATH"
+        return "plot_network was skipped: graphviz's program `dot` is not on the PATH."
     try:
         graph = mx.viz.plot_network(net, title="mlp", shape={"data": shape})
     except ImportError:
-        return "skipped: the Python package graphviz is not installed"
+        return "plot_network was skipped: the Python package graphviz is not installed."
     graph.format = "png"
-    return graph.render("mlp", str(folder), cleanup=True)   # folder/mlp.png
+    return f"plot_network has drawn the net into {graph.render('mlp', str(folder), cleanup=True)}."
 
 
-def main():
-    options = parser(__doc__, epochs=20, out="module_mlp")
-    options.add_argument("--lr", type=weight, default=0.02, help="learning rate of SGD with momentum 0.9")
-    args = options.parse_args()
-    start(args)
-    training, held_out = load(args)
+def main(args):
+    train.set_seeds(args.seed)
+    train.make_folder(args.out)
+    training, held_out = gops.data.digits(args.data_dir, seed=args.seed)
     net = mlp()
     drawing = draw(net, (args.batch_size, *training.images.shape[1:]), args.out)
 
@@ -46,24 +50,19 @@ def main():
     test_iter = mx.io.NDArrayIter(*held_out, batch_size=args.batch_size)
     module = mx.mod.Module(net)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with tqdm(total=args.epochs, unit="epoch") as bar, logging_redirect_tqdm():
-        module.fit(train_iter, eval_data=test_iter, num_epoch=args.epochs, initializer=mx.init.Xavier(),
-                   optimizer="sgd", optimizer_params={"learning_rate": args.lr, "momentum": 0.9},
-                   batch_end_callback=mx.callback.Speedometer(args.batch_size, frequent=20),
-                   epoch_end_callback=lambda *_: bar.update())
+    module.fit(train_iter, eval_data=test_iter, num_epoch=args.epochs, initializer=mx.init.Xavier(), optimizer="sgd",
+               optimizer_params={"learning_rate": args.lr, "momentum": 0.9},
+               batch_end_callback=mx.callback.Speedometer(args.batch_size, frequent=20))
 
-    write(args.out / "mlp-symbol.json", net.save)
-    write_params(args.out / f"mlp-{args.epochs:04d}.params", module.save_params)
-    probabilities = module.predict(test_iter).asnumpy()
-    exact = float((probabilities.argmax(1) == held_out.labels).mean())
+    train.write(args.out / "mlp-symbol.json", net.save)
+    train.save_tensors(args.out / f"mlp-{args.epochs:04d}.params", module.save_params)
+    accuracy = train.accuracy(module.predict(test_iter).asnumpy(), held_out.labels)
     print(f"""
-score    {module.score(test_iter, 'acc')[0][1]:.4f} (Module counts the images that fill up the last batch)
-predict  {exact:.4f} of {len(held_out.labels)} held-out digits right
-
-{args.out}/
-  mlp-symbol.json, mlp-{args.epochs:04d}.params  mx.model.load_checkpoint("{args.out / 'mlp'}", {args.epochs})
-plot_network  {drawing}""")
+The net classifies {accuracy:.4f} of {len(held_out.labels)} held-out digits rightly. module.score() says \
+{module.score(test_iter, 'acc')[0][1]:.4f}: it counts the images that fill up the last batch.
+Load it with mx.model.load_checkpoint("{args.out / 'mlp'}", {args.epochs}).
+{drawing}""")
 
 
 if __name__ == "__main__":
-    main()
+    train.run_script(main, arguments, saves=())

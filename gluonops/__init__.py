@@ -2,8 +2,10 @@
 
 Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then registers its operators, so that
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
-``gluonops.loss``, ``gluonops.models``, ``gluonops.export``, ``gluonops.darknet``.
+``gluonops.loss``, ``gluonops.models``, ``gluonops.export``, ``gluonops.darknet``, ``gluonops.train``.
 """
+import importlib
+
 from . import threads as _threads
 from ._compat import import_mxnet
 
@@ -38,8 +40,13 @@ from .threads import tune_threads  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "tune_malloc",
-           "tune_threads"]
+           "loss", "models", "native_library_path", "nn", "ops", "train", "tune_malloc", "tune_threads"]
+
+
+def __getattr__(name):
+    if name == "train":   # when it is used first: programs that only run a net do not need it
+        return importlib.import_module(f"{__name__}.train")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():

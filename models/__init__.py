@@ -2,19 +2,22 @@
 
 ``gluonops.models.get_model(name, **kw)`` creates a network by name. ``help(gluonops.models.lenet_reorg)`` prints the
 page of a network.
+``classifier`` and ``region_detector`` make nets to train from other models: of a model zoo, or of a Darknet cfg.
 """
 from __future__ import annotations
 
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock
 
+from .classifier import Classifier, classifier
 from .darknet19 import Darknet19, darknet19
 from .lenet_reorg import LeNetReorg, lenet_reorg
 from .mlp import MLP, mlp
+from .region_detector import RegionDetector, region_detector
 from .yolov2 import TinyYOLOv2, YOLOv2, tiny_yolov2, yolov2
 
-__all__ = ["Darknet19", "LeNetReorg", "MLP", "TinyYOLOv2", "YOLOv2", "darknet19", "get_model", "lenet_reorg", "mlp",
-           "tiny_yolov2", "yolov2"]
+__all__ = ["Classifier", "Darknet19", "LeNetReorg", "MLP", "RegionDetector", "TinyYOLOv2", "YOLOv2", "classifier",
+           "darknet19", "get_model", "lenet_reorg", "mlp", "region_detector", "tiny_yolov2", "yolov2"]
 
 _MODELS = {
     "darknet19": darknet19,

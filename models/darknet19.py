@@ -71,6 +71,7 @@ class DarknetModel(HybridBlock):
     """The base class of Darknet networks. It checks the image size, and loads Darknet's weights."""
 
     preprocessing = PREPROCESSING
+    stride = STRIDE
 
     def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None):
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""
@@ -78,9 +79,9 @@ class DarknetModel(HybridBlock):
 
     def forward(self, x, *args):
         # Here, because hybrid_forward sees no shapes once the net is hybridized.
-        if isinstance(x, NDArray) and (x.ndim != 4 or any(side % STRIDE for side in x.shape[2:])):
+        if isinstance(x, NDArray) and (x.ndim != 4 or any(side % self.stride for side in x.shape[2:])):
             raise OpError(f"models.{type(self).__name__}", f"data has shape {x.shape}; expected (batch, 3, height, "
-                          f"width) with height and width that are multiples of {STRIDE}",
+                          f"width) with height and width that are multiples of {self.stride}",
                           "Resize the images, for instance with gluonops.data.letterbox")
         return super().forward(x, *args)
 

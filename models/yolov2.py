@@ -32,7 +32,7 @@ from mxnet.gluon import nn
 
 from .backbone import gluoncv_features
 from .classes import class_names, copied_rows
-from .darknet19 import POOL, STRIDE, Darknet19Features, DarknetModel, stack
+from .darknet19 import POOL, Darknet19Features, DarknetModel, stack
 from .weights import without_pretrained
 
 __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
@@ -56,9 +56,14 @@ class YOLOv2Base(DarknetModel):
         Names of the classes. If only their number was given, they are "0", "1", ...
     anchors : numpy.ndarray
         (A, 2): widths and heights in cells of 32 pixels.
+    stride : int
+        Pixels from one cell to the next.
+    class_softmax : bool
+        Whether a cell has one class: softmax over the classes, instead of a sigmoid on each.
     """
 
     _published = {}   # anchors of the published weights, by name
+    class_softmax = True
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
@@ -122,11 +127,11 @@ class YOLOv2Base(DarknetModel):
         """
         head = nn.HybridSequential(prefix="region_")
         with head.name_scope():
-            head.add(Region(self.anchors, len(self.classes)),
-                     Boxes(self.anchors * STRIDE, len(self.classes), STRIDE))
+            head.add(Region(self.anchors, len(self.classes), self.class_softmax),
+                     Boxes(self.anchors * self.stride, len(self.classes), self.stride))
         head.initialize(ctx=self.output.conv.weight.list_ctx())
         head.cast(self.output.conv.weight.dtype)
-        return Detector(self, [head], len(self.classes), STRIDE, threshold, nms, topk)
+        return Detector(self, [head], len(self.classes), self.stride, threshold, nms, topk)
 
     def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
         """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.

@@ -4,6 +4,8 @@ import importlib
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 
 import gluonops as gops
 import pytest
@@ -99,6 +101,8 @@ def imported(path):
 @pytest.mark.parametrize("room, below", [
     ("core", {"core", "_driver", "version"}),
     ("ops", {"ops", "core"}),
+    # The models stand above it: a script gives it a net.
+    ("train", {"train", "core", "darknet", "data", "export", "loss", "version"}),
 ])
 def test_nothing_imports_upward(room, below):
     for path in (PACKAGE / room).rglob("*.py"):
@@ -158,7 +162,8 @@ def test_primitives_of_the_kernels_know_no_operator(path):
 
 
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
-                                    "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy"])
+                                    "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy",
+                                    "gluonops.train"])
 def test_all_is_explicit_and_true(module):
     room = importlib.import_module(module)
     assert sorted(set(room.__all__)) == sorted(room.__all__)
@@ -226,3 +231,12 @@ def test_public_functions_have_type_hints():
             if without_hints(node):
                 missing[f"{path.relative_to(ROOT)}: {name}"] = without_hints(node)
     assert not missing
+
+
+def test_importing_gluonops_imports_no_package_for_training():
+    """Not even gluonops.train does; its functions import what they need."""
+    heavy = {"gluoncv", "matplotlib", "pycocotools", "tensorboardX", "tqdm", "yaml"}
+    code = ("import gluonops, sys; assert 'gluonops.train' not in sys.modules; gluonops.train.Run\n"
+            f"print(sorted({heavy} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -1,4 +1,5 @@
 """The examples, as a user runs them: in a process of their own, with settings small enough for a test."""
+import ast
 import gzip
 import importlib
 import json
@@ -20,7 +21,9 @@ from matplotlib.image import imread
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_digits.py", "drop_in.py")
-TESTED_ELSEWHERE = {"finetune_classifier.py", "finetune_yolov2.py", "launch_local.py"}
+TESTED_ELSEWHERE = {"finetune_classifier.py": "test_finetune_classifier.py", "launch_local.py": "test_launch_local.py",
+                    "finetune_detector.py": "test_finetune_detector.py", "evaluate.py": "test_finetune_detector.py",
+                    "detect_folder.py": "test_finetune_detector.py"}
 
 
 def run(folder, script, *options, fails=0, **environment):
@@ -45,12 +48,26 @@ def same(one, other):
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {*SCRIPTS, *TESTED_ELSEWHERE}
-    for script in TESTED_ELSEWHERE:
-        assert (pathlib.Path(__file__).parent / f"test_{script}").is_file()
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, *TESTED_ELSEWHERE}
+    for script, test in TESTED_ELSEWHERE.items():
+        assert script[:-3] in (pathlib.Path(__file__).parent / test).read_text()
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_a_script_is_one_file_with_public_names(path):
+    """A user can copy it: it imports no neighbour, and no name with an underscore."""
+    neighbours = {other.stem for other in EXAMPLES.glob("*.py")}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            words = [getattr(node, "module", None) or "", *(name.name for name in node.names)]
+            assert not neighbours & set(words)
+            assert not any(part.startswith("_") for word in words for part in word.split("."))
+        if isinstance(node, ast.Attribute):
+            assert not re.match("_(?!_)", node.attr), node.attr
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, "finetune_classifier.py", "finetune_detector.py", "evaluate.py",
+                                    "detect_folder.py"])
 def test_help(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(EXAMPLES))
@@ -61,9 +78,10 @@ def test_help(script, tmp_path, monkeypatch, capsys):
     signal.signal(signal.SIGTERM, handler)
     out = capsys.readouterr().out
     assert end.value.code == 0
-    for option in ("--epochs", "--seed", "--out", "--data-dir", "--batch-size"):
+    options = ("--epochs", "--batch-size", "--data-dir") if script in SCRIPTS else ("--dataset", "--root")
+    for option in ("--seed", "--out", "--config", *(options if script != "detect_folder.py" else ("--exported",))):
         assert re.search(rf"^  {option} ", out, re.M)
-    assert re.search(r"\(default:\s+\d+\)", out) and f"(default: out/{script[:-3]})" in " ".join(out.split())
+    assert "\nrun:\n" in out and f"(default: out/{script[:-3]})" in " ".join(out.split())
     assert not list(tmp_path.iterdir())
 
 
@@ -81,7 +99,7 @@ class TestTrainDigits:
             "best.params", "curve.png", "digits-0000.params", "digits-custom-0000.params", "digits-custom-symbol.json",
             "digits-symbol.json", "predictions.png", "results.json"]
         found = results(folder)
-        assert f"held-out accuracy        {found['held_out_accuracy']:.4f}" in out
+        assert f"The net classifies {found['held_out_accuracy']:.4f} of the held-out digits rightly" in out
         assert found["module_accuracy"] == pytest.approx(dict.fromkeys(("builtin", "custom"),
                                                                        found["held_out_accuracy"]), abs=1e-9)
         assert found["difference_without_gluonops"] <= 1e-5
@@ -115,7 +133,7 @@ class TestTrainDigits:
                 content = gzip.compress(header + array.astype("uint8").tobytes())
                 (tmp_path / f"{name}-{kind}-ubyte.gz").write_bytes(content)
         out, _ = run(tmp_path, "train_digits.py", "--epochs", "1", "--data-dir", ".", "--out", "deep/down")
-        assert "40 digits to train on, 10 held out" in out
+        assert "There are 40 digits to train on, and 10 are held out." in out
         self.check(out, tmp_path / "deep" / "down")
 
     @pytest.mark.slow
@@ -155,9 +173,10 @@ class TestModuleMLP:
         assert re.search(r"^fc1\(FullyConnected\) +128 +100480 +flatten0", out, re.M)
         assert "Total params: 109386" in out
         assert re.search(r"Epoch\[19\] Batch \[20-40\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
-        assert "plot_network  skipped: graphviz's program `dot` is not on the PATH" in out
-        accuracy = float(re.search(r"predict +([\d.]+) of 359", out)[1])
-        assert accuracy > 0.95 and float(re.search(r"score +([\d.]+)", out)[1]) == pytest.approx(accuracy, abs=0.05)
+        assert "plot_network was skipped: graphviz's program `dot` is not on the PATH." in out
+        accuracy = float(re.search(r"classifies ([\d.]+) of 359 held-out digits", out)[1])
+        assert accuracy > 0.95
+        assert float(re.search(r"module.score\(\) says ([\d.]+):", out)[1]) == pytest.approx(accuracy, abs=0.05)
 
         assert sorted(path.name for path in tmp_path.iterdir()) == ["mlp-0020.params", "mlp-symbol.json"]
         assert "gluonops_softmax_output" in operators(tmp_path / "mlp-symbol.json")
@@ -175,7 +194,7 @@ class TestModuleMLP:
         dot.write_text('#!/bin/sh\nwhile read -r line; do echo "$line"; done < "$3" > "$3.png"\n')
         dot.chmod(0o755)
         out, _ = run(tmp_path, "module_mlp.py", "--epochs", "1", PATH=str(dot.parent))
-        assert "plot_network  out/module_mlp/mlp.png" in out
+        assert "plot_network has drawn the net into out/module_mlp/mlp.png." in out
         graph = (tmp_path / "out" / "module_mlp" / "mlp.png").read_text()
         assert "softmax" in graph and "fc3 -> relu2" in graph
         assert not (tmp_path / "out" / "module_mlp" / "mlp").exists()
@@ -208,7 +227,7 @@ class TestModuleFinetune:
         assert {name[4:] for name in shared if name.startswith("arg:")} == set(found["frozen"])
         assert sum(name.startswith("aux:") for name in shared) == 6   # batch norms keep their statistics
         assert len(found["frozen"]) == 12 and all(same(before[name], after[name]) for name in shared)
-        assert "12 arguments frozen, 0 of them or their states have moved" in out
+        assert "12 arguments were frozen; 0 of them have moved." in out
 
     @pytest.mark.slow
     def test_a_net_of_the_users(self, tmp_path, monkeypatch):
@@ -225,15 +244,14 @@ class TestModuleFinetune:
         assert {row["size"] for row in found["shapes"]} == {28} and "start_accuracy" not in found
         monkeypatch.syspath_prepend(str(EXAMPLES))
         script = importlib.import_module("module_finetune")
-        with pytest.raises(SystemExit, match="the net has no output conv9; expected --layer to be one of "):
-            script.cut(mx.sym.load(str(tmp_path / "mine-symbol.json")), "conv9")
-        with pytest.raises(SystemExit, match="there is no file yours-symbol.json. Let --prefix be"):
-            script.checkpoint("yours", 0)
+        symbol, arguments, states = gops.train.load_module(tmp_path / "mine", 3)
+        with pytest.raises(gops.OpError, match="mine has no parameter lenet_conv1_weight; expected all of the net's"):
+            script.frozen_features(symbol, states, "mine", layer)
 
 
 def test_drop_in(tmp_path):
     out, _ = run(tmp_path, "drop_in.py")
-    accuracy, gap = re.search(r"held-out accuracy ([\d.]+); .* differ by ([\d.e+-]+) at most", out).groups()
+    accuracy, gap = re.search(r"classifies ([\d.]+) .*\n.* differ by ([\d.e+-]+) at most", out).groups()
     assert float(accuracy) > 0.9 and float(gap) <= 1e-5
     folder = tmp_path / "out" / "drop_in"
     assert sorted(path.name for path in folder.iterdir()) == ["drop_in-0000.params", "drop_in-symbol.json"]

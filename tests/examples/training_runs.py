@@ -9,6 +9,7 @@ import sys
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops import train
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
@@ -16,15 +17,15 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 def runner(monkeypatch, folder, script):
     """A function that runs the script in ``folder``, without pictures and exports, which take longest.
 
-    Its ``stop`` presses Ctrl-C during that batch, counted over the whole run.
+    Its ``stop`` presses Ctrl-C during that batch, counted over the whole run, the pretraining included.
     """
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.chdir(folder)
-    module, pictures, training = map(importlib.import_module, (script, "_pictures", "_training"))
+    module = importlib.import_module(script)
 
     def run(out, *options, stop=None):
         monkeypatch.setattr(sys, "argv", [f"{script}.py", "--out", out, *options])
-        batches, step = [], training.Run.step
+        batches, step = [], train.Run.step
 
         def counting(self, parts, after=None):
             batches.append(self.batch)
@@ -33,15 +34,15 @@ def runner(monkeypatch, folder, script):
             step(self, parts, after)
 
         with monkeypatch.context() as patch:
-            patch.setattr(training.Run, "step", counting)
-            patch.setattr(pictures, "save", lambda *_: None)
-            patch.setattr(module, "export", lambda *_: {"module": 0})
+            patch.setattr(train.Run, "step", counting)
+            patch.setattr("gluonops.train.pictures.save_figure", lambda *_: None)
+            patch.setattr("gluonops.train.export_and_check", lambda *_: {"module": 0})
             patch.setattr("gluonops.tune_malloc", lambda: None)   # it would change the whole process
             if stop is None:
-                module.main()
+                module.main(module.arguments())
             else:
                 with pytest.raises(SystemExit, match="130"):
-                    module.main()
+                    module.main(module.arguments())
         return folder / out
 
     return run
@@ -52,9 +53,9 @@ def content(folder, file="last.checkpoint"):
     return {name: value.asnumpy() for name, value in mx.nd.load(str(folder / file)).items() if name != "standing"}
 
 
-def train_state(folder):
+def train_state(folder, file="last.checkpoint"):
     """Where the run of a checkpoint stood."""
-    return json.loads(mx.nd.load(str(folder / "last.checkpoint"))["standing"].asnumpy().tobytes())
+    return train.read_checkpoint(folder / file)[1]
 
 
 def results(folder):

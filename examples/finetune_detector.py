@@ -1,0 +1,155 @@
+"""Train or fine-tune YOLOv2, Tiny YOLOv2 or a Darknet cfg; measure mAP and AP after each epoch; export and check it.
+
+    python examples/finetune_detector.py                                          # scenes of digits, from nothing
+    python examples/finetune_detector.py --dataset voc --root VOCdevkit --model yolov2 --size 416 --multi-scale 320 608
+        --pretrained darknet19_448.conv.23 --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4
+        --lr 0.001 --coord-scale 1 --anchor-images 12800                                         # as Darknet
+    python examples/finetune_detector.py --dataset yolo --root DIR --size 416 --flip 0.5 --freeze 2
+        --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --head-channels 1024
+    python examples/finetune_detector.py --cfg yolov2-voc.cfg --backbone-layers 23 --dataset coco --root COCO --size 416
+
+Ctrl-C saves, during the pretraining as well; --resume auto continues to the numbers of a run that was never stopped.
+A cfg has to end in [region]. YOLOv3's [yolo] layers run and convert in gluonops, but it has no loss for them yet.
+"""
+import time
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+from gluonops import data, train
+from mxnet import autograd, gluon
+
+PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
+SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall")
+
+
+def arguments():
+    options = train.Options(__doc__)
+    options.add_data("detection", size=128)
+    options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
+                help="scenes of digits to train on, and held out")
+    options.add("data", "--multi-scale", type=train.positive, nargs=2, metavar=("LOW", "HIGH"),
+                help="draw another input size between them every ten batches")
+    options.add("net", "--model", default="tiny_yolov2", choices=("tiny_yolov2", "yolov2"), help="the net")
+    options.add("net", "--head-channels", type=train.positive, default=256,
+                help="channels before the output of tiny_yolov2; the published: 1024")
+    options.add("net", "--cfg", help="a Darknet cfg that ends in [region], in the place of --model")
+    options.add("net", "--backbone-layers", type=train.positive, help="layers of --cfg that --freeze, .conv.N files "
+                "and the pretraining mean")
+    options.add("net", "--anchors", nargs="+", default=["auto"],
+                help="auto: k-means on the data set; voc; coco; cfg: those of --cfg; or w,h w,h ... in cells")
+    options.add_pretrained()
+    options.add("loss", "--anchor-images", type=train.natural, default=1000,
+                help="images at the start that draw all boxes to the anchors")
+    options.add("loss", "--coord-scale", type=train.non_negative, default=2, help="weight of the boxes; Darknet's is 1")
+    options.add("loss", "--class-scale", type=train.non_negative, default=1, help="weight of the classes")
+    options.add("training", "--pretrain-epochs", type=train.natural, default=3, help="passes over the objects, cut "
+                "out, on which the backbone first learns to classify; never with --pretrained, or a --cfg without "
+                "--backbone-layers")
+    options.add_training(epochs=9, batch_size=16, lr=0.01)
+    options.add_run(out="out/finetune_detector")
+    options.defaults(threads=2)
+    args = options.parse()
+    train.check_input_sizes(args.size, args.multi_scale, 32)
+    return args
+
+
+def make_net(args, classes, anchors):
+    if args.cfg:
+        net = gops.models.region_detector(args.cfg, classes, args.backbone_layers, anchors)
+    else:
+        options = {"head_channels": args.head_channels} if args.model == "tiny_yolov2" else {}
+        net = gops.models.get_model(args.model, classes=list(classes), anchors=anchors, **options)
+    net.initialize(mx.init.Xavier())
+    net(mx.nd.zeros((1, 3, args.size, args.size)))   # fixes every shape
+    return net
+
+
+def fit(net, training, validation, args, workers, device):
+    """Train the net; returns the run."""
+    loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), coord_scale=args.coord_scale,
+                                class_scale=args.class_scale, softmax=net.class_softmax,
+                                warmup_images=args.anchor_images)
+    loss.initialize(ctx=net.output.conv.weight.list_ctx())
+    detector = net.detector(threshold=0.01, topk=100)
+    for block in (detector, loss):
+        block.hybridize(static_alloc=True)   # the net is a part of the detector
+    held_out = gluon.data.DataLoader(data.Letterboxed(validation, args.size), args.batch_size, thread_pool=True,
+                                     batchify_fn=data.validation_batch, num_workers=args.threads)
+
+    updates = train.updates_per_epoch(len(training), args.batch_size, workers, args.accumulate)
+    trainer = train.make_trainer(net.collect_params(), args.optimizer, train.schedule_of(args, updates), args.wd,
+                                 workers=workers)
+    run = train.Run(net, trainer, len(training), **train.run_arguments(args), blocks={"loss": loss}, workers=workers,
+                    data=training.fingerprint(), extra={"classes": net.classes, "anchors": net.anchors.tolist()},
+                    means_over=dict.fromkeys(PARTS[5:8], "truths"))
+    run.resume(train.find_checkpoint(args.out, args.resume))
+
+    augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
+    sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
+    for epoch in run.epochs():
+        run.freeze(net.backbone, args.freeze < 0 or epoch < args.freeze)
+        model = run.mixed(net)
+        for images, truths in run.batches(augmented, data.detection_batch, args.threads, sizes):
+            if workers.count > 1:   # each sees its own images only
+                loss.set_seen(run.seen)
+            with autograd.record():
+                losses = [loss(model(image), truth) for image, truth in zip(run.split(images), run.split(truths))]
+            run.backward(losses)
+            sums = train.total(loss.parts.values(), axis=0)
+            run.step({name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")})
+        metrics = {}
+        if workers.rank == 0:
+            with run.averaged():
+                metrics = train.evaluate_detector(detector, held_out, (args.size,) * 2, device, net.classes).summary()
+        run.end_epoch(metrics, metrics.get("mAP", 0))
+    return run
+
+
+def main(args):
+    gops.tune_malloc()   # before the first tensor: freed memory is reused
+    began = time.time()
+    train.set_seeds(args.seed)
+    devices = train.devices(args.gpus or args.ctx)
+    train.check_dtype(args.dtype, devices)
+    workers = train.join_workers(args.kvstore, len(devices))
+    training, validation = train.detection_parts(args.dataset, args.root, args.classes, args.size, args.seed,
+                                                 args.count)
+    anchors = train.find_anchors(args.anchors, training, args.size, args.seed, args.cfg)
+    net = make_net(args, training.classes, anchors)
+    is_new = train.find_checkpoint(args.out, args.resume) is None
+    if is_new and args.pretrained:
+        kept = train.load_pretrained_detector(net, args.pretrained, args.pretrained_names)
+        print(f"{args.pretrained} is loaded. The output is kept for {', '.join(kept) or 'no class'}.")
+    elif is_new and args.pretrain_epochs and not (args.cfg and not args.backbone_layers) and workers.rank == 0:
+        net.collect_params().reset_ctx(devices[0])   # the other workers get its parameters
+        share = train.pretrain_backbone(net.backbone, net.classes, training, args.pretrain_epochs, args.out, args.seed,
+                                        args.threads, train.find_checkpoint(args.out, args.resume, "pretraining"))
+        print(f"The pretrained backbone tells {share:.1%} of the objects apart.")
+    net.collect_params().reset_ctx(devices)
+    run = fit(net, training, validation, args, workers, devices[0])
+    if workers.rank:
+        return
+
+    net = make_net(args, net.classes, net.anchors)
+    net.load_parameters(str(run.best_path))
+    best, size = run.best_row, (args.size, args.size)
+    train.draw_detections(net.detector(), validation, size, mx.cpu(), args.out / "detections.png")
+    train.draw_curves(run.history, args.out / "curves.png", SHOWN[:4], ("mAP", "mAP_voc07", "AP", "iou", "recall"))
+    images = np.stack([data.letterbox(validation[i][0], *size) for i in range(min(8, len(validation)))])
+    detector = net.detector(threshold=0.001)   # low: users of the export cut off where they like
+    results = {
+        "options": vars(args), "classes": net.classes, "anchors": net.anchors.tolist(), "epochs": run.history,
+        **{name: best[name] for name in ("mAP", "mAP_voc07", "AP", "AP50", "AP75")},
+        "compared_detections": int((detector(mx.nd.array(images))[0] >= 0).sum().asscalar()),
+        "export_differences": train.export_and_check(detector, args.out / "detector", images, train.DETECTIONS),
+        "seconds": time.time() - began}
+    train.write_results(results, args.out / "results.json")
+    print(f"On {len(validation)} images, epoch {best['epoch']} has the highest mAP at IoU 0.5: {best['mAP']:.4f} (VOC "
+          f"2007's: {best['mAP_voc07']:.4f}).\nIts COCO AP at IoU 0.50 to 0.95 is {best['AP']:.4f}.\n"
+          "The exported detector finds the same, in Module and without gluonops.\n"
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
+
+
+if __name__ == "__main__":
+    train.run_script(main, arguments)

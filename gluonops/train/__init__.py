@@ -1,0 +1,102 @@
+"""Training and fine-tuning: what a training script imports, beside data sets and models.
+
+:class:`Run` counts, averages, shows, updates, saves, resumes, and stops at Ctrl-C. Around it:
+
+- :mod:`~gluonops.train.devices`, :mod:`~gluonops.train.plan`: devices, workers of a job, the batches of an epoch
+- :mod:`~gluonops.train.schedules`, :mod:`~gluonops.train.optimizers`: learning rates and optimizers by name
+- :mod:`~gluonops.train.averaging`, :mod:`~gluonops.train.freezing`, :mod:`~gluonops.train.gradients`,
+  :mod:`~gluonops.train.precision`: averages of parameters, frozen layers, accumulation and clipping, 16 bits
+- :mod:`~gluonops.train.checkpoint`, :mod:`~gluonops.train.pretrained`, :mod:`~gluonops.train.pretraining`: files of a
+  run, and what a net starts from
+- :mod:`~gluonops.train.images`: data sets in their parts
+- :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`,
+  :mod:`~gluonops.train.tensorboard`: what a run has reached
+- :mod:`~gluonops.train.exporting`, :mod:`~gluonops.train.inference`: nets on their way out, and back
+- :mod:`~gluonops.train.fitting`, :mod:`~gluonops.train.graphs`: a short loop for small data; exported nets to cut
+- :mod:`~gluonops.train.options`, :mod:`~gluonops.train.interrupting`: a script's command line, errors and Ctrl-C
+
+tqdm, matplotlib, gluoncv, pycocotools and tensorboardX are imported by the functions that need them.
+"""
+from .averaging import ParameterAverage
+from .checkpoint import (
+    find_checkpoint,
+    net_tensors,
+    read_checkpoint,
+    read_parameters,
+    restore_checkpoint,
+    restore_net,
+    save_checkpoint,
+)
+from .devices import KVSTORES, Workers, devices, join_workers
+from .exporting import DETECTIONS, OUTPUTS, Comparison, export_and_check
+from .files import make_folder, save_tensors, write
+from .fitting import fit_classifier, predict_logits, split_batches
+from .freezing import clear_graphs, freeze
+from .gradients import accumulate_gradients, clip_gradients, zero_gradients
+from .graphs import cut_symbol, fits, keep_statistics, load_module
+from .images import (
+    Cached,
+    Classification,
+    ClassSubset,
+    classification_batch,
+    classification_parts,
+    default_augment,
+    detection_parts,
+    find_anchors,
+)
+from .inference import LoadedDetector, load_detector
+from .interrupting import command_to_resume, run_script
+from .metrics import DetectionMetrics, accuracy, class_spread, confusion_matrix, detections, evaluate_detector, total
+from .optimizers import OPTIMIZERS, make_trainer
+from .options import (
+    Options,
+    check_input_sizes,
+    fraction,
+    natural,
+    non_negative,
+    positive,
+    reproducible,
+    run_arguments,
+    schedule_of,
+)
+from .pictures import draw_confusion, draw_curves, draw_detections, draw_embedding, draw_predictions, save_figure
+from .plan import plan, set_seeds, updates_per_epoch
+from .precision import DTYPES, MixedPrecision, check_dtype
+from .pretrained import load_pretrained_classifier, load_pretrained_detector
+from .pretraining import Cutouts, pretrain_backbone
+from .reports import describe_epoch, write_history, write_results
+from .run import Run
+from .schedules import (
+    SCHEDULES,
+    Constant,
+    Cosine,
+    Exponential,
+    Polynomial,
+    Random,
+    Schedule,
+    Sigmoid,
+    Step,
+    Steps,
+    WarmRestarts,
+    darknet_schedule,
+    schedule,
+)
+from .tensorboard import EventWriter
+
+__all__ = [
+    "DETECTIONS", "DTYPES", "KVSTORES", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
+    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter",
+    "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random", "Run",
+    "Schedule", "Sigmoid", "Step", "Steps", "WarmRestarts", "Workers", "accumulate_gradients", "accuracy",
+    "check_dtype", "check_input_sizes", "class_spread", "classification_batch", "classification_parts",
+    "clear_graphs", "clip_gradients", "command_to_resume", "confusion_matrix", "cut_symbol", "darknet_schedule",
+    "default_augment", "describe_epoch", "detection_parts", "detections", "devices", "draw_confusion",
+    "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
+    "find_anchors", "find_checkpoint", "fit_classifier", "fits", "fraction", "freeze", "join_workers",
+    "keep_statistics", "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
+    "make_folder", "make_trainer", "natural", "net_tensors", "non_negative", "plan", "positive", "predict_logits",
+    "pretrain_backbone", "read_checkpoint", "read_parameters", "reproducible", "restore_checkpoint", "restore_net",
+    "run_arguments", "run_script", "save_checkpoint", "save_figure", "save_tensors", "schedule", "schedule_of",
+    "set_seeds", "split_batches", "total", "updates_per_epoch", "write", "write_history", "write_results",
+    "zero_gradients",
+]

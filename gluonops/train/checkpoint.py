@@ -1,0 +1,264 @@
+"""A checkpoint: parameters, the optimizer's state and the state of training, in one file.
+
+One file, because a rename is atomic: whenever the process is killed, the folder holds one checkpoint whose parts belong
+together. ``mx.nd.save`` writes it; everything that is no tensor is JSON in a tensor of bytes, so reading it runs no
+code.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from ..core.errors import OpError
+from .averaging import ParameterAverage
+from .files import save_tensors
+
+__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
+           "save_checkpoint"]
+
+FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
+READABLE = (1, 2)
+STATE_TENSOR = "standing"   # holds the state of training as JSON
+WHERE = "train.checkpoint"
+
+
+def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
+                    name: str = "last") -> pathlib.Path | None:
+    """The checkpoint that ``--resume`` means.
+
+    Parameters
+    ----------
+    out : str or os.PathLike
+        Folder for the results.
+    resume : str or os.PathLike, optional
+        ``auto``: the last checkpoint in ``out``, if there is one. Otherwise the file.
+    name : {"last", "pretraining"}, default "last"
+        Which part of the run is asked for; a file called ``pretraining.checkpoint`` belongs to the pretraining.
+
+    Returns
+    -------
+    pathlib.Path
+        None if there is nothing to resume.
+    """
+    if resume is None:
+        return None
+    if resume == "auto":
+        path, pretraining = (pathlib.Path(out) / f"{part}.checkpoint" for part in (name, "pretraining"))
+        if not path.exists() or (pretraining.exists() and _is_newer(pretraining, path)):
+            return None   # the last one of a run in the same folder whose pretraining is not over
+        return path
+    is_pretraining = pathlib.Path(resume).name == "pretraining.checkpoint"
+    return pathlib.Path(resume) if is_pretraining == (name == "pretraining") else None
+
+
+def _is_newer(path, other):
+    return path.stat().st_mtime_ns > other.stat().st_mtime_ns
+
+
+def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
+                    train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
+    """Write a checkpoint.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file. An existing one is replaced when the new one is complete.
+    blocks : mapping of str to gluon.Block
+        ``net``, and a loss that has parameters; the keys are part of the tensors' names.
+    trainer : gluon.Trainer
+        Its optimizer's states and counts are saved, unless they live on a parameter server.
+    train_state : mapping
+        JSON: epoch, batch, options, history, ...
+    average : ParameterAverage, optional
+        Of the net.
+
+    Raises
+    ------
+    OpError
+        The file cannot be written. The old one is unchanged.
+    """
+    tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
+    names = {parameter.name: name for name, parameter in _named(blocks).items()}
+    optimizer, counts = trainer.optimizer, {}
+    if not trainer._update_on_kvstore:
+        for index, state in trainer._updaters[0].states.items():
+            name = names[trainer._params[index].name]
+            counts[name] = optimizer._index_update_count[index]
+            for i, tensor in enumerate(_tensors(state)):
+                tensors[f"state:{name}:{i}"] = tensor.as_in_context(mx.cpu())
+    header = {"format": FORMAT, "updates": optimizer.num_update, "counts": counts, **train_state}
+    if average is not None:
+        header["average_updates"] = average.updates
+        for name, value in average.values.items():
+            tensors[f"average:net.{name}"] = value.as_in_context(mx.cpu())
+    tensors[STATE_TENSOR] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
+    save_tensors(path, lambda name: mx.nd.save(name, tensors), "train.save_checkpoint")
+
+
+def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], dict[str, Any]]:
+    """Read a checkpoint, so that its options can be looked at before a net is built.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Returns
+    -------
+    tensors : dict of str to NDArray
+    train_state : dict
+
+    Raises
+    ------
+    OpError
+        The file is no checkpoint, or of a newer format.
+    """
+    try:
+        tensors = mx.nd.load(os.fspath(path))
+        train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes().decode())
+        version = train_state["format"]
+    except (mx.MXNetError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        raise OpError(WHERE, f"{path} is no checkpoint of gluonops", "Name a file such as out/last.checkpoint; a "
+                      ".params file is what --pretrained takes") from error
+    if version not in READABLE:
+        raise OpError(WHERE, f"{path} has format {version}; expected {' or '.join(map(str, READABLE))}",
+                      "Continue it with the version of gluonops that wrote it")
+    return tensors, train_state
+
+
+def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
+    """The tensors, by name, of a file that ``net.save_parameters`` wrote.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or has tensors without names.
+    """
+    try:
+        tensors = mx.nd.load(os.fspath(path))
+    except (mx.MXNetError, OSError) as error:
+        raise OpError(WHERE, f"{path} cannot be read as parameters of a net",
+                      "Name a file that net.save_parameters wrote") from error
+    if not isinstance(tensors, dict):
+        raise OpError(WHERE, f"{path} has tensors without names; expected a net's parameters",
+                      "Name a file that net.save_parameters wrote")
+    return tensors
+
+
+def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
+                       blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
+                       average: ParameterAverage | None = None) -> None:
+    """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
+
+    Parameters
+    ----------
+    tensors, train_state
+        From :func:`read_checkpoint`.
+    blocks, trainer, average
+        As :func:`save_checkpoint` takes them.
+
+    Raises
+    ------
+    OpError
+        The checkpoint is of another net, or has no average.
+    """
+    parameters_by_name = _named(blocks)
+    _check_names(tensors, "param:", parameters_by_name)
+    for name, parameter in parameters_by_name.items():
+        parameter.set_data(tensors[f"param:{name}"])
+    if average is not None:
+        _check_names(tensors, "average:net.", average.values)
+        average.updates = train_state["average_updates"]
+        for name, value in average.values.items():
+            tensors[f"average:net.{name}"].copyto(value)
+    _restore_optimizer(tensors, train_state, parameters_by_name, trainer)
+
+
+def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: str | os.PathLike,
+                leave: str | None = None) -> None:
+    """Put tensors into a net whose parameters have the same names and shapes.
+
+    Parameters
+    ----------
+    tensors : mapping of str to NDArray
+        By the parameters' places in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
+    net : gluon.Block
+        Initialized.
+    path : str or os.PathLike
+        The file, for errors.
+    leave : str, optional
+        The place of a block that is left as it is.
+
+    Raises
+    ------
+    OpError
+        A tensor is missing or has another shape.
+    """
+    for name, parameter in net._collect_params_with_prefix().items():
+        if leave is not None and name.startswith(f"{leave}."):
+            continue
+        value = tensors.get(name)
+        if value is None or value.shape != parameter.shape:
+            has = "lacks" if value is None else f"has the shape {value.shape} for"
+            raise OpError(WHERE, f"{path} {has} {name}; expected {parameter.shape}",
+                          "Make the net with the model and the options that the file was made with")
+        parameter.set_data(value)
+
+
+def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
+    """Of a checkpoint's tensors those of the net, by the parameters' places in the net; averages if there are any."""
+    own = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
+    averages = {name[len("average:net."):]: value for name, value in tensors.items()
+                if name.startswith("average:net.")}
+    return {**own, **averages}
+
+
+def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):
+    optimizer = trainer.optimizer
+    optimizer.num_update = train_state["updates"]
+    indices = {parameter.name: index for index, parameter in enumerate(trainer._params)}
+    counts = {indices[parameters_by_name[name].name]: count for name, count in train_state["counts"].items()}
+    for device, updater in enumerate(trainer._updaters):
+        context = trainer._contexts[device]
+        optimizer._set_current_context(context.device_id)
+        optimizer._index_update_count.update(counts)
+        for name in train_state["counts"]:
+            index = indices[parameters_by_name[name].name]
+            template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
+            updater.states[index] = _filled(template, iter(range(1 << 30)), tensors, f"state:{name}", context)
+            updater.states_synced[index] = True
+    optimizer._set_current_context(trainer._contexts[0].device_id)
+
+
+def _check_names(tensors, prefix, expected):
+    saved = {name[len(prefix):] for name in tensors if name.startswith(prefix)}
+    if saved != set(expected):
+        different = sorted(saved ^ set(expected))
+        raise OpError(WHERE, f"the checkpoint and the net differ in {len(different)} parameters, first "
+                      f"{different[0]}", "Continue with the options that the run was started with")
+
+
+def _named(blocks):
+    """Every parameter by a name that is the same in every process: its place in the net."""
+    return {f"{block}.{name}": parameter for block, net in blocks.items()
+            for name, parameter in net._collect_params_with_prefix().items()}
+
+
+def _tensors(state):
+    """The tensors of an optimizer's state (None, a tensor, or a nested tuple), depth first."""
+    if isinstance(state, (tuple, list)):
+        return [tensor for part in state for tensor in _tensors(part)]
+    return [] if state is None else [state]
+
+
+def _filled(template, numbers, tensors, name, context):
+    """The template with its tensors replaced by the saved ones."""
+    if isinstance(template, (tuple, list)):
+        return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
+    return None if template is None else tensors[f"{name}:{next(numbers)}"].copyto(context)

@@ -1,0 +1,149 @@
+"""Export a net and check the files: run them with Module, and in a process without gluonops."""
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import mxnet as mx
+import numpy as np
+
+from .. import export
+from ..core.errors import OpError
+
+__all__ = ["DETECTIONS", "OUTPUTS", "Comparison", "export_and_check"]
+
+WHERE = "train.export_and_check"
+REMEDY = "Do not use it, and please report this; best.params is sound"
+WITHOUT_GLUONOPS = """
+import sys
+import numpy
+numpy.bool = numpy.bool_    # MXNet 1.9.1 reads this name, which NumPy 1.24 removed
+import mxnet as mx
+prefix, images, outputs = sys.argv[1:]
+net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+results = net(mx.nd.array(numpy.load(images)))
+results = results if isinstance(results, (list, tuple)) else [results]
+numpy.savez(outputs, *(array.asnumpy() for array in results))
+assert "gluonops" not in sys.modules
+"""
+
+
+def _outputs(results, expected):
+    """The largest difference, relative to the largest number if that is above 1."""
+    if [one.shape for one in results] != [other.shape for other in expected]:
+        return np.inf
+    return float(np.max([np.abs(one - other).max() / max(1, np.abs(other).max())
+                         for one, other in zip(results, expected)]))
+
+
+def _detections(results, expected):
+    """The largest difference within a pair of detections, or the share of all scores that is in no pair, if larger.
+
+    Detections of equal score may change their order, and one close to a threshold may be missing.
+    """
+    differences, unmatched, total = [0.0], 0.0, 0.0
+    for image, other in zip(zip(*results), zip(*expected)):
+        (ids, scores, boxes), (other_ids, other_scores, other_boxes) = _real(image), _real(other)
+        distance = _distances(boxes, other_boxes)
+        distance = np.maximum(distance, np.abs(scores[:, None] - other_scores))
+        distance[(ids[:, None] != other_ids) | np.isnan(distance)] = np.inf
+        left, other_left = np.ones(len(ids), bool), np.ones(len(other_ids), bool)
+        while distance.size and distance.min() <= PAIRED:
+            i, k = np.unravel_index(distance.argmin(), distance.shape)
+            differences.append(float(distance[i, k]))
+            distance[i], distance[:, k], left[i], other_left[k] = np.inf, np.inf, False, False
+        unmatched += float(scores[left].sum() + other_scores[other_left].sum())
+        total += float(scores.sum() + other_scores.sum())
+    return float(np.max([*differences, unmatched / total if total else 0.0]))
+
+
+def _real(image):
+    """Of an image's slots those that hold a detection: ids (N,), scores (N,), boxes (N, 4)."""
+    ids, scores, boxes = image
+    real = ids[:, 0] >= 0
+    return ids[real, 0], scores[real, 0], boxes[real].astype("float64")
+
+
+def _distances(boxes, others):
+    """(N, M): the largest difference of two boxes' sides, in shares of the second's size where a pixel is less."""
+    with np.errstate(invalid="ignore"):   # a box may be infinite
+        size = (others[:, 2:] - others[:, :2]).max(1, initial=1)
+        apart = np.where(boxes[:, None] == others, 0, np.abs(boxes[:, None] - others))
+        return apart.max(2, initial=0) / size
+
+
+class Comparison(collections.namedtuple("Comparison", "difference tolerance")):
+    """How outputs are compared: a function of two lists of arrays, and the largest difference that is allowed."""
+
+    __slots__ = ()
+
+
+PAIRED = 1e-3   # as far as a detection's counterpart may be, in score and in shares of its box's size
+OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)
+
+
+def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, images: np.ndarray,
+                     comparison: Comparison = OUTPUTS) -> dict[str, float]:
+    """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
+
+    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way.
+
+    Parameters
+    ----------
+    net : gluon.HybridBlock
+    prefix : str or os.PathLike
+        Path of the files, without ``-symbol.json``.
+    images : numpy.ndarray
+        (B, C, H, W).
+    comparison : Comparison, default OUTPUTS
+        ``OUTPUTS`` compares numbers, ``DETECTIONS`` compares what a detector finds.
+
+    Returns
+    -------
+    dict of str to float
+        ``module`` and ``without_gluonops``: the largest difference of each.
+
+    Raises
+    ------
+    OpError
+        The files do not run, or compute something else.
+    """
+    net.collect_params().reset_ctx(mx.cpu())
+    export.symbol(net, prefix, images.shape)
+    expected = net(mx.nd.array(images))
+    expected = [array.asnumpy() for array in (expected if isinstance(expected, (list, tuple)) else [expected])]
+    differences = {}
+    for name, run in (("module", _module), ("without_gluonops", _fresh_process)):
+        words = name.replace("_", " ")
+        try:
+            differences[name] = comparison.difference(run(prefix, images), expected)
+        except RuntimeError as error:   # MXNetError is one
+            raise OpError(WHERE, f"{prefix}-symbol.json does not run, {words}: {str(error).splitlines()[-1]}",
+                          REMEDY) from error
+        if not differences[name] <= comparison.tolerance:   # also if it is NaN
+            raise OpError(WHERE, f"{prefix}-symbol.json computes something else than the net, {words}: it differs by "
+                          f"{differences[name]:.1e}; expected at most {comparison.tolerance:g}", REMEDY)
+    return differences
+
+
+def _module(prefix, images):
+    module = mx.mod.Module.load(str(prefix), 0, label_names=None)
+    module.bind([("data", images.shape)], for_training=False)
+    module.forward(mx.io.DataBatch([mx.nd.array(images)]), is_train=False)
+    return [output.asnumpy() for output in module.get_outputs()]
+
+
+def _fresh_process(prefix, images):
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
+        np.save(given, images)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, str(prefix), given, result],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
+        with np.load(result) as outputs:
+            return [outputs[f"arr_{i}"] for i in range(len(outputs.files))]

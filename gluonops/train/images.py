@@ -1,0 +1,278 @@
+"""Data sets as scripts train on them: parts, classes, and how images change."""
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+from collections.abc import Sequence
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from .. import darknet, data
+from ..core.errors import OpError
+from ..data.anchors import box_sizes
+from ..data.base import about_image, class_names
+from ..data.images import progress
+
+__all__ = ["Cached", "ClassSubset", "Classification", "classification_batch", "classification_parts",
+           "default_augment", "detection_parts", "find_anchors"]
+
+OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
+
+
+class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
+    """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
+
+    __slots__ = ()
+
+
+class ClassSubset(gluon.data.Dataset):
+    """The images of some classes, labelled by their place among them.
+
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+        For classification.
+    classes : sequence of str
+        Names of the classes.
+    chosen : numpy.ndarray, optional
+        Of the images of these classes, which ones: bool (N,).
+    """
+
+    def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
+        numbers = np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
+        self.dataset, self.classes = dataset, classes
+        self.indices = np.flatnonzero(numbers[dataset.labels] >= 0)
+        if chosen is not None:
+            self.indices = self.indices[chosen]
+        self.labels = numbers[dataset.labels[self.indices]]
+
+    def __len__(self):
+        return len(self.indices)
+
+    def fingerprint(self) -> str:
+        """A hash of the selected images and their labels; it changes if the data does."""
+        return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
+
+    def __getitem__(self, index):
+        return self.dataset[int(self.indices[index])][0], self.labels[index]
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of an image in a file."""
+        return self.dataset.size(int(self.indices[index]))
+
+    def name(self, index: int) -> str:
+        """What an error calls an image in a file."""
+        return self.dataset.name(int(self.indices[index]))
+
+
+def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
+                         size: int = 28, seed: int = 0) -> Classification:
+    """A data set for classification, in three parts.
+
+    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files
+    are checked here, by their headers: now, not after an epoch.
+
+    Parameters
+    ----------
+    name, root
+        As :func:`gluonops.data.classification` takes them.
+    classes : sequence of str, optional
+        The classes to train on, in order; all of them if left out.
+    size : int, default 28
+        Height and width of the net's input.
+    seed : int, default 0
+        Of the choice of the tenth.
+
+    Returns
+    -------
+    Classification
+        Its data sets have items (uint8 (H, W, C), label).
+
+    Raises
+    ------
+    OpError
+        A class is unknown, a part has too few images, or a file does not fit.
+    """
+    where = "train.classification_parts"
+    check_root(root, where)
+    options = {"size": size, "seed": seed} if name in OF_DIGITS else {}
+    train = data.classification(name, root, "train", **options)
+    if not options:   # the same class ids as in training
+        options["classes"] = train.classes
+    val = data.classification(name, root, "val", **options)
+    names = list(class_names(classes or train.classes, where))
+    unknown = [name for name in names if name not in train.classes]
+    if unknown:
+        raise OpError(where, f"there is no class {unknown[0]!r}; there are {', '.join(train.classes)}",
+                      "Choose other --classes")
+    training, held_out = ClassSubset(train, names), ClassSubset(val, names)
+    for part, minimum, kind in ((training, 2, "to train on"), (held_out, 1, "held out")):
+        if len(part) < minimum:   # one of two training images is for validation
+            raise OpError(where, f"there are {len(part)} images {kind} of {', '.join(names)}; expected at least "
+                          f"{minimum}", "Put more there, or choose other --classes")
+    for_choice = np.zeros(len(training), bool)
+    for_choice[np.random.RandomState(seed).permutation(len(training))[::10]] = True
+    parts = Classification(ClassSubset(train, names, ~for_choice), ClassSubset(train, names, for_choice), held_out,
+                           names)
+    if name not in OF_DIGITS:
+        _check_sizes(parts.validation, size)
+        _check_sizes(held_out, size)
+    return parts
+
+
+def detection_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
+                    size: int = 416, seed: int = 0,
+                    count: tuple[int, int] | None = None) -> tuple[data.Detection, data.Detection]:
+    """(training, validation): data sets for detection with the same classes. Their files are checked here.
+
+    Parameters
+    ----------
+    name, root
+        As :func:`gluonops.data.detection` takes them.
+    classes : sequence of str, optional
+        Names of the classes; not for scenes of digits.
+    size : int, default 416
+        Height and width of the net's input.
+    seed, count
+        Of scenes of digits: their seed, and how many to train on and to validate on.
+
+    Raises
+    ------
+    OpError
+        A file is missing or malformed, a label does not fit its image, or the classes do not fit the data set.
+    """
+    where = "train.detection_parts"
+    check_root(root, where)
+    if name == "digits":
+        if classes:
+            raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
+                          "Leave it out, or name another --dataset")
+        counts = count or (None, None)
+        training, validation = (data.detection(name, root, split, count=number, seed=seed, size=size)
+                                for split, number in zip(("train", "val"), counts))
+        return Cached(training), validation   # painting a scene costs more than keeping it
+    options = {"classes": classes} if classes else {}
+    training = data.detection(name, root, "train", **options)
+    # Numbers mean what they mean in training, whatever order the held-out labels name their classes in.
+    validation = data.detection(name, root, "val", classes=training.classes)
+    box_sizes(validation, size)   # refuses what does not fit, by the headers of the files
+    return training, validation
+
+
+def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed: int = 0,
+                 cfg: str | os.PathLike | None = None) -> list | str | None:
+    """The anchors that ``--anchors`` means.
+
+    Parameters
+    ----------
+    words : sequence of str
+        ``auto``: k-means over the boxes of the data set. ``voc``, ``coco``: the published ones. ``cfg``: those of the
+        cfg. Or pairs, such as ``1.3,1.7 3.2,4.0``.
+    dataset : gluonops.data.Detection
+    size : int
+        Of the net's input.
+    seed : int, default 0
+        Of k-means.
+    cfg : str or os.PathLike, optional
+        A Darknet cfg, whose number of anchors and size of cells count.
+
+    Returns
+    -------
+    list, str or None
+        Pairs of a width and a height in cells, the name of published ones, or None for those of the cfg.
+
+    Raises
+    ------
+    OpError
+        The words are none of these.
+    """
+    words = list(words)
+    if words == ["cfg"] and cfg:
+        return None
+    if words == ["auto"]:
+        maps = darknet.load(cfg)._detections if cfg else []   # a net without any is refused when it is made
+        anchors, _, stride = maps[0] if maps else (range(5), 0, 32)
+        return data.anchors_of(dataset, len(anchors), size, stride, seed)[0].round(4).tolist()
+    if words in (["voc"], ["coco"]) and not cfg:
+        return words[0]
+    try:
+        return [[float(number) for number in pair.split(",")] for pair in words]
+    except ValueError as error:
+        raise OpError("train.find_anchors", f"--anchors has {error}", "Write pairs, for instance 1.3,1.7 3.2,4.0, or "
+                      f"auto{', or cfg' if cfg else ', voc or coco'}") from error
+
+
+def default_augment(name: str, flip: float = 0) -> data.Augment:
+    """How training images of a format change: as in Darknet; digits keep their colours and move less.
+
+    Parameters
+    ----------
+    name : str
+        Of a format of data sets.
+    flip : float, default 0
+        Probability of mirroring an image.
+    """
+    if name in OF_DIGITS:
+        return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)
+    return data.Augment(flip=flip)
+
+
+def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
+    """A DataLoader's ``batchify_fn``: images (B, C, H, W) from 0 to 1, and labels (B,)."""
+    images, labels = zip(*items)
+    return mx.nd.array(np.stack(images)), mx.nd.array(np.array(labels, "float32"))
+
+
+class Cached(gluon.data.Dataset):
+    """A data set's items, kept in memory after the first read; for items that are costly to make.
+
+    Parameters
+    ----------
+    dataset : gluonops.data.Detection
+    """
+
+    def __init__(self, dataset: data.Detection):
+        self._dataset, self._items = dataset, {}
+        self.classes = dataset.classes
+
+    def __len__(self):
+        return len(self._dataset)
+
+    def __getitem__(self, index):
+        if index not in self._items:
+            self._items[index] = self._dataset[index]
+        return self._items[index]
+
+    def fingerprint(self) -> str:
+        """Of the data set."""
+        return self._dataset.fingerprint()
+
+    def label(self, index: int) -> np.ndarray:
+        """The boxes alone."""
+        return self[index][1]
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height)"""
+        return self[index][0].shape[1::-1]
+
+    def name(self, index: int) -> str:
+        """What an error calls the image."""
+        return self._dataset.name(index)
+
+
+def check_root(root: str | os.PathLike | None, where: str) -> None:
+    """Raise an OpError for a file in the place of a folder: it has not both parts of a data set."""
+    if root is not None and os.path.isfile(root):
+        raise OpError(where, f"--root {root} is a file; expected the folder that has the images to train on and those "
+                      "held out", "Name its folder, for rec that of train.rec and val.rec")
+
+
+def _check_sizes(part, size):
+    """Raise an OpError for images that vanish in a letterbox."""
+    for index in progress(range(len(part)), "checking sizes"):
+        image_size = part.size(index)
+        with about_image(part, index):
+            data.letterbox_boxes(np.zeros((0, 4)), image_size, (size, size))

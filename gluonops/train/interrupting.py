@@ -1,0 +1,74 @@
+"""A script from its command line to its exit status: errors and Ctrl-C end it with a sentence, not with a traceback."""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from ..core.errors import OpError
+
+__all__ = ["CHECKPOINTS", "command_to_resume", "run_script"]
+
+CHECKPOINTS = ("last.checkpoint", "pretraining.checkpoint")
+LAUNCHER = "LAUNCH_LOCAL"   # environment variable with the command that started this worker
+
+
+def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable[[], argparse.Namespace],
+               saves: Sequence[str] = CHECKPOINTS, then: str | None = None) -> None:
+    """``main(arguments())``. An OpError, Ctrl-C or SIGTERM ends the process with one or two sentences.
+
+    Parameters
+    ----------
+    main : callable
+    arguments : callable
+        Returns an argparse.Namespace that has ``out``, the folder for the results.
+    saves : sequence of str
+        Names of the files in ``out`` that hold what was trained.
+    then : str, optional
+        A sentence about what the user can do with the saved file; by default the command that resumes the run.
+    """
+    paths, before = [], {}
+    # A handler runs when MXNet's call returns, which in a distributed job may never happen: leave SIGTERM as it is.
+    if "DMLC_ROLE" not in os.environ:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        args = arguments()
+        paths = [pathlib.Path(args.out) / name for name in saves]
+        before = {path: _time_of_change(path) for path in paths}
+        main(args)
+    except OpError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)   # a second one while Python exits ends it at once, silently
+        saved = [path for path in paths if _time_of_change(path) != before[path]]
+        if saved:
+            print(f"\nThe script was interrupted. {saved[0]} is saved. {then or how_to_resume()}", file=sys.stderr)
+        else:
+            print("\nThe script was interrupted. Nothing of this training is saved yet.", file=sys.stderr)
+        sys.exit(130)
+
+
+def how_to_resume() -> str:
+    """A sentence with the command that resumes the run."""
+    return f"To continue, run: {command_to_resume()}"
+
+
+def command_to_resume() -> str:
+    """The command that resumes the last checkpoint under --out, for a script that has the option ``--resume``."""
+    words, drop_value = [], False
+    for word in sys.argv:
+        name, equals, _ = word.partition("=")
+        is_resume = name == "--resume"
+        if not is_resume and not (drop_value and not word.startswith("-")):
+            words.append(word)
+        drop_value = is_resume and not equals
+    launcher = os.environ.get(LAUNCHER)
+    return " ".join(filter(None, [launcher, shlex.join(["python", *words, "--resume", "auto"])]))
+
+
+def _time_of_change(path):
+    return path.stat().st_mtime_ns if path.is_file() else None

@@ -1,0 +1,214 @@
+"""Metrics of classifiers and detectors."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import mxnet as mx
+import numpy as np
+
+from ..core.optional import require
+from ..data import coco_average_precision, unletterbox_boxes
+
+__all__ = ["DetectionMetrics", "accuracy", "class_spread", "confusion_matrix", "detections", "evaluate_detector",
+           "total"]
+
+HIT = 0.5   # IoU from which a detection is a hit, in VOC
+LARGEST = 1e6   # pixels; pycocotools computes areas, which must stay finite
+
+
+def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
+    """Share of the rows whose largest output is the label's.
+
+    Parameters
+    ----------
+    outputs : numpy.ndarray
+        (N, classes).
+    labels : numpy.ndarray
+        (N,).
+    """
+    return float((outputs.argmax(1) == labels).mean())
+
+
+def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """Counts of (true class, predicted class): int64 (classes, classes).
+
+    Parameters
+    ----------
+    labels, predicted : numpy.ndarray
+        (N,), from 0 to classes - 1.
+    classes : int
+    """
+    matrix = np.zeros((classes, classes), "int64")
+    np.add.at(matrix, (np.asarray(labels, int), np.asarray(predicted, int)), 1)
+    return matrix
+
+
+def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
+    """Mean squared distance to the own class's mean, divided by that of the class means from their mean.
+
+    None where the means are one, as that of a single class is.
+
+    Parameters
+    ----------
+    vectors : numpy.ndarray
+        (N, D).
+    labels : numpy.ndarray
+        (N,).
+    """
+    means = np.stack([vectors[labels == label].mean(0) for label in np.unique(labels)])
+    within = np.mean([((vectors[labels == label] - mean)**2).sum(1).mean()
+                      for label, mean in zip(np.unique(labels), means)])
+    between = ((means - means.mean(0))**2).sum(1).mean()
+    return float(within / between) if between else None
+
+
+def total(values: Iterable[mx.nd.NDArray], axis: int | None = None) -> mx.nd.NDArray:
+    """The sum of arrays on several devices, on the first one's device; nothing waits for it.
+
+    Parameters
+    ----------
+    values : iterable of NDArray
+    axis : int, optional
+        Sum each over this axis only; over all of its elements if left out.
+    """
+    sums = [value.sum() if axis is None else value.sum(axis=axis) for value in values]
+    return sum(part.as_in_context(sums[0].context) for part in sums)
+
+
+class DetectionMetrics:
+    """Average precisions of a detector, over the images it is updated with. Needs gluoncv and pycocotools.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Names of the classes.
+    coco : bool, default True
+        Whether to compute COCO's averages, too.
+    """
+
+    def __init__(self, classes: Sequence[str], coco: bool = True):
+        voc = require("gluoncv.utils.metrics.voc_detection", "train.DetectionMetrics")
+        self.classes, self._coco = list(classes), coco
+        self._metrics = {"mAP": voc.VOCMApMetric(HIT, self.classes), "mAP_voc07": voc.VOC07MApMetric(HIT, self.classes)}
+        self._found: list[np.ndarray] = []
+        self._labels: list[np.ndarray] = []
+
+    def update(self, found: np.ndarray, label: np.ndarray) -> None:
+        """Add an image.
+
+        Parameters
+        ----------
+        found : numpy.ndarray
+            (detections, 6): class, score, xmin, ymin, xmax, ymax in the pixels of the image.
+        label : numpy.ndarray
+            (objects, 6): xmin, ymin, xmax, ymax, class, difficult.
+        """
+        self._found.append(found)
+        self._labels.append(label)
+        for metric in self._metrics.values():
+            metric.update([found[None, :, 2:]], [found[None, :, 0]], [found[None, :, 1]], [label[None, :, :4]],
+                          [label[None, :, 4]], [label[None, :, 5]])
+
+    def summary(self) -> dict[str, float]:
+        """The averages over the classes, from 0 to 1; 0 if no class has an object.
+
+        ``mAP`` is the area under the curve of precision and recall at an IoU of 0.5, ``mAP_voc07`` the mean of VOC
+        2007's eleven points. ``AP``, ``AP50`` and ``AP75`` are COCO's: at IoUs from 0.50 to 0.95, at 0.5, at 0.75.
+        """
+        values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
+        if self._coco:
+            # A side is the exponential of an output, and infinite or no number in a net that is far off.
+            finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
+            values.update(coco_average_precision(finite, self._labels, self.classes))
+        return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
+
+    def per_class(self) -> dict[str, float]:
+        """The area under the curve at an IoU of 0.5 for each class; NaN for a class without an object."""
+        values = self._per_class(self._metrics["mAP"])
+        return dict(zip(self.classes, values if len(values) > 1 else [math.nan] * len(self.classes)))
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """Counts of (true class, detected class), int64 (classes + 1, classes + 1); the last one is "nothing".
+
+        Detections with a score of at least 0.25 are matched to the objects of any class, from the highest score down.
+        A match has an IoU of at least 0.5.
+        """
+        matrix = np.zeros((len(self.classes) + 1,) * 2, "int64")
+        for found, label in zip(self._found, self._labels):
+            _count_matches(matrix, found[found[:, 1] >= 0.25], label[label[:, 5] == 0])
+        return matrix
+
+    def _per_class(self, metric):
+        if not self._found:
+            return [math.nan]
+        values = metric.get()[1]
+        return [float(value) for value in values] if isinstance(values, (list, tuple)) else [float(values)]
+
+
+def detections(detector: Callable, loader: Iterable, size: tuple[int, int],
+               device: mx.Context) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The detections of every image, and its label, both in the pixels of the image.
+
+    Parameters
+    ----------
+    detector : callable
+        Images (B, 3, H, W) to ids, scores and boxes, as ``net.detector()`` returns them.
+    loader : iterable
+        A DataLoader of :class:`gluonops.data.Letterboxed` with :func:`gluonops.data.validation_batch`.
+    size : tuple of int
+        (width, height) of the input.
+    device : mxnet.Context
+
+    Yields
+    ------
+    found : numpy.ndarray
+        (detections, 6): class, score, xmin, ymin, xmax, ymax.
+    label : numpy.ndarray
+        (objects, 6): xmin, ymin, xmax, ymax, class, difficult.
+    """
+    for images, _, labels, shapes in loader:
+        outputs = [array.asnumpy() for array in detector(images.as_in_context(device))]
+        for ids, scores, boxes, label, shape in zip(*outputs, labels.asnumpy(), shapes.asnumpy()):
+            is_real = ids[:, 0] >= 0
+            boxes = unletterbox_boxes(boxes[is_real], tuple(shape), size)
+            yield np.column_stack([ids[is_real], scores[is_real], boxes]), label[label[:, 4] >= 0]
+
+
+def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
+                      classes: Sequence[str], coco: bool = True) -> DetectionMetrics:
+    """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
+
+    Returns
+    -------
+    DetectionMetrics
+    """
+    metrics = DetectionMetrics(classes, coco)
+    for found, label in detections(detector, loader, size, device):
+        metrics.update(found, label)
+    return metrics
+
+
+def _count_matches(matrix, found, label):
+    """Add one image's detections and objects to a confusion matrix."""
+    nothing = len(matrix) - 1
+    free = np.ones(len(label), bool)
+    for row in found[np.argsort(-found[:, 1], kind="stable")]:
+        overlaps = np.where(free, _overlaps(row[2:], label[:, :4]), 0)
+        best = int(overlaps.argmax()) if len(label) else -1
+        if best >= 0 and overlaps[best] >= HIT:
+            free[best] = False
+            matrix[int(label[best, 4]), int(row[0])] += 1
+        else:
+            matrix[nothing, int(row[0])] += 1
+    for class_id in label[free, 4]:
+        matrix[int(class_id), nothing] += 1
+
+
+def _overlaps(box, others):
+    """Intersection over union of a box with others, (N,)."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    common = np.maximum(high - low, 0).prod(1)
+    area, areas = np.prod(box[2:] - box[:2]), (others[:, 2:] - others[:, :2]).prod(1)
+    return common / np.maximum(area + areas - common, 1e-12)

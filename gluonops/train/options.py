@@ -1,0 +1,291 @@
+"""The options of a script: in groups, checked, with their defaults in ``--help``, and from ``--config``."""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.errors import OpError
+from ..core.optional import require
+from ..data import format_names
+from .devices import KVSTORES
+from .optimizers import OPTIMIZERS
+from .precision import DTYPES
+from .schedules import SCHEDULES, Schedule, schedule
+
+__all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
+           "run_arguments", "schedule_of", "seed"]
+
+WHERE = "train.Options"
+# Options that a resumed run may change, and that --config does not take over: they do not change the numbers.
+WITHOUT_EFFECT = ("config", "ctx", "gpus", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
+# Options of the machine that --config takes over nevertheless, because a split of batches rounds in another way.
+IN_CONFIG = ("ctx", "gpus", "pretrained", "threads", "save_every", "tensorboard")
+
+
+def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
+    def parse(text):
+        try:
+            number = kind(text)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:   # nor is nan
+            raise argparse.ArgumentTypeError(f"got {text}; expected {expected}")
+        return number
+
+    parse.__doc__ = f"A type for argparse: {expected}."
+    return parse
+
+
+positive = _checked(int, 1, 2**31 - 1, "at least 1")
+natural = _checked(int, 0, 2**31 - 1, "a whole number from 0")
+freeze_epochs = _checked(int, -1, 2**31 - 1, "a whole number from 0, or -1")
+seed = _checked(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")
+non_negative = _checked(float, 0, 1e38, "a number from 0")   # float32 holds it
+fraction = _checked(float, 0, 1, "a number from 0 to 1")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of the description, and shows each default that says something."""
+
+    def _get_help_string(self, action):
+        shown = action.default not in (None, argparse.SUPPRESS, False) and "%(default)" not in action.help
+        return f"{action.help} (default: %(default)s)" if shown else action.help
+
+
+class Options:
+    """The options of a script.
+
+        options = Options(__doc__)
+        options.add("data", "--root", help="folder of the data set")
+        options.add_training(epochs=30, batch_size=32, lr=0.03)
+        options.add_run(out="out/mine")
+        args = options.parse()
+
+    ``--config FILE`` takes options from a JSON or YAML file: of a mapping, or of the mapping ``options`` in it, as in
+    ``results.json``. The command line wins. ``--out`` and ``--resume`` are not taken from the file.
+
+    Parameters
+    ----------
+    description : str
+        The script's docstring.
+    """
+
+    def __init__(self, description: str):
+        self.parser = argparse.ArgumentParser(description=description, formatter_class=_Help, allow_abbrev=False)
+        self._groups: dict[str, Any] = {}
+
+    def add(self, group: str, *names: str, **settings) -> None:
+        """Add an option to a group of ``--help``; the rest is as of ``argparse``'s ``add_argument``."""
+        if group not in self._groups:
+            self._groups[group] = self.parser.add_argument_group(group)
+        self._groups[group].add_argument(*names, **settings)
+
+    def add_run(self, out: str) -> None:
+        """``--seed``, ``--out`` and ``--config``.
+
+        Parameters
+        ----------
+        out : str
+            The default folder for the results.
+        """
+        self.add("run", "--seed", type=seed, default=0, help="of the weights, and of the order and changes of images")
+        self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
+        self.add("run", "--config", metavar="FILE", help="JSON or YAML with options, such as another run's "
+                 "results.json; the command line wins")
+
+    def add_data(self, task: str, size: int | None = None) -> None:
+        """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
+
+        Parameters
+        ----------
+        task : {"detection", "classification"}
+        size : int, optional
+            Default of ``--size``, for scripts that train.
+        """
+        formats = format_names(task)
+        self.add("data", "--dataset", choices=formats, default=formats[0], help="its format; see docs/fine_tuning.md")
+        self.add("data", "--root", help="where the data set is")
+        if size is not None:
+            self.add("data", "--classes", nargs="+", help="names of the classes to train on")
+            self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
+            self.add("data", "--flip", type=fraction, default=0,
+                     help="probability of mirroring an image; 0.5 but for digits and letters")
+
+    def add_pretrained(self) -> None:
+        """``--pretrained`` and ``--pretrained-names``."""
+        self.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or from Darknet's "
+                 ".weights or .conv.N")
+        self.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
+
+    def add_detector(self, threshold: float) -> None:
+        """``--exported``, ``--cfg``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_detector`.
+
+        Parameters
+        ----------
+        threshold : float
+            Default of ``--threshold``.
+        """
+        self.add("net", "--exported", help="exported detector, without -symbol.json")
+        self.add("net", "--cfg", help="a Darknet cfg, in the place of --exported")
+        self.add("net", "--weights", help="the weights of --cfg")
+        self.add("net", "--names", help="file with the classes, one a line; exported detectors have them")
+        self.add("net", "--threshold", type=fraction, default=threshold, help="least probability of a detection")
+
+    def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
+        """The options of :class:`gluonops.train.Run`, of optimizers, schedules and devices, with these defaults."""
+        group = "training"
+        self.add(group, "--epochs", type=positive, default=epochs, help="passes over the training images")
+        self.add(group, "--batch-size", type=positive, default=batch_size, help="images of a batch on each worker")
+        self.add(group, "--lr", type=non_negative, default=lr, help="highest learning rate")
+        self.add(group, "--optimizer", choices=OPTIMIZERS, default="sgd", help="sgd has momentum 0.9")
+        self.add(group, "--wd", type=non_negative, default=5e-4, help="weight decay")
+        self.add(group, "--warmup", type=non_negative, default=1, help="epochs in which the learning rate rises from 0")
+        self.add(group, "--warmup-power", type=non_negative, default=1, help="1: it rises in a line; Darknet's: 4")
+        self.add(group, "--lr-schedule", choices=sorted(SCHEDULES), default="cosine", help="how it changes afterwards")
+        self.add(group, "--lr-steps", type=fraction, nargs="+", default=[0.6, 0.85], metavar="SHARE",
+                 help="shares of the epochs after which --lr-schedule steps divides it by 10")
+        self.add(group, "--freeze", type=freeze_epochs, default=0,
+                 help="epochs before the backbone is released; -1: never")
+        self.add(group, "--accumulate", type=positive, default=1,
+                 help="batches whose gradients are added up for one update")
+        self.add(group, "--clip", type=non_negative, default=0, help="largest global norm of the gradients; 0: any")
+        self.add(group, "--average", type=fraction, default=0, metavar="DECAY", help="of an exponential moving average "
+                 "of the parameters, such as 0.999, for validation and export; 0: none")
+        group = "machine"
+        self.add(group, "--dtype", choices=DTYPES, default="float32", help="of convolutions and dense layers: bfloat16 "
+                 "needs a CPU that has it, float16 a GPU")
+        self.add(group, "--ctx", default="cpu:0", help="devices, for instance cpu:0,cpu:1; a batch is split among them")
+        self.add(group, "--gpus", help="GPUs, for instance 0,1; takes the place of --ctx")
+        self.add(group, "--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")
+        self.add(group, "--threads", type=natural, default=0, help="threads that read images ahead")
+        group = "run"
+        self.add(group, "--resume", nargs="?", const="auto", metavar="CHECKPOINT", help="continue a checkpoint; auto: "
+                 "the last one under --out, where there is one")
+        self.add(group, "--save-every", type=natural, default=0, metavar="BATCHES",
+                 help="between checkpoints within an epoch; 0: after epochs only")
+        self.add(group, "--tensorboard", action="store_true", help="write losses and metrics for TensorBoard, too")
+
+    def add_digits(self, epochs: int, batch_size: int = 32) -> None:
+        """``--data-dir``, ``--epochs`` and ``--batch-size``, for scripts on :func:`gluonops.data.digits`."""
+        self.add("data", "--data-dir", help="folder with MNIST's four idx files, gzipped or not; by default the digits "
+                 "that ship inside scikit-learn")
+        self.add("training", "--epochs", type=positive, default=epochs, help="passes over the training images")
+        self.add("training", "--batch-size", type=positive, default=batch_size, help="images per step")
+
+    def defaults(self, **values) -> None:
+        """Change the defaults of options that are added already."""
+        self.parser.set_defaults(**values)
+
+    def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
+        """Parse the command line, and before it ``--config``.
+
+        Parameters
+        ----------
+        words : sequence of str, optional
+            Instead of ``sys.argv[1:]``.
+
+        Raises
+        ------
+        OpError
+            The config cannot be read, or has an option that there is not.
+        """
+        words = list(sys.argv[1:] if words is None else words)
+        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        first.add_argument("--config", nargs="?")
+        config = first.parse_known_args(words)[0].config
+        return self.parser.parse_args([*(self._config_words(config) if config else []), *words])
+
+    def _config_words(self, path):
+        """The options of a config as words of a command line, so that argparse checks them."""
+        actions = {action.dest: action for action in self.parser._actions if action.option_strings}
+        words = []
+        for name, value in _read_config(path).items():
+            name = name.replace("-", "_")
+            if name not in actions:
+                raise OpError(WHERE, f"{path} has the option {name}; expected one of {', '.join(sorted(actions))}",
+                              "Remove it, or name the config of another script")
+            if name in WITHOUT_EFFECT and name not in IN_CONFIG:
+                continue
+            words += _words(actions[name], value)
+        return words
+
+
+def reproducible(args: argparse.Namespace) -> dict[str, Any]:
+    """The options that have to be the same when a run is resumed: all that change its numbers."""
+    return {name: value for name, value in vars(args).items() if name not in WITHOUT_EFFECT}
+
+
+def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of :class:`gluonops.train.Run` that are options of :meth:`Options.add_training`."""
+    names = ("epochs", "batch_size", "out", "seed", "accumulate", "clip", "average", "dtype", "save_every",
+             "tensorboard")
+    return {**{name: getattr(args, name) for name in names}, "options": reproducible(args)}
+
+
+def schedule_of(args: argparse.Namespace, updates: int) -> Schedule:
+    """The schedule that the options of :meth:`Options.add_training` describe.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+    updates : int
+        Updates of an epoch: see :func:`gluonops.train.updates_per_epoch`.
+    """
+    total = args.epochs * updates
+    options = {}
+    if args.lr_schedule == "steps":
+        options["steps"] = sorted({max(1, round(share * total)) for share in args.lr_steps})
+    return schedule(args.lr_schedule, args.lr, total, round(args.warmup * updates), args.warmup_power, **options)
+
+
+def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: int) -> None:
+    """Raise an OpError for ``--size`` or ``--multi-scale`` that a net with cells of ``multiple`` pixels cannot take.
+
+    Parameters
+    ----------
+    size : int
+    multi_scale : sequence of int, optional
+        The smallest and the largest size.
+    multiple : int
+    """
+    for name, sizes in (("--size", [size]), ("--multi-scale", list(multi_scale or []))):
+        if any(side % multiple for side in sizes) or sizes != sorted(sizes):
+            raise OpError(WHERE, f"{name} is {' '.join(map(str, sizes))}; expected multiples of {multiple}, the "
+                          "smaller first", f"Choose such sizes: a cell of the net has {multiple} pixels")
+
+
+def _words(action, value):
+    option = action.option_strings[-1]
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    if isinstance(value, (list, tuple)):
+        return [option, *map(str, value)]
+    return [f"{option}={value}"]
+
+
+def _read_config(path):
+    if not os.path.isfile(path):
+        raise OpError(WHERE, f"there is no config {path}", "Name a JSON or YAML file, such as a run's results.json")
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    try:
+        if pathlib.Path(path).suffix in (".yaml", ".yml"):
+            content = require("yaml", WHERE).safe_load(text)
+        else:
+            content = json.loads(text)
+    except OpError:
+        raise
+    except Exception as error:   # yaml's errors have a base class of their own
+        raise OpError(WHERE, f"the config {path} cannot be read: {error}", "Correct it") from error
+    if isinstance(content, dict) and isinstance(content.get("options"), dict):
+        content = content["options"]
+    if not isinstance(content, dict):
+        raise OpError(WHERE, f"the config {path} is no mapping of options", "Write `name: value` for each option")
+    return content

@@ -1,0 +1,165 @@
+"""Mixed precision: convolutions and dense layers compute in 16 bits, the parameters stay float32.
+
+The graph of a block gets casts by MXNet's ``amp.convert_symbol``. The new block shares the parameters of the old one.
+Nothing else in the process changes: ``amp.init`` would replace MXNet's functions for good, and exports would lose
+precision too.
+
+- **bfloat16** on a CPU needs instructions for it (AVX-512 BF16 or AMX). It needs no loss scaling, because it has the
+  range of float32.
+- **float16** on a GPU needs loss scaling: the loss is multiplied by a large number, and an update whose gradients
+  overflow is left out. MXNet 1.9.1 has no float16 matrix product on the CPU.
+"""
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.contrib import amp
+from mxnet.contrib.amp.amp import bfloat16
+from mxnet.contrib.amp.loss_scaler import LossScaler
+
+from ..core.backend import backend
+from ..core.errors import OpError
+
+__all__ = ["DTYPES", "MixedPrecision", "check_dtype"]
+
+DTYPES = ("float32", "bfloat16", "float16")
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+
+def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
+    """Raise an OpError for a dtype that MXNet 1.9.1 cannot train with on these devices.
+
+    Parameters
+    ----------
+    dtype : {"float32", "bfloat16", "float16"}
+    devices : sequence of mxnet.Context
+
+    Raises
+    ------
+    OpError
+        float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
+    """
+    where = "train.check_dtype"
+    if dtype not in DTYPES:
+        raise OpError(where, f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}", "Choose one of them")
+    kinds = {device.device_type for device in devices}
+    if dtype == "float16" and kinds != {"gpu"}:
+        raise OpError(where, "float16 needs GPUs: MXNet 1.9.1 has no float16 matrix product on the CPU",
+                      "Choose float32, or bfloat16 on a CPU that has it")
+    if dtype == "bfloat16" and kinds != {"cpu"}:
+        raise OpError(where, "bfloat16 needs a CPU: MXNet 1.9.1 has no bfloat16 kernels on GPUs", "Choose float16")
+    if dtype == "bfloat16" and not _cpu_has_bfloat16():
+        raise OpError(where, "this CPU has no instructions for bfloat16 (AVX-512 BF16 or AMX)", "Choose float32")
+
+
+class MixedPrecision:
+    """Blocks that compute in 16 bits, and the scale of their loss.
+
+    Parameters
+    ----------
+    dtype : {"float32", "bfloat16", "float16"}
+        float32 leaves blocks as they are.
+    trainer : gluon.Trainer
+    """
+
+    def __init__(self, dtype: str, trainer: gluon.Trainer):
+        self.dtype, self.trainer = dtype, trainer
+        self._lowered: dict[int, tuple] = {}
+        if dtype == "float16":
+            scale_losses(trainer)
+
+    def lower(self, block: gluon.HybridBlock) -> gluon.HybridBlock:
+        """The block in 16 bits. It has one input, and the parameters of ``block``, with known shapes.
+
+        Parameters
+        ----------
+        block : gluon.HybridBlock
+
+        Returns
+        -------
+        gluon.HybridBlock
+            The same one for the same block, until :meth:`reset`. ``block`` itself for float32.
+        """
+        if self.dtype == "float32":
+            return block
+        if id(block) not in self._lowered:
+            self._lowered[id(block)] = (block, _lowered(block, self.dtype))
+        return self._lowered[id(block)][1]
+
+    def reset(self) -> None:
+        """Convert the blocks again: their graphs have changed."""
+        self._lowered.clear()
+
+    def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
+        """Backward passes, with scaled losses where the dtype needs it. The trainer takes the scale out again."""
+        if self._scaler is None:
+            autograd.backward(losses)
+            return
+        with autograd.record(), amp.scale_loss(losses, self.trainer) as scaled:
+            pass
+        autograd.backward(scaled)
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor that the gradients have now."""
+        return 1.0 if self._scaler is None else self._scaler.loss_scale
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds, as JSON."""
+        if self._scaler is None:
+            return {}
+        return {name: getattr(self._scaler, name) for name in SCALER_STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue with a state of :meth:`state`."""
+        if self._scaler is not None:
+            for name in SCALER_STATE:
+                setattr(self._scaler, name, state.get(name, getattr(self._scaler, name)))
+
+    @property
+    def _scaler(self):
+        return getattr(self.trainer, "_amp_loss_scaler", None)
+
+
+SCALER_STATE = ("_loss_scale", "_next_loss_scale", "_unskipped")
+
+
+def scale_losses(trainer: gluon.Trainer) -> None:
+    """Let the trainer leave out updates whose gradients overflow, as ``amp.init_trainer`` does after ``amp.init``."""
+    trainer._amp_loss_scaler = LossScaler()
+    trainer._amp_original_scale = trainer._scale
+
+
+def _lowered(block, dtype):
+    """A block with the parameters of another one, whose graph has casts."""
+    with backend("custom"):   # amp knows no native operator; Custom it knows, and gives it float32
+        outputs = block(mx.sym.var("data"))
+    several = isinstance(outputs, (list, tuple))
+    graph = mx.sym.Group(list(outputs)) if several else outputs
+    # MXNet takes concat for an operator of any type, and then finds inputs of two types.
+    in_float32 = [*amp.list_fp32_ops(_type(dtype)), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(_type(dtype))})]
+    graph = amp.convert_symbol(graph, dtype, fp32_ops=in_float32, data_names=["data"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
+        low = gluon.SymbolBlock(graph, [mx.sym.var("data")], params=block.collect_params())
+    low.hybridize(static_alloc=True)
+    return low
+
+
+def _type(dtype):
+    return bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def _cpu_has_bfloat16():
+    try:
+        flags = CPU_INFO.read_text()
+    except OSError:   # not Linux
+        return False
+    return any(flag in flags for flag in BFLOAT16_FLAGS)

@@ -1,0 +1,136 @@
+"""Start a net from existing weights; an output layer keeps the rows of the classes that it knew before."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+from mxnet import gluon
+
+from ..core.errors import OpError
+from ..darknet import load_weights
+from ..data.base import class_names
+from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
+
+__all__ = ["load_pretrained_classifier", "load_pretrained_detector"]
+
+Path = os.PathLike
+FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
+
+
+def load_pretrained_classifier(net: gluon.Block, path: str | Path,
+                               names: str | Path | Sequence[str] | None = None) -> list[str]:
+    """Load weights into a classifier of :func:`gluonops.models.classifier`.
+
+    The rows of the output layer whose class has the same name in the file are reused. The other rows, and an output of
+    another width, stay as they are.
+
+    Parameters
+    ----------
+    net : gluonops.models.Classifier
+        Initialized, with known shapes.
+    path : str or os.PathLike
+        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19.
+    names : str or sequence of str, optional
+        The names of the file's classes, or a file with one per line. A checkpoint has them itself.
+
+    Returns
+    -------
+    list of str
+        The classes whose rows were reused.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or is of another net; the names do not fit it.
+    """
+    where, path = "train.load_pretrained_classifier", pathlib.Path(path)
+    _check_names(path, names, where)
+    known = list(class_names(names, where)) if names else None
+    if path.suffix == ".checkpoint":
+        tensors, train_state = read_checkpoint(path)
+        tensors, known = net_tensors(tensors), train_state["classes"]
+    elif path.suffix == ".weights":
+        tensors = net.darknet_tensors(path, len(known or range(1000)))
+    else:
+        tensors = read_parameters(path)
+    restore_net(tensors, net, path, leave="output")
+    if not known or "output.weight" not in tensors:
+        return []
+    wanted, shape = net._collect_params_with_prefix(), tensors["output.weight"].shape
+    if len(known) != shape[0]:
+        raise OpError(where, f"{names} has {len(known)} names; expected {shape[0]}, one for each output of {path}",
+                      "Name the file with the classes that it was trained on")
+    if shape[1:] != wanted["output.weight"].shape[1:]:
+        return []
+    reused = [name for name in net.classes if name in known]
+    for part in ("output.weight", "output.bias"):
+        rows = wanted[part].data().copy()
+        for name in reused:
+            rows[net.classes.index(name)] = tensors[part][known.index(name)]
+        wanted[part].set_data(rows)
+    return reused
+
+
+def load_pretrained_detector(net: gluon.Block, path: str | Path,
+                             names: str | Path | Sequence[str] | None = None) -> list[str]:
+    """Load weights into a detector of :mod:`gluonops.models`: ``yolov2``, ``tiny_yolov2`` or ``region_detector``.
+
+    The output keeps the rows of the classes that have the same name in the file. If it has other classes than the net,
+    the rest of the output starts anew.
+
+    Parameters
+    ----------
+    net : gluonops.models.YOLOv2Base
+        Initialized, with known shapes.
+    path : str or os.PathLike
+        A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
+        weights, ``.conv.N``.
+    names : str or sequence of str, optional
+        The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
+        checkpoint has them itself, and first layers have none.
+
+    Returns
+    -------
+    list of str
+        The classes whose rows were kept.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or is of another net; the names are missing or do not fit it.
+    """
+    where, path = "train.load_pretrained_detector", pathlib.Path(path)
+    _check_names(path, names, where)
+    if FIRST_LAYERS.search(path.name):
+        load_weights(net.backbone, path)
+        return []
+    tensors = None
+    if path.suffix == ".checkpoint":
+        tensors, train_state = read_checkpoint(path)
+        tensors, known = net_tensors(tensors), train_state["classes"]
+    elif not names:
+        raise OpError(where, f"{path} does not hold the names of its classes",
+                      "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
+    else:
+        known = class_names(names, where)
+    wanted, known = list(net.classes), list(known)
+    if known != wanted:
+        net.reset_class(known)
+    if path.suffix == ".params":
+        tensors = read_parameters(path)
+    if tensors is None:
+        net.load_darknet(os.fspath(path))
+    else:
+        restore_net(tensors, net, path)
+    reused = [name for name in wanted if name in known]
+    if known != wanted:
+        net.reset_class(wanted, reuse_weights=reused or None)
+    return reused
+
+
+def _check_names(path, names, where):
+    if names and path.suffix == ".checkpoint":
+        raise OpError(where, f"--pretrained-names {names} beside {path}; expected a file of parameters without names",
+                      "Leave it out: a checkpoint has its classes' names")

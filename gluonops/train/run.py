@@ -1,0 +1,445 @@
+"""A training run: it counts, averages, shows, updates, saves, resumes, and stops at Ctrl-C."""
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from ..core.errors import OpError
+from ..data import Batches
+from . import freezing
+from .averaging import ParameterAverage
+from .checkpoint import read_checkpoint, restore_checkpoint, save_checkpoint
+from .devices import Workers
+from .files import make_folder, save_tensors
+from .gradients import accumulate_gradients, clip_gradients, zero_gradients
+from .interrupting import how_to_resume
+from .plan import plan
+from .precision import MixedPrecision
+from .progress import Bar, say
+from .reports import describe_epoch, write_history
+from .tensorboard import EventWriter
+
+__all__ = ["Run"]
+
+WHERE = "train.Run"
+LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
+STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
+TRAIN_STATE = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
+BEST = "best.params"
+
+
+class Run:
+    """A training run, over all its interruptions.
+
+        run = Run(net, trainer, len(dataset), epochs=30, batch_size=32, out="out")
+        run.resume("auto")
+        for epoch in run.epochs():
+            for images, labels in run.batches(dataset, batchify):
+                with autograd.record():
+                    losses = [loss(net(part), label) for part, label in zip(*map(run.split, (images, labels)))]
+                run.backward(losses)
+                run.step({"loss": sum_of(losses)})
+            with run.averaged():
+                score = validate(net)
+            run.end_epoch({"accuracy": score}, score)
+
+    ``out`` gets ``last.checkpoint``, ``best.params`` with the parameters of the epoch of the highest score (of equal
+    ones the later), and ``history.csv``.
+
+    Parameters
+    ----------
+    net : gluon.Block
+        Initialized, with known shapes.
+    trainer : gluon.Trainer
+        See :func:`gluonops.train.make_trainer`.
+    images : int
+        Number of training images.
+    epochs : int
+        Passes over the training images.
+    batch_size : int
+        Images of a batch on each worker.
+    out : str or os.PathLike
+        Folder for the results. It is made if it does not exist.
+    seed : int, default 0
+        Of the order of the images.
+    blocks : dict of str to gluon.Block, optional
+        Other blocks whose parameters belong to the run, such as a loss that counts images.
+    workers : Workers, optional
+        See :func:`gluonops.train.join_workers`.
+    accumulate : int, default 1
+        Batches whose gradients are added up for one update.
+    clip : float, default 0
+        Largest global norm of the gradients of the mean loss; 0 for no limit.
+    average : float, default 0
+        Decay of an exponential moving average of the parameters; 0 for none. Its values are what :meth:`averaged`
+        validates, and what ``best.params`` holds.
+    dtype : {"float32", "bfloat16", "float16"}, default "float32"
+        In which :meth:`mixed` computes. See :mod:`gluonops.train.precision`.
+    save_every : int, default 0
+        Batches between checkpoints within an epoch; 0: none.
+    data : str, optional
+        A fingerprint of the training images. It has to be the same when the run is resumed.
+    options : dict, optional
+        JSON: further options that have to be the same when the run is resumed.
+    extra : dict, optional
+        JSON that the checkpoint holds besides, such as the names of the classes.
+    means_over : dict of str to str, optional
+        Losses that are averaged over another count than the images, such as ``{"iou": "truths"}``.
+    tensorboard : bool, default False
+        Write losses and metrics for TensorBoard as well, in ``out``.
+    name : str, default "last"
+        Name of the checkpoint, without ``.checkpoint``.
+    keep_best : bool, default True
+        Whether to write ``best.params`` and ``history.csv``.
+    title, unit : str
+        For the progress bar.
+
+    Attributes
+    ----------
+    epoch, batch : int
+        Epochs that are done, and batches that are done within the current one.
+    seen : int
+        Number of images trained on, over all workers.
+    history : list of dict
+        A row for each epoch: ``epoch``, mean losses, metrics, ``learning_rate`` and ``score``.
+    """
+
+    def __init__(self, net: gluon.Block, trainer: gluon.Trainer, images: int, *, epochs: int, batch_size: int,
+                 out: str | os.PathLike, seed: int = 0, blocks: Mapping[str, gluon.Block] | None = None,
+                 workers: Workers | None = None, accumulate: int = 1, clip: float = 0, average: float = 0,
+                 dtype: str = "float32", save_every: int = 0, data: str | None = None,
+                 options: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None,
+                 means_over: Mapping[str, str] | None = None, tensorboard: bool = False, name: str = "last",
+                 keep_best: bool = True, title: str = "training", unit: str = "image"):
+        self.net, self.trainer, self.images = net, trainer, images
+        self.epoch_count, self.batch_size, self.seed = epochs, batch_size, seed
+        self.blocks = {"net": net, **(blocks or {})}
+        self.workers = workers or Workers(devices=len(trainer._contexts))
+        self.accumulate, self.clip, self.save_every = accumulate, clip, save_every
+        self.average = ParameterAverage(net, average) if average else None
+        self.precision = MixedPrecision(dtype, trainer)
+        self.out = make_folder(out, WHERE)
+        self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
+        self.keep_best, self.title, self.unit = keep_best, title, unit
+        self.extra, self.means_over = {**(extra or {}), "data": data}, means_over or {}
+        own = {"epochs": epochs, "batch_size": batch_size, "seed": seed, "accumulate": accumulate, "clip": clip,
+               "average": average, "dtype": dtype}
+        self.options = json.loads(json.dumps({**own, **(options or {}), "workers": self.workers.count}, default=str))
+        self.epoch = self.batch = self.seen = 0
+        self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
+        self._unread, self._waiting = collections.deque(), 0
+        self._stop_requested, self._stopping, self._flags = False, False, collections.deque()
+        self._validating = False
+        parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
+        self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
+        self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
+        if clip and self.workers.update_on_servers:
+            raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
+                          "Leave clip out, or choose dist_sync")
+        if accumulate > 1:
+            accumulate_gradients(trainer._params)
+        if self.workers.in_step:
+            self._flag = mx.nd.zeros(1)
+            self.workers.kvstore.init(STOP, self._flag)
+
+    @property
+    def best(self) -> float:
+        """The highest score so far."""
+        return max((row["score"] for row in self.history), default=-math.inf)
+
+    @property
+    def best_row(self) -> dict:
+        """The row of ``history`` that ``best.params`` belongs to: of equal scores the later."""
+        return max(self.history, key=lambda row: (row["score"], row["epoch"]))
+
+    # Resuming and saving
+
+    def resume(self, checkpoint: str | os.PathLike | None = "auto") -> bool:
+        """Resume from a checkpoint.
+
+        Parameters
+        ----------
+        checkpoint : str or os.PathLike, optional
+            The file. ``auto``: the last one in ``out``, if there is one. None: nothing is resumed.
+
+        Returns
+        -------
+        bool
+            Whether there was a checkpoint.
+
+        Raises
+        ------
+        OpError
+            The file is no checkpoint, or belongs to another net, to other options or to other training images.
+        """
+        path = self.path if checkpoint == "auto" and self.path.exists() else checkpoint
+        if path in (None, "auto"):
+            return False
+        path = pathlib.Path(path)
+        tensors, train_state = read_checkpoint(path)
+        self._check_options(path, train_state)
+        restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
+        self.precision.restore(train_state.get("precision", {}))
+        for name in TRAIN_STATE:
+            setattr(self, name, train_state[name])
+        self._copy_files(path)
+        self.say(f"The run continues from {path}: {self.epoch} of {self.epoch_count} epochs and {self.batch} batches "
+                 "are done.")
+        return True
+
+    def save(self) -> None:
+        """Write the checkpoint, from the first worker."""
+        self._read_losses(0)
+        if self.workers.rank == 0:
+            train_state = {name: getattr(self, name) for name in TRAIN_STATE}
+            train_state.update(self.extra, options=self.options, precision=self.precision.state())
+            save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
+
+    def say(self, text: str) -> None:
+        """Print a sentence on stderr, from the first worker."""
+        if self.workers.rank == 0:
+            say(text)
+
+    # The loop
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs still to do, counted from 0. Meanwhile there is a progress bar, and Ctrl-C saves and stops."""
+        if self.workers.in_step:
+            self._share_parameters()
+        previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        total, done = self.epoch_count * self.images, self.epoch * self.images + self.counted
+        try:
+            with Bar(total, done, self.title, self.unit, self.workers.rank == 0) as self._bar:
+                while self.epoch < self.epoch_count:
+                    yield self.epoch
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
+                sizes: Sequence[int] | None = None) -> Iterator:
+        """The batches that are left of the epoch; then the run saves, before the validation.
+
+        Parameters
+        ----------
+        dataset : gluon.data.Dataset
+            Its keys are indices with the epoch, as :class:`gluonops.data.Augmented` takes them.
+        batchify : callable
+            Makes a batch of a list of items.
+        threads : int, default 0
+            Threads that read ahead.
+        sizes : sequence of int, optional
+            Input sizes to draw from: see :class:`gluonops.data.Batches`.
+        """
+        self._plan = plan(self.images, self.batch_size, self.seed, self.epoch, self.workers)
+        self._validating = self.batch == len(self._plan)
+        if self._validating:   # resumed where that is all that is left
+            return
+        left = [indices for indices, _ in self._plan[self.batch:]]
+        keys = Batches(left, sizes=sizes, seed=self.seed, epoch=self.epoch, first=self.batch)
+        for batch in gluon.data.DataLoader(dataset, batch_sampler=keys, batchify_fn=batchify, num_workers=threads,
+                                           thread_pool=True):
+            if self._is_random:   # dropout: the same numbers after a resume as without
+                place = [self.seed, self.epoch, self.batch, self.workers.rank]
+                mx.random.seed(np.random.RandomState(place).randint(2**31))
+            yield batch
+        self._validating = True
+        self._agree_to_stop(0)
+        self.save()
+        self._leave_if_stopping()
+
+    def split(self, batch: mx.nd.NDArray) -> list[mx.nd.NDArray]:
+        """The parts of a batch, one on each device."""
+        return gluon.utils.split_and_load(batch, self.trainer._contexts, even_split=False)
+
+    def mixed(self, block: gluon.HybridBlock) -> gluon.HybridBlock:
+        """A block that computes in the run's ``dtype`` with the parameters of ``block``. Ask for it in each epoch."""
+        return self.precision.lower(block)
+
+    def freeze(self, block: gluon.Block, frozen: bool) -> None:
+        """Freeze a part of the net or release it, and let the net be traced again. See :func:`freeze`."""
+        if freezing.freeze(block, frozen, "add" if self.accumulate > 1 else "write"):
+            freezing.clear_graphs(self.net)
+            self.precision.reset()
+
+    def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
+        """Backward passes of the losses of this worker's images."""
+        self.precision.backward(losses)
+
+    def step(self, parts: Mapping[str, mx.nd.NDArray], after: Callable[[], object] | None = None) -> None:
+        """Count a batch after its backward pass, and update the parameters.
+
+        Parameters
+        ----------
+        parts : mapping of str to NDArray
+            Values to average and show, each summed over this worker's images of the batch.
+        after : callable, optional
+            Called after an update, and before the checkpoint that has to hold what it does.
+        """
+        indices, images = self._plan[self.batch]
+        self._unread.append((len(indices), images, parts))
+        self.batch, self.seen, self._waiting = self.batch + 1, self.seen + images, self._waiting + images
+        if self.batch % self.accumulate and self.batch < len(self._plan):
+            return
+        self._update()
+        if after:
+            after()
+        self._read_losses(LAG)
+        self._agree_to_stop(LAG)
+        is_due = self.save_every and self.batch % self.save_every < self.accumulate
+        if self.batch < len(self._plan) and (self._stopping or is_due):
+            self.save()
+            self._leave_if_stopping()
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The net has its averaged parameters within the ``with`` block, if the run has an average."""
+        if self.average is None:
+            yield
+        else:
+            with self.average.applied():
+                yield
+
+    def end_epoch(self, metrics: Mapping[str, float], score: float) -> None:
+        """Note the epoch, keep the parameters if no epoch had a higher score, and save.
+
+        Parameters
+        ----------
+        metrics : mapping of str to float
+        score : float
+            What the best epoch is chosen by; higher is better.
+        """
+        self._read_losses(0)
+        is_best = score >= self.best   # of equals the later: its learning rate was lower
+        row = {"epoch": self.epoch + 1, **self._means(), **metrics}
+        if not self.workers.update_on_servers:   # there the servers have it
+            row["learning_rate"] = self.trainer.learning_rate
+        self.say(describe_epoch(row, self.epoch_count, self.title))
+        self.history.append({**row, "score": score})
+        self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0
+        if self.keep_best and self.workers.rank == 0:
+            if is_best:
+                with self.averaged():
+                    save_tensors(self.best_path, self.net.save_parameters, WHERE)
+            write_history(self.history, self.out / "history.csv")
+        if self._events:
+            self._events.write(self.history[-1])
+        self.save()
+        self._agree_to_stop(0)
+        self._leave_if_stopping()
+
+    # Inside
+
+    def _update(self):
+        workers, waiting = self.workers, self._waiting
+        self._waiting = 0
+        if workers.update_on_servers:
+            # A server updates for one worker at a time, and keeps the first divisor that it is told.
+            self.trainer.step(self.batch_size * self.accumulate)
+        elif self.clip:
+            self.trainer.allreduce_grads()
+            clip_gradients(self.trainer._params, self.clip * waiting * self.precision.loss_scale)
+            self.trainer.update(waiting)
+        else:
+            self.trainer.step(waiting)
+        if self.average is not None:
+            self.average.update()
+        if self.accumulate > 1:
+            zero_gradients(self.trainer._params)
+
+    def _share_parameters(self):
+        """Give all workers the first one's parameters now, and wait for them.
+
+        Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine
+        may do in the other order: the server, that holds one tensor for both, then answers with gradients.
+        """
+        self.trainer._init_kvstore()
+        self.trainer._init_params()
+        mx.nd.waitall()
+
+    def _check_options(self, path, train_state):
+        saved = train_state["options"]
+        for key, value in self.options.items():
+            if key in saved and saved[key] != value:   # an older version lacks options, and did without them
+                raise OpError(WHERE, f"{key} is {value!r}; the run in {path} was started with {saved[key]!r}",
+                              "Resume with the options that it was started with")
+        before = train_state.get("data")
+        if before is not None and before != self.extra["data"]:
+            raise OpError(WHERE, f"the images or labels to train on are others (fingerprint {self.extra['data']}) than "
+                          f"those of the run in {path} ({before})",
+                          f"Put those back, or start anew with --pretrained {path} and another --out")
+
+    def _copy_files(self, path):
+        """Copy the files of the run to ``out``, if it is resumed from another folder."""
+        best = path.with_name(BEST)
+        has_best = self.keep_best and self.history
+        if has_best and not best.is_file():
+            raise OpError(WHERE, f"{best} is missing; expected the best epoch's parameters beside {path}",
+                          "Put it there: they may be the best of the whole run")
+        if self.workers.rank > 0 or path.resolve() == self.path.resolve():
+            return
+        save_tensors(self.path, lambda name: shutil.copyfile(path, name), WHERE)
+        if has_best and best.resolve() != self.best_path.resolve():
+            save_tensors(self.best_path, lambda name: shutil.copyfile(best, name), WHERE)
+            write_history(self.history, self.out / "history.csv")
+
+    def _read_losses(self, keep):
+        """Add up the losses of all but the last ``keep`` batches."""
+        while len(self._unread) > keep:
+            mine, images, parts = self._unread.popleft()
+            values = {name: part.asscalar() for name, part in parts.items()}
+            if not all(math.isfinite(value) for value in values.values()):
+                raise OpError(WHERE, f"the loss is no number any more in epoch {self.epoch + 1}: {values}",
+                              f"Lower --lr or raise --warmup; {self.path} is from before")
+            self.sums = {name: self.sums.get(name, 0.0) + float(value) for name, value in values.items()}
+            self.measured, self.counted = self.measured + mine, self.counted + images
+            means = {name: f"{mean:.3f}" for name, mean in self._means().items()}
+            self._bar.advance(images, {"epoch": self.epoch + 1, **means})
+
+    def _means(self):
+        counts = {name: self.sums[self.means_over[name]] if name in self.means_over else self.measured
+                  for name in self.sums}
+        return {name: total / max(1, counts[name]) for name, total in self.sums.items()
+                if name not in self.means_over.values()}
+
+    def _request_stop(self, number, frame):
+        if self._stop_requested:
+            raise KeyboardInterrupt
+        self._stop_requested = True
+        if self.workers.rank == 0:   # by the system: a handler may interrupt a print, which cannot be entered twice
+            after = "the validation" if self._validating else "this batch"
+            os.write(2, f"\nThe run saves after {after}. Another Ctrl-C ends it at once, without saving.\n".encode())
+
+    def _agree_to_stop(self, lag):
+        """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
+
+        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now. All calls
+        send the same array, so that MXNet's engine sends one after the answer to the one before: the server counts
+        messages, and takes two of one worker for those of two workers.
+        """
+        if not self.workers.in_step:
+            self._stopping = self._stop_requested
+            return
+        self._flag[:] = float(self._stop_requested)
+        self.workers.kvstore.pushpull(STOP, self._flag, out=self._flag)
+        self._flags.append(self._flag.copy())
+        while len(self._flags) > lag:
+            self._stopping |= bool(self._flags.popleft().asscalar())
+
+    def _leave_if_stopping(self):
+        if self._stopping:
+            self.say(f"{self.path} is saved. {how_to_resume()}")
+            sys.exit(130)

@@ -1,0 +1,161 @@
+"""A net for classification out of any model with ``features``, of this package or of a model zoo.
+
+``embed`` is the model's features, flat, and perhaps a layer of a few units; ``output`` is a dense layer:
+
+========  =======================================
+embed     (B, D)
+output    (B, classes), logits
+========  =======================================
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import mxnet as mx
+from gluonops.core.errors import OpError
+from gluonops.core.optional import require
+from mxnet import gluon
+from mxnet.gluon import nn
+from mxnet.gluon.model_zoo import vision
+
+from .darknet19 import darknet19
+from .lenet_reorg import lenet_reorg
+from .mlp import mlp
+
+__all__ = ["Classifier", "classifier"]
+
+WHERE = "models.classifier"
+OURS = ("mlp", "lenet_reorg", "darknet19")
+
+
+class Classifier(gluon.HybridBlock):
+    """``output(embed(x))``. See :func:`gluonops.models.classifier`.
+
+    Parameters
+    ----------
+    features : HybridBlock
+        Images to maps or vectors.
+    pool : bool
+        Whether they are maps, to be averaged.
+    embedding : int
+        Units of a layer between features and output; 0 for none.
+    classes : sequence of str
+        Names of the classes.
+
+    Inputs:
+        - **data**: (B, C, H, W).
+
+    Outputs:
+        - **out**: logits, (B, classes).
+    """
+
+    def __init__(self, features, pool, embedding, classes, **kwargs):
+        super().__init__(**kwargs)
+        self.classes = list(classes)
+        with self.name_scope():
+            self.embed = nn.HybridSequential()
+            self.embed.add(features)
+            if pool:
+                self.embed.add(nn.GlobalAvgPool2D())
+            self.embed.add(nn.Flatten())
+            if embedding:
+                self.embed.add(nn.Dense(embedding))
+            self.output = nn.Dense(len(self.classes))
+
+    @property
+    def features(self):
+        """The model's own layers: the backbone."""
+        return self.embed[0]
+
+    def hybrid_forward(self, F, data):
+        return self.output(self.embed(data))
+
+    @staticmethod
+    def darknet_tensors(path: str | os.PathLike, classes: int) -> dict[str, mx.nd.NDArray]:
+        """The tensors of Darknet-19's ``.weights`` by the names of a Classifier's parameters.
+
+        Darknet's 1x1 convolution before the mean is a dense layer after it.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+        classes : int
+            Number of classes of the file.
+        """
+        net = darknet19(classes)
+        net.initialize()
+        net.load_darknet(os.fspath(path))
+        stages = {"embed.0.0": net.features.fine, "embed.0.1": net.features.coarse}
+        tensors = {f"{stage}.{name}": parameter.data() for stage, block in stages.items()
+                   for name, parameter in block._collect_params_with_prefix().items()}
+        tensors["output.weight"] = net.output.conv.weight.data().reshape((classes, -1))
+        tensors["output.bias"] = net.output.conv.bias.data()
+        return tensors
+
+
+def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], embedding: int = 0) -> Classifier:
+    """A classifier of images, initialized, with known shapes.
+
+    Parameters
+    ----------
+    name : str
+        ``mlp``, ``lenet_reorg``, ``darknet19``, or the name of a classifier in MXNet's or gluoncv's model zoo.
+    classes : sequence of str
+        Names of the classes.
+    shape : tuple of int
+        Of an image: (channels, height, width).
+    embedding : int, default 0
+        Units of a layer between features and output; 0 for none.
+
+    Returns
+    -------
+    Classifier
+        Its ``embed`` returns vectors, and its ``features`` are the layers of the model.
+
+    Raises
+    ------
+    OpError
+        There is no such classifier, or it does not take such images.
+    """
+    features = _features(name, len(classes), shape)
+    try:
+        out = features(mx.sym.var("data")).infer_shape(data=(1, *shape))[1][0]
+    except mx.MXNetError as error:
+        channels, height, width = shape
+        raise OpError(WHERE, f"{name} takes no images of {channels} channels, {height} x {width}",
+                      "Choose another model, or larger images") from error
+    net = Classifier(features, len(out) == 4, embedding, classes)
+    net.initialize(mx.init.Xavier())
+    net(mx.nd.zeros((1, *shape)))   # fixes every shape
+    return net
+
+
+def _features(name, classes, shape):
+    if name == "mlp":
+        return mlp(classes=classes).body[:-1]
+    if name == "lenet_reorg":
+        return lenet_reorg(classes=classes, size=shape[1]).features
+    if name == "darknet19":
+        features, net = nn.HybridSequential(), darknet19(classes)
+        features.add(net.features.fine, net.features.coarse)
+        return features
+    try:
+        return vision.get_model(name, classes=classes).features
+    except (ValueError, AttributeError):
+        return _features_of_gluoncv(name, classes)
+
+
+def _features_of_gluoncv(name, classes):
+    zoo = require("gluoncv.model_zoo", WHERE)
+    options = {"classes": classes, "pretrained": False}
+    try:
+        try:   # a detector would else download the weights of the classifier that it is made upon
+            return zoo.get_model(name, pretrained_base=False, **options).features
+        except (TypeError, KeyError, Warning) as error:   # as a classifier raises, which knows no such option
+            if "'classes'" in str(error):
+                raise ValueError("its classes are fixed") from error
+            return zoo.get_model(name, **options).features
+    except (ValueError, AttributeError) as error:
+        raise OpError(WHERE, f"there is no classifier {name!r} with `features`",
+                      f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error

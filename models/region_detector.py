@@ -1,0 +1,139 @@
+"""Any Darknet cfg that ends in ``[region]``, as a net to train: it returns the raw map, as ``yolov2`` does.
+
+:func:`gluonops.darknet.load` makes a net for inference of it, which applies the ``[region]`` layer. This one leaves
+the layer out, and has classes, anchors, a backbone and a detector like :class:`gluonops.models.YOLOv2`, so that the
+same loss and the same scripts train it. A cfg with ``[yolo]`` layers, such as YOLOv3's, runs and converts, and cannot
+be trained yet: gluonops has no loss for these layers.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from gluonops import darknet
+from gluonops.core.errors import OpError
+from mxnet.gluon import HybridBlock
+
+from .yolov2 import YOLOv2Base
+
+__all__ = ["RegionDetector", "region_detector"]
+
+WHERE = "models.region_detector"
+
+
+class _Layers(HybridBlock):
+    """The first layers of a cfg's net, in order; returns what the last of them does."""
+
+    def __init__(self, net, count, **kwargs):
+        super().__init__(**kwargs)
+        self._sources = net._sources[:count]
+        for name, layer in list(net._children.items())[:count]:
+            self.register_child(layer, name)
+
+    def hybrid_forward(self, F, data):
+        return run_layers(self._children.values(), self._sources, data)[-1]
+
+
+def run_layers(layers, sources, data):
+    """The output of every layer."""
+    outputs = []
+    for layer, numbers in zip(layers, sources):
+        outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
+    return outputs
+
+
+class RegionDetector(YOLOv2Base):
+    """A cfg's net to train. See :func:`gluonops.models.region_detector`.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+    classes : int or sequence of str, optional
+    backbone_layers : int, optional
+    anchors : array_like, optional
+
+    Attributes
+    ----------
+    input_shape : tuple of int
+        (channels, height, width) of the cfg.
+    stride : int
+        Pixels from one cell to the next.
+    class_softmax : bool
+        Whether a cell has one class, as ``softmax=1`` in the cfg says.
+
+    Inputs:
+        - **data**: (B, channels, H, W), H and W multiples of ``stride``, RGB from 0 to 1.
+
+    Outputs:
+        - **out**: the raw map, (B, A*(5+K), H/stride, W/stride).
+    """
+
+    def __init__(self, cfg, classes=None, backbone_layers=None, anchors=None, **kwargs):
+        net = darknet.load(cfg)
+        _check(cfg, net)
+        pixels, count, self.stride = net._detections[0]
+        region = net[-1]
+        super().__init__(count, pixels / self.stride, **kwargs)
+        self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
+        layers = len(net) - 2   # without the output convolution and [region]
+        split = layers if backbone_layers is None else backbone_layers
+        if not 0 < split <= layers:
+            raise OpError(WHERE, f"backbone_layers is {split}; expected 1 to {layers}, the layers of {cfg} before its "
+                          "output", "Pass another number")
+        self._sources = net._sources[:layers]
+        with self.name_scope():
+            self.backbone = _Layers(net, split, prefix="backbone_")
+            self.head = _Layers(net, layers, prefix="head_")
+            for name in list(self.head._children)[:split]:
+                del self.head._children[name]   # they are the backbone's
+            self.output = net[-2]
+        if anchors is not None and len(anchors) != len(self.anchors):
+            raise OpError(WHERE, f"there are {len(anchors)} anchors; expected {len(self.anchors)}, as in {cfg}",
+                          "Pass as many, or change num and filters in the cfg")
+        if anchors is not None:
+            self.anchors[:] = anchors
+        if classes is not None:
+            self.reset_class(classes)
+
+    def hybrid_forward(self, F, data):
+        layers = [*self.backbone._children.values(), *self.head._children.values()]
+        return self.output(run_layers(layers, self._sources, data)[-1])
+
+
+def region_detector(cfg: str | os.PathLike, classes: int | Sequence[str] | None = None,
+                    backbone_layers: int | None = None, anchors=None) -> RegionDetector:
+    """The net of a Darknet cfg that ends in ``[region]``, to train.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+        For example ``yolov2-voc.cfg``. The layer before ``[region]`` has to be a convolution.
+    classes : int or sequence of str, optional
+        Names of the classes, or their number; those of the cfg if left out. The output layer follows them.
+    backbone_layers : int, optional
+        How many layers of the cfg are the backbone, which ``--freeze`` and pretraining mean: as many as a file of first
+        layers has, such as 23 for ``darknet19_448.conv.23``. By default all but the output.
+    anchors : array_like, optional
+        (A, 2) in cells, as many as in the cfg; those of the cfg if left out.
+
+    Returns
+    -------
+    RegionDetector
+        Not initialized. ``load_darknet`` loads weights of the cfg, as long as the net has the classes of the cfg.
+
+    Raises
+    ------
+    OpError
+        The cfg cannot be read, or does not end in a convolution and ``[region]``.
+    """
+    return RegionDetector(cfg, classes, backbone_layers, anchors)
+
+
+def _check(cfg, net):
+    kinds = [name.split("_", 1)[1] for name in net._children]
+    if "yolo" in kinds:
+        raise OpError(WHERE, f"{cfg} has [yolo] layers; expected [region]: gluonops has no loss for [yolo] yet",
+                      "Train a cfg that ends in [region], such as yolov2.cfg; gluonops.darknet.load runs this one")
+    if kinds[-2:] != ["convolutional", "region"] or kinds.count("region") != 1:
+        raise OpError(WHERE, f"{cfg} ends in {' and '.join(f'[{kind}]' for kind in kinds[-2:])}; expected "
+                      "[convolutional] and [region]", "Name the cfg of a detector")

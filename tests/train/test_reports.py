@@ -1,0 +1,79 @@
+"""Sentences, CSV, results.json, and TensorBoard's event files."""
+import json
+import sys
+import types
+
+import gluonops as gops
+import numpy as np
+import pytest
+from gluonops import train
+
+ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
+        {"epoch": 2, "loss": 0.25, "mAP_voc07": 0.125, "score": 0.5}]
+
+
+def test_a_sentence():
+    said = train.describe_epoch(ROWS[1], 9)
+    assert said == "Epoch 2 of 9 of the training is done: loss 0.25, mAP voc07 0.125, score 0.5."
+    assert train.describe_epoch({"epoch": 1}, 2, "pretraining") == "Epoch 1 of 2 of the pretraining is done."
+
+
+def test_history(tmp_path):
+    train.write_history(ROWS, tmp_path / "history.csv")
+    assert (tmp_path / "history.csv").read_text().splitlines() == [
+        "epoch,loss,learning_rate,score,mAP_voc07", "1,0.5,0.01,0.25,", "2,0.25,,0.5,0.125"]
+
+
+def test_results(tmp_path):
+    results = {"matrix": np.eye(2, dtype=int), "score": np.float32(0.5), "out": tmp_path}
+    train.write_results(results, tmp_path / "r.json")
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["matrix"] == [[1, 0], [0, 1]] and found["score"] == 0.5 and found["out"] == str(tmp_path)
+    assert found["versions"]["gluonops"] == gops.__version__
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    with pytest.raises(gops.OpError, match="cannot write .*none/r.json"):
+        train.write_results({}, tmp_path / "none" / "r.json")
+    (tmp_path / "file").write_text("")
+    for path, why in (("file", "File exists"), ("file/deep", "Not a directory")):
+        with pytest.raises(gops.OpError, match=f"the folder .*{path} cannot be made: {why}. Choose another --out"):
+            train.make_folder(tmp_path / path)
+
+
+def test_tensorboard_by_a_stub(tmp_path, monkeypatch):
+    """Numbers only, at the epoch's step."""
+    written = []
+
+    class Writer:
+        def __init__(self, folder, filename_suffix):
+            assert folder == str(tmp_path) and filename_suffix == ".epoch1"
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            written.append("closed")
+
+        def add_scalar(self, *args):
+            written.append(args)
+
+    monkeypatch.setitem(sys.modules, "tensorboardX", types.SimpleNamespace(SummaryWriter=Writer))
+    train.EventWriter(tmp_path).write({**ROWS[0], "note": "text"})
+    assert written == [("loss", 0.5, 1), ("learning_rate", 0.01, 1), ("score", 0.25, 1), "closed"]
+
+
+def test_tensorboard_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(gops.OpError, match="tensorboardX cannot be imported .*Run: pip install tensorboardX"):
+        train.EventWriter(tmp_path)
+
+
+def test_tensorboard(tmp_path):
+    """Files that TensorBoard reads."""
+    pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
+    writer = train.EventWriter(tmp_path)
+    for row in ROWS:
+        writer.write(row)
+    content = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("events.out.tfevents.*")))
+    assert content.count(b"loss") == 2 and b"mAP_voc07" in content

@@ -1,0 +1,104 @@
+"""Learning rates: Darknet's get_current_rate, written from its source, and what a schedule may be asked for."""
+import math
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops import train
+
+UPDATES = range(1, 41)
+
+
+def darknet_rate(n, rate=0.01, burn_in=0, power=4.0, policy="constant", scale=1.0, step=1, steps=(), scales=(), gamma=1,
+                 max_batches=0):
+    """pjreddie/darknet src/network.c, get_current_rate, but for the policy random."""
+    if n < burn_in:
+        return rate * (n / burn_in) ** power
+    if policy == "step":
+        return rate * scale ** (n // step)
+    if policy == "steps":
+        for at, factor in zip(steps, scales):
+            if at > n:
+                return rate
+            rate *= factor
+        return rate
+    if policy == "exp":
+        return rate * gamma ** n
+    if policy == "poly":
+        return rate * (1 - n / max_batches) ** power
+    if policy == "sig":
+        return rate * (1 / (1 + math.exp(gamma * (n - step))))
+    return rate
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"burn_in": 5}, {"burn_in": 8, "power": 2.0}, {"policy": "step", "step": 7, "scale": 0.5},
+    {"policy": "steps", "steps": (10, 20, 30), "scales": (10.0, 0.1, 0.1), "burn_in": 3},
+    {"policy": "exp", "gamma": 0.9}, {"policy": "poly", "max_batches": 50, "burn_in": 4},
+    {"policy": "poly", "max_batches": 41, "power": 1.0}, {"policy": "sig", "gamma": 0.3, "step": 20}],
+    ids=lambda options: options.get("policy", "constant"))
+def test_of_a_cfg(tmp_path, options):
+    def text(value):
+        return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+    lines = "".join(f"{name}={text(value)}\n" for name, value in options.items())
+    (tmp_path / "net.cfg").write_text(f"[net]\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\n{lines}[softmax]\n")
+    schedule = train.darknet_schedule(tmp_path / "net.cfg")
+    assert isinstance(schedule, mx.lr_scheduler.LRScheduler)
+    np.testing.assert_allclose([schedule(n) for n in UPDATES], [darknet_rate(n, **options) for n in UPDATES], rtol=1e-6)
+
+
+def test_random():
+    """rate * u ** power, u uniform; the same for the same update, whatever was asked for before."""
+    schedule = train.Random(0.1, power=2, seed=1, warmup=3)
+    rates = np.array([schedule(n) for n in range(3, 3000)])
+    assert schedule(1) == pytest.approx(0.1 / 3) and schedule(7) == rates[4] != train.Random(0.1, 2, seed=2)(7)
+    shares = np.sort(np.sqrt(rates / 0.1))
+    np.testing.assert_allclose(shares, np.linspace(0, 1, len(shares)), atol=0.04)
+
+
+def test_cosine_is_that_of_mxnet():
+    ours = train.Cosine(0.5, 40, final=0.1, warmup=6)
+    theirs = mx.lr_scheduler.CosineScheduler(40, 0.5, 0.1, warmup_steps=6)
+    np.testing.assert_allclose([ours(n) for n in range(1, 50)], [theirs(n) for n in range(1, 50)], rtol=1e-9)
+
+
+def test_warm_restarts():
+    """Cosines of 4, 8 and 16 updates; by the paper's formula."""
+    schedule = train.WarmRestarts(1.0, 4, 2, final=0.2)
+    for n in UPDATES[:28]:
+        start, length = (0, 4) if n <= 4 else (4, 8) if n <= 12 else (12, 16)
+        expected = 0.2 + 0.4 * (1 + math.cos(math.pi * (n - start) / length))
+        assert schedule(n) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", sorted(train.SCHEDULES))
+def test_by_name(name):
+    """For a run of 40 updates; and an optimizer takes it without a warning."""
+    schedule = train.schedule(name, 0.1, 40, warmup=4)
+    rates = [schedule(n) for n in UPDATES]
+    assert rates[:3] == pytest.approx([0.025, 0.05, 0.075])
+    assert all(math.isfinite(rate) and 0 <= rate <= 0.1 for rate in rates)
+    assert name in ("constant", "random", "sgdr") or rates[-1] < 0.02
+    assert mx.optimizer.create("sgd", learning_rate=0.1, lr_scheduler=schedule).learning_rate == schedule(0)
+
+
+@pytest.mark.parametrize("name, options, text", [
+    ("cosin", {}, "there is no schedule 'cosin'; there are constant, cosine, exp"),
+    ("cosine", {"gamma": 1}, "cosine got the option gamma; expected total, final"),
+    ("constant", {"learning_rate": -1}, "learning_rate is -1; expected a number from 0"),
+    ("steps", {"steps": [3, 1]}, r"steps is \[3, 1\]; expected increasing"),
+    ("steps", {"scales": [1]}, r"scales is \[1\]; expected 2 numbers, one per step"),
+    ("cosine", {"total": 0}, "total is 0; expected a number of updates from 1"),
+    ("step", {"step": 0}, "step is 0; expected"), ("sgdr", {"cycle": 0}, "cycle is 0; expected"),
+    ("poly", {"warmup": -1}, "warmup is -1; expected")])
+def test_refused(name, options, text):
+    with pytest.raises(gops.OpError, match=text):
+        train.schedule(name, **{"learning_rate": 0.1, "total": 40, **options})
+
+
+def test_an_unknown_policy_of_a_cfg(tmp_path):
+    (tmp_path / "net.cfg").write_text("[net]\nheight=8\nwidth=8\nchannels=3\npolicy=wave\n[softmax]\n")
+    with pytest.raises(gops.OpError, match="policy is 'wave'; expected one of constant, cosine"):
+        train.darknet_schedule(tmp_path / "net.cfg")
