@@ -131,7 +131,7 @@ ATTRIBUTES = {
                       "layout": ["map", "Map"], "classes": ["1", "0", "2.0"]},
     "region_loss": {"anchors": ["(1, 2, 3, 4)", "(1, 2, 3)"], "thresh": ["0", "-0.1", "inf"],
                     "object_scale": ["2.5", "x"], "warmup_images": ["0", "-1"], "rescore": ["1", "maybe"],
-                    "parts": ["True", "2"]},
+                    "parts": ["True", "2"], "box_loss": ["giou", "GIoU"]},
     "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
                               "ignore_label": ["255"]},
 }

@@ -77,6 +77,18 @@ def test_inside_another_block(mode):
     assert np.abs(net.body.weight.grad().asnumpy()).sum() > 0
 
 
+def test_giou_fits_boxes():
+    """A single box, moved by its gradients alone: it ends on the ground truth, where the loss is 0."""
+    loss = make({}, box_loss="giou", warmup_images=0)
+    pred, truth = mx.nd.zeros((1, 16, 4, 3)), mx.nd.array([[[0.4, 0.6, 0.7, 0.2, 1]]])
+    coordinates = []
+    for step in range(300):
+        train(loss, pred, truth)
+        pred -= pred.grad * 0.5 * 0.98**step
+        coordinates.append(loss.report()["coordinates"].asscalar())
+    assert coordinates[0] > 0.3 and coordinates[-1] < 0.01 and loss.report()["iou"].asscalar() > 0.99
+
+
 @MODES
 def test_several_devices(mode, tmp_path):
     """Every device counts for all, and what is saved is the total; uneven shares too."""
