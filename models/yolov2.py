@@ -288,7 +288,7 @@ def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "vo
     """
     options = without_pretrained("models.yolov2", kwargs,
                                  "Load Darknet's file with net.load_darknet('yolov2-voc.weights'), or train the "
-                                 "network with examples/finetune_yolov2.py")
+                                 "network with examples/finetune_detector.py")
     return YOLOv2(classes, anchors, backbone, pretrained_backbone, **options)
 
 
@@ -323,5 +323,5 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
     """
     options = without_pretrained("models.tiny_yolov2", kwargs,
                                  "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), or train the "
-                                 "network with examples/finetune_yolov2.py")
+                                 "network with examples/finetune_detector.py")
     return TinyYOLOv2(classes, anchors, head_channels, width, **options)

@@ -299,9 +299,13 @@ def without_unused_imports(text: str) -> str:
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     lines = text.splitlines(keepends=True)
     for node in imports_of(tree):
-        names = {alias.asname or alias.name for alias in node.names}
-        if not names & used and getattr(node, "module", "") != "__future__":
-            lines[node.lineno - 1:node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+        needed = [alias for alias in node.names if (alias.asname or alias.name) in used]
+        if needed == node.names or getattr(node, "module", "") == "__future__":
+            continue
+        node.names = needed
+        replacement = [f"{ast.unparse(node)}\n"] if needed else [""]
+        padding = [""] * (node.end_lineno - node.lineno)   # the numbers of later lines stay right
+        lines[node.lineno - 1:node.end_lineno] = replacement + padding
     return "".join(lines)
 
 

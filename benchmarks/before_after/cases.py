@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import gluonops as gops
 import numpy as np
+from gluonops.bench.cases import typical
 from gluonops.core import registry
 
 from ..common import suites
@@ -116,13 +117,13 @@ def cases(ops: Iterable[str] | None = None) -> list[Case]:
 def of_operator(op: str) -> Iterator[Case]:
     """The first case of the operator's suite, whose time is the cost of a call, and its rows.
 
-    An operator without rows has that case again, enlarged.
+    An operator without rows has a case of a typical size as well.
     """
     first = suites.get(op).cases[0]
     yield Case(op, first.shapes, dict(first.attrs), "float32")
 
     if op not in ROWS:
-        larger = suites.enlarged(op)
+        larger = typical(op)
         yield Case(op, tuple(larger.shapes.values()), larger.attrs, "float32")
     for row in ROWS.get(op, ()):
         yield Case(op, input_shapes(op, row), row.attrs, row.dtype)
