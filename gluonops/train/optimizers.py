@@ -6,6 +6,7 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from .devices import Workers
+from .schedules import Schedule, for_servers
 
 __all__ = ["DEFAULTS", "OPTIMIZERS", "make_trainer"]
 
@@ -42,7 +43,7 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     Raises
     ------
     OpError
-        The optimizer is unknown, or takes no such option.
+        The optimizer is unknown, or takes no such option; the schedule is not known to the servers of ``dist_async``.
     """
     where, workers = "train.make_trainer", workers or Workers()
     if optimizer not in OPTIMIZERS:
@@ -54,6 +55,8 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
         for parameter in parameters.values():
             if not parameter.name.endswith("weight"):
                 parameter.wd_mult = 0
+    if workers.update_on_servers and isinstance(schedule, Schedule):
+        settings["lr_scheduler"] = for_servers(schedule)
     try:
         return gluon.Trainer(parameters, optimizer, settings, kvstore=workers.kvstore,
                              update_on_kvstore=workers.update_on_servers)

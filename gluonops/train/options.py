@@ -54,8 +54,8 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Keeps the lines of the description, and shows each default that says something."""
 
     def _get_help_string(self, action):
-        shown = action.default not in (None, argparse.SUPPRESS, False) and "%(default)" not in action.help
-        return f"{action.help} (default: %(default)s)" if shown else action.help
+        says_nothing = action.default is None or action.default is False or action.default == argparse.SUPPRESS
+        return action.help if says_nothing else f"{action.help} (default: %(default)s)"
 
 
 class Options:

@@ -364,6 +364,37 @@ def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
     return Constant(rate, **common)
 
 
+def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
+    """The same schedule as one of MXNet's own, for parameter servers that update.
+
+    Such a server runs while MXNet is being imported, and cannot import gluonops.
+
+    Parameters
+    ----------
+    own : Schedule
+
+    Returns
+    -------
+    mxnet.lr_scheduler.LRScheduler
+
+    Raises
+    ------
+    OpError
+        MXNet has no such schedule.
+    """
+    common = {"base_lr": own.base_lr, "warmup_steps": own.warmup}
+    is_line = own.warmup == 0 or own.warmup_power == 1
+    if is_line and isinstance(own, Constant):
+        return mx.lr_scheduler.FactorScheduler(2**31 - 1, 1, **common)
+    if is_line and isinstance(own, Cosine):
+        return mx.lr_scheduler.CosineScheduler(own.total, final_lr=own.final, **common)
+    if is_line and isinstance(own, Steps) and len(set(own.scales)) == 1 and min(own.steps) > 1:
+        return mx.lr_scheduler.MultiFactorScheduler([step - 1 for step in own.steps], own.scales[0], **common)
+    raise OpError(WHERE, f"{type(own).__name__} with a warm-up of the power {own.warmup_power:g} is not known to the "
+                  "servers of dist_async; expected constant, cosine, or steps of one scale, and a warm-up in a line",
+                  "Choose one of these, or dist_sync")
+
+
 def _check(name: str, value: object, is_right: bool, expected: str) -> None:
     if not is_right:
         raise OpError(WHERE, f"{name} is {value!r}; expected {expected}", "Pass another value")

@@ -317,3 +317,25 @@ def test_the_files_say_what_was_measured(tmp_path):
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert lines[0] == "epoch,loss,learning_rate,score" and len(lines) == 1 + OPTIONS["epochs"]
     assert float(lines[2].split(",")[1]) == run.history[1]["loss"]
+
+
+def test_workers_tell_each_other_of_ctrl_c_one_message_at_a_time(tmp_path):
+    """Through one array: MXNet's engine orders messages by the array, and its server cannot tell two of one worker."""
+    sent = []
+
+    class Store:
+        def init(self, key, value):
+            sent.append((key, id(value)))
+
+        def pushpull(self, key, value, out):
+            assert value is out
+            sent.append((key, id(value)))
+            out += 1   # of another worker, which was asked to stop
+
+    run = make(tmp_path)
+    workers = train.Workers(Store(), count=2, kind="dist_sync")
+    run = train.Run(run.net, run.trainer, 20, workers=workers, out=tmp_path, **OPTIONS)
+    for _ in range(3):
+        run._agree_to_stop(2)
+    assert len(set(sent)) == 1 and len(sent) == 4
+    assert run._stopping and len(run._flags) == 2

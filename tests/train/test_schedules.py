@@ -102,3 +102,18 @@ def test_an_unknown_policy_of_a_cfg(tmp_path):
     (tmp_path / "net.cfg").write_text("[net]\nheight=8\nwidth=8\nchannels=3\npolicy=wave\n[softmax]\n")
     with pytest.raises(gops.OpError, match="policy is 'wave'; expected one of constant, cosine"):
         train.darknet_schedule(tmp_path / "net.cfg")
+
+
+@pytest.mark.parametrize("schedule", [
+    train.Constant(0.5, 4), train.Cosine(0.5, 40, 0.1, 6), train.Steps(0.5, [10, 20], warmup=3), train.Constant(0.5)])
+def test_for_servers(schedule):
+    """MXNet's own class, which a parameter server can load, with the same rates."""
+    theirs = train.schedules.for_servers(schedule)
+    assert type(theirs).__module__ == "mxnet.lr_scheduler"
+    np.testing.assert_allclose([theirs(n) for n in UPDATES], [schedule(n) for n in UPDATES], rtol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", [train.Sigmoid(0.1, 1, 5), train.Cosine(0.1, 9, warmup=3, warmup_power=4)])
+def test_servers_do_not_know_the_others(schedule):
+    with pytest.raises(gops.OpError, match="is not known to the servers of dist_async; expected constant, cosine"):
+        train.schedules.for_servers(schedule)
