@@ -20,6 +20,9 @@ __all__ = ["Cached", "ClassSubset", "Classification", "classification_batch", "c
            "default_augment", "detection_parts", "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
+STRIDE = 32           # pixels of a cell of YOLOv2
+MAX_ANCHORS = 5       # of YOLOv2
+WELL_FITTING = 0.65   # mean IoU of boxes and their anchors; VOC's boxes and its five published ones: 0.61
 
 
 class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
@@ -124,8 +127,8 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
 
 
 def detection_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
-                    size: int = 416, seed: int = 0,
-                    count: tuple[int, int] | None = None) -> tuple[data.Detection, data.Detection]:
+                    size: int = 416, seed: int = 0, count: tuple[int, int] | None = None,
+                    hard: bool = False) -> tuple[data.Detection, data.Detection]:
     """(training, validation): data sets for detection with the same classes. Their files are checked here.
 
     Parameters
@@ -136,8 +139,8 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
         Names of the classes; not for scenes of digits.
     size : int, default 416
         Height and width of the net's input.
-    seed, count
-        Of scenes of digits: their seed, and how many to train on and to validate on.
+    seed, count, hard
+        Of scenes of digits: their seed, how many to train on and to validate on, and whether they are hard to read.
 
     Raises
     ------
@@ -151,8 +154,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
             raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
                           "Leave it out, or name another --dataset")
         counts = count or (None, None)
-        training, validation = (data.detection(name, root, split, count=number, seed=seed, size=size)
-                                for split, number in zip(("train", "val"), counts))
+        training, validation = (
+            data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
+            for split, number in zip(("train", "val"), counts))
         return Cached(training), validation   # painting a scene costs more than keeping it
     options = {"classes": classes} if classes else {}
     training = data.detection(name, root, "train", **options)
@@ -169,8 +173,10 @@ def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed:
     Parameters
     ----------
     words : sequence of str
-        ``auto``: k-means over the boxes of the data set. ``voc``, ``coco``: the published ones. ``cfg``: those of the
-        cfg. Or pairs, such as ``1.3,1.7 3.2,4.0``.
+        ``auto``: k-means over the boxes of the data set, with as many anchors as the cfg has, or else with the fewest
+        from 1 to 5 that have a mean IoU of 0.65 with the boxes. Several anchors of nearly one size would share the
+        examples of that size. ``voc``, ``coco``: the published ones. ``cfg``: those of the cfg. Or pairs, such as
+        ``1.3,1.7 3.2,4.0``.
     dataset : gluonops.data.Detection
     size : int
         Of the net's input.
@@ -194,7 +200,9 @@ def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed:
         return None
     if words == ["auto"]:
         maps = darknet.load(cfg)._detections if cfg else []   # a net without any is refused when it is made
-        anchors, _, stride = maps[0] if maps else (range(5), 0, 32)
+        if not maps:
+            return _fewest_anchors(dataset, size, seed)
+        anchors, _, stride = maps[0]
         return data.anchors_of(dataset, len(anchors), size, stride, seed)[0].round(4).tolist()
     if words in (["voc"], ["coco"]) and not cfg:
         return words[0]
@@ -203,6 +211,16 @@ def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed:
     except ValueError as error:
         raise OpError("train.find_anchors", f"--anchors has {error}", "Write pairs, for instance 1.3,1.7 3.2,4.0, or "
                       f"auto{', or cfg' if cfg else ', voc or coco'}") from error
+
+
+def _fewest_anchors(dataset, size, seed):
+    """The smallest number of anchors that fit the boxes well, at most those of YOLOv2."""
+    sizes = box_sizes(dataset, size) / STRIDE
+    for count in range(1, MAX_ANCHORS + 1):
+        anchors, overlap = data.kmeans(sizes, count, seed)
+        if overlap >= WELL_FITTING:
+            break
+    return anchors.round(4).tolist()
 
 
 def default_augment(name: str, flip: float = 0) -> data.Augment:
@@ -251,12 +269,12 @@ class Cached(gluon.data.Dataset):
         return self._dataset.fingerprint()
 
     def label(self, index: int) -> np.ndarray:
-        """The boxes alone."""
-        return self[index][1]
+        """The boxes alone; the item is not made for them."""
+        return self._dataset.label(index)
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height)"""
-        return self[index][0].shape[1::-1]
+        return self._dataset.size(index)
 
     def name(self, index: int) -> str:
         """What an error calls the image."""

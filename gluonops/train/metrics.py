@@ -14,6 +14,7 @@ __all__ = ["DetectionMetrics", "accuracy", "class_spread", "confusion_matrix", "
            "total"]
 
 HIT = 0.5   # IoU from which a detection is a hit, in VOC
+CONFIDENT = 0.25   # score from which a detection counts where there is no curve
 LARGEST = 1e6   # pixels; pycocotools computes areas, which must stay finite
 
 
@@ -115,8 +116,11 @@ class DetectionMetrics:
 
         ``mAP`` is the area under the curve of precision and recall at an IoU of 0.5, ``mAP_voc07`` the mean of VOC
         2007's eleven points. ``AP``, ``AP50`` and ``AP75`` are COCO's: at IoUs from 0.50 to 0.95, at 0.5, at 0.75.
+        ``matched_iou`` is the mean IoU of objects and the detections that match them: of the same class, with a score
+        of at least 0.25 and an IoU of at least 0.5.
         """
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
+        values["matched_iou"] = self._matched_iou()
         if self._coco:
             # A side is the exponential of an output, and infinite or no number in a net that is far off.
             finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
@@ -137,8 +141,18 @@ class DetectionMetrics:
         """
         matrix = np.zeros((len(self.classes) + 1,) * 2, "int64")
         for found, label in zip(self._found, self._labels):
-            _count_matches(matrix, found[found[:, 1] >= 0.25], label[label[:, 5] == 0])
+            _count_matches(matrix, found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0])
         return matrix
+
+    def _matched_iou(self):
+        overlaps = []
+        for found, label in zip(self._found, self._labels):
+            confident = found[found[:, 1] >= CONFIDENT]
+            easy = label[label[:, 5] == 0]
+            for class_id in np.unique(easy[:, 4]):
+                of_class = confident[confident[:, 0] == class_id], easy[easy[:, 4] == class_id]
+                overlaps += [overlap for _, object_index, overlap in _matches(*of_class) if object_index is not None]
+        return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
         if not self._found:
@@ -193,17 +207,28 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
 def _count_matches(matrix, found, label):
     """Add one image's detections and objects to a confusion matrix."""
     nothing = len(matrix) - 1
+    missed = set(range(len(label)))
+    for row, object_index, _ in _matches(found, label):
+        actual = nothing
+        if object_index is not None:
+            missed.remove(object_index)
+            actual = int(label[object_index, 4])
+        matrix[actual, int(row[0])] += 1
+    for object_index in missed:
+        matrix[int(label[object_index, 4]), nothing] += 1
+
+
+def _matches(found, label):
+    """(detection, index of its object or None, IoU) from the highest score down; an object has one detection."""
     free = np.ones(len(label), bool)
     for row in found[np.argsort(-found[:, 1], kind="stable")]:
         overlaps = np.where(free, _overlaps(row[2:], label[:, :4]), 0)
         best = int(overlaps.argmax()) if len(label) else -1
         if best >= 0 and overlaps[best] >= HIT:
             free[best] = False
-            matrix[int(label[best, 4]), int(row[0])] += 1
+            yield row, best, float(overlaps[best])
         else:
-            matrix[nothing, int(row[0])] += 1
-    for class_id in label[free, 4]:
-        matrix[int(class_id), nothing] += 1
+            yield row, None, 0.0
 
 
 def _overlaps(box, others):

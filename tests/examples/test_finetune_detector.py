@@ -18,8 +18,8 @@ from PIL import Image
 from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
 
 SCRIPT = EXAMPLES / "finetune_detector.py"
-QUICK = ("--count", "20", "6", "--size", "64", "--head-channels", "8", "--batch-size", "4", "--pretrain-epochs", "0",
-         "--epochs", "2", "--threads", "1")   # 5 batches an epoch
+QUICK = ("--count", "20", "6", "--size", "64", "--head-channels", "8", "8", "--batch-size", "4",
+         "--pretrain-epochs", "0", "--epochs", "2", "--threads", "1")   # 5 batches an epoch
 CFG = EXAMPLES.parent / "tests" / "golden" / "darknet" / "mini-yolov2.cfg"
 
 
@@ -64,7 +64,8 @@ def test_end_to_end(tmp_path, script, capsys):
 
     exported = str(folder / "detector")
     net = mx.gluon.SymbolBlock.imports(f"{exported}-symbol.json", ["data"], f"{exported}-0000.params")
-    model = gops.models.tiny_yolov2(classes=found["classes"], anchors=found["anchors"], head_channels=8)
+    model = gops.models.tiny_yolov2(classes=found["classes"], anchors=found["anchors"], width=0.5,
+                                       head_channels=(8, 8))
     model.load_parameters(str(folder / "best.params"))
     images = mx.nd.random.uniform(shape=(2, 3, 96, 64))   # of another size than it was exported with
     for one, other in zip(net(images), model.detect(images, threshold=0.001)):

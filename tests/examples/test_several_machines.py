@@ -105,8 +105,9 @@ def test_a_detector_on_two_workers_continues_after_a_kill(tmp_path):
              "    step(self, parts, after)\n"
              "Run.step = stepping\n"
              "script.main(script.arguments())")
-    options = ("--count", "12", "4", "--size", "64", "--head-channels", "8", "--batch-size", "2", "--pretrain-epochs",
-               "1", "--epochs", "2", "--threads", "1", "--save-every", "1", "--kvstore", "dist_sync")
+    options = ("--count", "12", "4", "--size", "64", "--head-channels", "8", "8", "--batch-size", "2",
+               "--pretrain-epochs", "1", "--epochs", "2", "--threads", "1", "--save-every", "1",
+               "--kvstore", "dist_sync")
 
     def job(*words):
         command = [sys.executable, LAUNCH, "--timeout", "800", "--", sys.executable, "-c", dying, str(EXAMPLES), *words]

@@ -93,7 +93,7 @@ def test_a_held_out_image_that_does_not_fit(tmp_path, rng):
 
 def test_anchors(tmp_path):
     scenes = train.detection_parts("digits", size=64, count=(8, 1))[0]
-    assert np.shape(train.find_anchors(["auto"], scenes, 64)) == (5, 2)
+    assert np.shape(train.find_anchors(["auto"], scenes, 64)) == (1, 2)   # its digits have about one size
     assert train.find_anchors(["voc"], scenes, 64) == "voc"
     assert train.find_anchors(["1,2", "3,4.5"], scenes, 64) == [[1, 2], [3, 4.5]]
     refused("--anchors has could not convert string to float: 'cfg'", train.find_anchors, ["cfg"], scenes, 64)

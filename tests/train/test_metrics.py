@@ -42,6 +42,7 @@ def test_average_precisions():
     assert summary["mAP"] == pytest.approx((1 + 0.5) / 2) and summary["mAP_voc07"] == pytest.approx((1 + 0.5) / 2)
     assert summary["AP50"] == pytest.approx((1 + 0.5) / 2, abs=1e-3) and summary["AP75"] == pytest.approx(0.5, abs=1e-3)
     assert summary["AP"] == pytest.approx((1 + 0.5 * 3 / 10) / 2, abs=1e-3)   # the dog counts at 0.50, 0.55 and 0.60
+    assert summary["matched_iou"] == pytest.approx((1 + 0.6) / 2)
     assert metrics.per_class() == pytest.approx({"cat": 1, "dog": 0.5})
     np.testing.assert_array_equal(metrics.confusion, [[1, 0, 0], [0, 1, 0], [0, 1, 0]])
 
@@ -50,7 +51,7 @@ def test_nothing_found_and_boxes_that_are_no_numbers():
     metrics = train.DetectionMetrics(["cat", "dog"])
     metrics.update(found(), LABEL)
     metrics.update(found([1, 0.9, -np.inf, 0, np.inf, 9], [0, 0.5, np.nan, 0, 9, 9]), LABEL[:0])
-    assert metrics.summary() == {"mAP": 0, "mAP_voc07": 0, "AP": 0, "AP50": 0, "AP75": 0}
+    assert metrics.summary() == {"mAP": 0, "mAP_voc07": 0, "AP": 0, "AP50": 0, "AP75": 0, "matched_iou": 0}
     np.testing.assert_array_equal(metrics.confusion, [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
     assert train.DetectionMetrics(["cat"]).summary()["mAP"] == 0
 
