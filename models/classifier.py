@@ -50,7 +50,7 @@ class Classifier(gluon.HybridBlock):
         - **out**: logits, (B, classes).
     """
 
-    def __init__(self, features, pool, embedding, classes, **kwargs):
+    def __init__(self, features: gluon.HybridBlock, pool: bool, embedding: int, classes: Sequence[str], **kwargs):
         super().__init__(**kwargs)
         self.classes = list(classes)
         with self.name_scope():
@@ -64,7 +64,7 @@ class Classifier(gluon.HybridBlock):
             self.output = nn.Dense(len(self.classes))
 
     @property
-    def features(self):
+    def features(self) -> gluon.HybridBlock:
         """The model's own layers: the backbone."""
         return self.embed[0]
 

@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import mxnet as mx
+from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.net import PREPROCESSING
+from gluonops.darknet.weights import Header
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
@@ -73,11 +75,11 @@ class DarknetModel(HybridBlock):
     preprocessing = PREPROCESSING
     stride = STRIDE
 
-    def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None):
+    def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None) -> Header:
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""
         return load_weights(self, path, ctx)
 
-    def forward(self, x, *args):
+    def forward(self, x: Array, *args: Array) -> Array | tuple:
         # Here, because hybrid_forward sees no shapes once the net is hybridized.
         if isinstance(x, NDArray) and (x.ndim != 4 or any(side % self.stride for side in x.shape[2:])):
             raise OpError(f"models.{type(self).__name__}", f"data has shape {x.shape}; expected (batch, 3, height, "

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import gluonops.nn
 from gluonops.core.attributes import Attr, Int
+from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
@@ -68,7 +69,7 @@ class LeNetReorg(HybridBlock):
                               nn.Dense(500, in_units=50 * side * side, activation="tanh"))
             self.output = nn.Dense(classes, in_units=500)
 
-    def forward(self, x, *args):
+    def forward(self, x: Array, *args: Array) -> Array:
         # The check is here because a hybridized hybrid_forward does not see shapes.
         if isinstance(x, NDArray) and (x.ndim != 4 or x.shape[2:] != (self._size, self._size)):
             raise OpError("models.lenet_reorg", f"data has shape {x.shape}; expected (batch, channels, {self._size}, "

@@ -8,9 +8,11 @@ be trained yet: gluonops has no loss for these layers.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy.typing as npt
 from gluonops import darknet
+from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock
 
@@ -24,7 +26,7 @@ WHERE = "models.region_detector"
 class _Layers(HybridBlock):
     """The first layers of a cfg's net, in order; returns what the last of them does."""
 
-    def __init__(self, net, count, **kwargs):
+    def __init__(self, net: HybridBlock, count: int, **kwargs):
         super().__init__(**kwargs)
         self._sources = net._sources[:count]
         for name, layer in list(net._children.items())[:count]:
@@ -34,7 +36,7 @@ class _Layers(HybridBlock):
         return run_layers(self._children.values(), self._sources, data)[-1]
 
 
-def run_layers(layers, sources, data):
+def run_layers(layers: Iterable, sources: Sequence, data: Array) -> Array:
     """The output of every layer."""
     outputs = []
     for layer, numbers in zip(layers, sources):
@@ -68,7 +70,8 @@ class RegionDetector(YOLOv2Base):
         - **out**: the raw map, (B, A*(5+K), H/stride, W/stride).
     """
 
-    def __init__(self, cfg, classes=None, backbone_layers=None, anchors=None, **kwargs):
+    def __init__(self, cfg: str | os.PathLike, classes: int | Sequence[str] | None = None,
+                 backbone_layers: int | None = None, anchors: npt.ArrayLike | None = None, **kwargs):
         net = darknet.load(cfg)
         _check(cfg, net)
         pixels, count, self.stride = net._detections[0]
@@ -101,7 +104,7 @@ class RegionDetector(YOLOv2Base):
 
 
 def region_detector(cfg: str | os.PathLike, classes: int | Sequence[str] | None = None,
-                    backbone_layers: int | None = None, anchors=None) -> RegionDetector:
+                    backbone_layers: int | None = None, anchors: npt.ArrayLike | None = None) -> RegionDetector:
     """The net of a Darknet cfg that ends in ``[region]``, to train.
 
     Parameters

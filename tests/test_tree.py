@@ -217,18 +217,19 @@ def without_hints(node):
     missing = [argument.arg for argument in arguments if argument.annotation is None]
     if node.returns is None and node.name != "__init__":
         missing.append("return")
-    return [name for name in missing if name not in ("self", "cls", "F")]   # F is mx.nd or mx.sym
+    return [name for name in missing if name not in UNTYPED]
 
 
-TYPED = [path for room in ("core", "darknet", "export", "legacy", "native") for path in (PACKAGE / room).rglob("*.py")]
-TYPED += [*PACKAGE.glob("*.py"), *(ROOT / "tools").glob("*.py")]
+UNTYPED = ("self", "cls", "F", "nd", "attrs")   # F and nd are mx.nd or mx.sym; attrs are an operator's own tuple
+TYPED = [*PACKAGE.rglob("*.py"), *(ROOT / "models").glob("*.py"), *(ROOT / "tools").glob("*.py")]
 
 
 def test_public_functions_have_type_hints():
     missing = {}
     for path in TYPED:
         for name, node in functions(ast.parse(path.read_text(encoding="utf-8")).body):
-            if without_hints(node):
+            is_callback = name.endswith(".hybrid_forward") or (path.name == "reference.py" and name == "backward")
+            if without_hints(node) and not is_callback:   # MXNet or the emitter calls them
                 missing[f"{path.relative_to(ROOT)}: {name}"] = without_hints(node)
     assert not missing
 

@@ -7,7 +7,7 @@ import gc
 import statistics
 import time
 from collections.abc import Hashable
-from typing import Callable
+from typing import Any, Callable
 
 import mxnet as mx
 import numpy as np
@@ -62,7 +62,7 @@ class MXNet:
             return output.asnumpy(), self.inputs[0].grad.asnumpy()
 
 
-def head(shape: tuple[int, ...], convert: Callable):
+def head(shape: tuple[int, ...], convert: Callable) -> Any:
     """The head gradient. For images and rows: small random integers, so that sums are exact and a wrong order shows.
 
     For losses it is 1, as SoftmaxOutput assumes.

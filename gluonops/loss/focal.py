@@ -5,6 +5,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
+from ..core.backend import Array
 from ..core.contract import Attr, Bool, Choice, Float, Int, Optional, normalized_axis
 from ..core.errors import OpError
 from ..core.text import call_text
@@ -95,7 +96,7 @@ class FocalLoss(Loss):
             raise OpError("FocalLoss", "from_logits is True and activation is 'softmax'; expected logits",
                           "Pass the input of the softmax")
 
-    def forward(self, pred, label, *args):
+    def forward(self, pred: Array, label: Array, *args: Array) -> Array:
         if isinstance(pred, NDArray) and isinstance(label, NDArray):
             self._check_shapes(pred, label)
         return super().forward(pred, label, *args)

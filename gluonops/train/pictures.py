@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
@@ -13,17 +14,20 @@ from ..core.optional import require
 from ..data import letterbox, unletterbox_boxes
 from .files import write
 
+if TYPE_CHECKING:   # matplotlib is optional
+    from matplotlib.figure import Figure
+
 __all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "save_figure"]
 
 MANY_CLASSES = 20   # from this number on a matrix has no numbers in its cells
 
 
-def new_figure(width: float, height: float):
+def new_figure(width: float, height: float) -> Figure:
     """A figure of so many inches, without a window."""
     return require("matplotlib.figure", "train.pictures").Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure, path: str | os.PathLike) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike) -> None:
     """Write a figure as PNG, completely or not at all."""
     write(path, lambda name: figure.savefig(name, format="png", dpi=100), "train.save_figure")
 
@@ -126,7 +130,7 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     save_figure(figure, path)
 
 
-def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple[int, int], device,
+def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple[int, int], device: mx.Context,
                     path: str | os.PathLike, count: int = 12) -> None:
     """A page of images with detected boxes, and ground truth in dashes. Needs gluoncv.
 

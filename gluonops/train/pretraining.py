@@ -66,7 +66,7 @@ class Cutouts(gluon.data.Dataset):
 class _Classifier(gluon.HybridBlock):
     """The backbone, the mean over its maps, and a dense layer."""
 
-    def __init__(self, backbone, classes, **kwargs):
+    def __init__(self, backbone: gluon.HybridBlock, classes: int, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
             self.backbone, self.output = backbone, gluon.nn.Dense(classes)

@@ -108,10 +108,10 @@ def _check_list(root, folder, name, names):
 class _Element:
     """An XML element with its line number. ElementTree does not store line numbers."""
 
-    def __init__(self, tag, line):
+    def __init__(self, tag: str, line: int):
         self.tag, self.line, self.text, self.children = tag, line, "", []
 
-    def child(self, tag):
+    def child(self, tag: str) -> _Element | None:
         """The first child with a tag, or None."""
         return next((child for child in self.children if child.tag == tag), None)
 

@@ -12,6 +12,7 @@ from typing import Union
 
 import mxnet as mx
 import numpy as np
+import numpy.typing as npt
 
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
@@ -73,7 +74,7 @@ def letterbox(image: Image, width: int, height: int) -> Image:
     return _like(image, field)
 
 
-def letterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
+def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of an image lie in its letterbox.
 
     Parameters
@@ -97,7 +98,7 @@ def letterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int]) -
     return _moved("data.letterbox_boxes", boxes, lambda corners: corners * scale + offset)
 
 
-def unletterbox_boxes(boxes, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
+def unletterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of a letterbox lie in its image: Darknet's ``correct_region_boxes``, in pixels.
 
     Parameters

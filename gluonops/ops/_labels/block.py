@@ -3,6 +3,7 @@ from mxnet.gluon.loss import Loss
 from mxnet.ndarray import NDArray
 
 from ...core import labels
+from ...core.backend import Array
 
 
 class LabelledLoss(Loss):
@@ -16,7 +17,7 @@ class LabelledLoss(Loss):
     - ``_from_logits``: whether the prediction already holds log-probabilities.
     """
 
-    def forward(self, pred, label, *args):
+    def forward(self, pred: Array, label: Array, *args: Array) -> Array:
         if isinstance(pred, NDArray) and isinstance(label, NDArray):
             self._check(pred, label)
         return super().forward(pred, label, *args)

@@ -53,7 +53,7 @@ def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
     return F.where(ignored, zero, weights)
 
 
-def onehot(nd, label, classes: int, axis: int, dtype: str):
+def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
     """1 at the label's class along the new axis ``axis``, 0 elsewhere. An invalid label gives a row of zeros."""
     axis %= label.ndim + 1
     shape = label.shape[:axis] + (classes,) + label.shape[axis:]

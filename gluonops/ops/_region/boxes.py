@@ -11,12 +11,12 @@ from typing import NamedTuple
 from ...core.backend import Array
 
 
-def is_padding(x, y, w, h, class_id):
+def is_padding(x: Array, y: Array, w: Array, h: Array, class_id: Array) -> Array:
     """Whether rows consist of zeros: 1 or 0, in the shape of the arguments."""
     return (x == 0) * (y == 0) * (w == 0) * (h == 0) * (class_id == 0)
 
 
-def is_box(x, y, w, h, class_id, classes: int, floor: Callable):
+def is_box(x: Array, y: Array, w: Array, h: Array, class_id: Array, classes: int, floor: Callable) -> Array:
     """Whether rows are boxes: 1 or 0, in the shape of the arguments.
 
     A box has its centre in the image, w and h above 0, ``w * h`` below 2, and a class from 0 to ``classes - 1``. A row

@@ -7,6 +7,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 
 from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
+from ...core.backend import Array
 from ...core.contract import Attr, Float, Int
 from ...core.text import call_text
 from .. import center_loss as _center_loss
@@ -74,7 +75,7 @@ class CenterLoss(Loss):
         self._dtype = "float32" if np.dtype(dtype) == np.float16 else dtype
         super().cast(self._dtype)
 
-    def forward(self, data, label, *args):
+    def forward(self, data: Array, label: Array, *args: Array) -> Array:
         labels.check_call(OP, OP.parse({}), {"label": label, "centers": self.centers})
         return super().forward(data, label, *args)
 

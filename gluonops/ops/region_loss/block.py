@@ -7,6 +7,7 @@ from mxnet import nd
 from mxnet.gluon.loss import Loss
 
 from ...core import counter, labels
+from ...core.backend import Array
 from ...core.text import call_text
 from . import averages
 from . import region_loss as _region_loss
@@ -61,7 +62,7 @@ class RegionLoss(Loss):
     def cast(self, dtype: str) -> None:
         """Do nothing: the loss has the dtype of `pred`, and `seen` stays float64."""
 
-    def forward(self, pred, truth):
+    def forward(self, pred: Array, truth: Array) -> Array:
         if self._devices != counter.devices(self.seen):   # the graph contains the number of devices
             self._clear_cached_op()
         labels.check_call(OP, self._attrs, {"truth": truth})

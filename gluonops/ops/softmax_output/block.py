@@ -4,6 +4,7 @@ from __future__ import annotations
 from mxnet.gluon import HybridBlock
 
 from ...core import labels
+from ...core.backend import Array
 from .. import softmax_output as _softmax_output
 from .contract import OP
 
@@ -45,7 +46,7 @@ class SoftmaxOutput(HybridBlock):
                          "grad_scale": grad_scale}
         self._attrs = OP.parse(self._options)
 
-    def forward(self, data, label):
+    def forward(self, data: Array, label: Array) -> Array:
         labels.check_call(OP, self._attrs, {"data": data, "label": label})
         return super().forward(data, label)
 
