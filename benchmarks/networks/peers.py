@@ -120,7 +120,9 @@ def environment(peer: str, net: str, threads: int) -> dict:
                  if not key.startswith(("MALLOC_", "GLUONOPS_", "OMP_", "MXNET_"))}
     variables.update(PYTHONWARNINGS="ignore", MXNET_SUBGRAPH_VERBOSE="0", TORCHINDUCTOR_FREEZING="1",
                      GLUONOPS_DEPLOY_NET=net)
-    if peer != AS_IT_STARTS:
+    if peer == AS_IT_STARTS:
+        variables["GLUONOPS_TUNE_THREADS"] = "0"
+    else:
         variables["OMP_NUM_THREADS"] = str(threads)
     if peer in (EAGER_TUNED, LAST, COMPILED):   # these allocate every layer's output; the others plan memory
         variables["GLUONOPS_TUNE_MALLOC"] = "1"
