@@ -9,12 +9,8 @@ from __future__ import annotations
 import ast
 import uuid
 import weakref
-from typing import TYPE_CHECKING
 
 from ..core.errors import OpError
-
-if TYPE_CHECKING:
-    from .operators import PythonOp
 
 _alive = weakref.WeakValueDictionary()     # token -> instance
 _classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice
@@ -25,7 +21,7 @@ def register_class(cls: type) -> None:
     _classes[_full_name(cls)] = cls
 
 
-def register(instance: PythonOp, args: tuple, kwargs: dict) -> None:
+def register(instance: object, args: tuple, kwargs: dict) -> None:
     """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
     _set_token(instance, uuid.uuid4().hex)
     instance._given = repr((args, kwargs))
@@ -33,7 +29,7 @@ def register(instance: PythonOp, args: tuple, kwargs: dict) -> None:
         instance._given = None
 
 
-def strings(instance: PythonOp) -> dict[str, str]:
+def strings(instance: object) -> dict[str, str]:
     """The attributes of its node, by which :func:`find` finds it."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
@@ -42,7 +38,7 @@ def strings(instance: PythonOp) -> dict[str, str]:
     return {"instance": instance._token, "operator": _full_name(type(instance)), **given}
 
 
-def find(operator: str, instance: str, given: str | None = None) -> PythonOp:
+def find(operator: str, instance: str, given: str | None = None) -> object:
     """The instance with these attributes. It is created again if it no longer exists.
 
     Raises
@@ -63,7 +59,7 @@ def find(operator: str, instance: str, given: str | None = None) -> PythonOp:
     return existing
 
 
-def _set_token(instance: PythonOp, token: str) -> None:
+def _set_token(instance: object, token: str) -> None:
     instance._token = token
     _alive[token] = instance
 

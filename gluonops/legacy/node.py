@@ -15,14 +15,13 @@ from . import instances
 
 if TYPE_CHECKING:
     from ..core.backend import Array
-    from .operators import PythonOp
 
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
 MAX_SIZE = 2 ** 31 - 1   # of a dimension
 
 
-def emit(instance: PythonOp, space: ModuleType, inputs: list, name: str | None) -> Array | list:
+def emit(instance: object, space: ModuleType, inputs: list, name: str | None) -> Array | list:
     """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
     Parameters
@@ -69,7 +68,7 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
     return in_block and value.attr("__lr_mult__") is None   # every Parameter's variable has it
 
 
-def names(instance: PythonOp, method: str) -> list[str]:
+def names(instance: object, method: str) -> list[str]:
     """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
     Raises
@@ -89,7 +88,7 @@ def names(instance: PythonOp, method: str) -> list[str]:
 class Operator(mx.operator.CustomOp):
     """Runs ``forward`` and ``backward`` of an instance, and writes or adds the results as requested."""
 
-    def __init__(self, instance: PythonOp, where: str):
+    def __init__(self, instance: object, where: str):
         super().__init__()
         self.instance, self.where = instance, where
         outputs = len(names(instance, "list_outputs"))
