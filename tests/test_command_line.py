@@ -65,7 +65,7 @@ def test_misspelled(words, capsys):
 
 
 @pytest.mark.parametrize("words, key", [
-    (["doctor"], "ok"), (["ops", "abs"], 0), (["anchors", "-k", "2"], "anchors"),
+    (["doctor"], "ok"), (["ops", "abs"], 0), (["anchors", "-k", "2", "--split", "val"], "anchors"),
     (["bench", "--op", "abs", "--shape", "2,3", "--seconds", "0.001"], "operators")])
 def test_json_alone(words, key, capsys):
     assert cli.main([*words, "--json"]) == 0
