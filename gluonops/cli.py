@@ -120,19 +120,19 @@ def _add_darknet(add: Callable) -> None:
     convert = add("convert", _run_convert, "a Darknet network as symbol JSON and parameters, for Module",
                   "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.", [detection])
     convert.add_argument("cfg", help="Darknet's .cfg")
-    convert.add_argument("weights", help="its .weights")
+    convert.add_argument("weights", help="Darknet's .weights")
     convert.add_argument("prefix", help="path of the files, without -symbol.json")
     convert.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
-                         help="whose operators to write (default: builtin, which needs no gluonops)")
+                         help="operators to write (default: builtin, which needs no gluonops)")
     convert.add_argument("--detections", action="store_true",
                          help="return ids, scores and boxes, instead of what the last layer returns")
     detect = add("detect", _run_detect, "a Darknet detector on an image",
                  "Print what a Darknet detector finds in an image, and draw it.", [detection])
     detect.add_argument("image", help="the image")
     detect.add_argument("--cfg", required=True, help="Darknet's .cfg")
-    detect.add_argument("--weights", required=True, help="its .weights")
+    detect.add_argument("--weights", required=True, help="Darknet's .weights")
     detect.add_argument("-o", "--output", required=True, help="the image to draw into")
-    detect.add_argument("--names", help="text file with the classes' names, one in a line")
+    detect.add_argument("--names", help="text file with one class name per line")
 
 
 def _add_anchors(add: Callable) -> None:
@@ -140,14 +140,15 @@ def _add_anchors(add: Callable) -> None:
     anchors = add("anchors", _run_anchors, "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
     anchors.add_argument("--dataset", choices=formats, default=formats[0],
-                         help=f"its format (default: {formats[0]})")
-    anchors.add_argument("--root", help="its folder; not for digits")
-    anchors.add_argument("--split", choices=("train", "val"), default="train", help="whose boxes (default: train)")
+                         help=f"format of the data set (default: {formats[0]})")
+    anchors.add_argument("--root", help="folder of the data set; not for digits")
+    anchors.add_argument("--split", choices=("train", "val"), default="train",
+                         help="part of the data set (default: train)")
     anchors.add_argument("--classes", help="file with a class name per line, if the data set has no names")
     anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
     anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
-    anchors.add_argument("--seed", type=int, default=0, help="of the first centres (default: 0)")
+    anchors.add_argument("--seed", type=int, default=0, help="seed of the first centres (default: 0)")
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
 
 
@@ -157,9 +158,10 @@ def _add_bench(add: Callable) -> None:
                 "identity and copyto), after comparing their results. Prints the median of each, and how many times "
                 "ours that is. Leave the machine alone meanwhile.")
     bench.add_argument("--op", action="append", help="only this operator; may be given several times")
-    bench.add_argument("--shape", type=_sizes, metavar="16,64,52,52", help="of the data, with a single --op")
-    bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32", help="default: float32")
-    bench.add_argument("--seconds", type=_seconds, default=0.15, help="at most, for each peer and pass (default: 0.15)")
+    bench.add_argument("--shape", type=_sizes, metavar="16,64,52,52", help="shape of the data, with one --op")
+    bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32",
+                       help="type (default: float32)")
+    bench.add_argument("--seconds", type=_seconds, default=0.15, help="limit for a peer and pass (default: 0.15)")
     bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
 
 
@@ -174,13 +176,13 @@ def _add_export(add: Callable) -> None:
     export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where possible")
     export.add_argument("--pad-channels", action="store_true", help="pad convolutions to a multiple of 16 channels, "
                         "which MXNet computes faster on a CPU")
-    export.add_argument("--inference", action="store_true", help="take out losses and labels")
+    export.add_argument("--inference", action="store_true", help="remove losses and labels")
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                         help="for --onnx: shape of the input, if the file does not store it, or another one to export "
                         "for; name it if there are several inputs")
-    export.add_argument("--fixed-batch", action="store_true", help="for --onnx: take that batch size only")
+    export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17)")
 
