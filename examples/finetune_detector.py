@@ -115,7 +115,6 @@ def fit(net, training, validation, args, workers, device):
 
 
 def main(args):
-    gops.tune_malloc()   # before the first tensor: freed memory is reused
     began = time.time()
     train.set_seeds(args.seed)
     devices = train.devices(args.gpus or args.ctx)

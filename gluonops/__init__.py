@@ -12,16 +12,14 @@ from ._compat import import_mxnet
 with _threads.chosen_environment():
     import_mxnet()
 
-from .memory import tune_if_asked, tune_malloc  # noqa: E402  (before anything large is allocated)
-
-tune_if_asked()
-
-from .core import errors, native, retrace  # noqa: E402  (mxnet has to be importable first)
+from . import memory as _memory  # noqa: E402  (mxnet has to be importable first)
+from .core import errors, native, retrace  # noqa: E402
 
 errors.install()
 retrace.install()
 native.load()
 _threads.tune_threads()
+_memory.tune_at_import()
 
 from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402
 
@@ -36,11 +34,12 @@ from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .core.native import library_path as native_library_path  # noqa: E402
 from .doctor import doctor  # noqa: E402
+from .memory import tune_memory  # noqa: E402
 from .threads import tune_threads  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "train", "tune_malloc", "tune_threads"]
+           "loss", "models", "native_library_path", "nn", "ops", "train", "tune_memory", "tune_threads"]
 
 
 def __getattr__(name):

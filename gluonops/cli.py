@@ -50,8 +50,7 @@ EXAMPLES = {
     "bench": """\
   gluonops bench                                  every operator, in about half a minute
   gluonops bench --op reorg --shape 1,64,26,26    one of them, on data of this shape
-  gluonops bench --json > here.json
-  GLUONOPS_TUNE_MALLOC=1 gluonops bench           with an allocator that keeps its memory""",
+  gluonops bench --json > here.json""",
 }
 
 

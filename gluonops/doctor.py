@@ -50,7 +50,7 @@ def doctor() -> dict:
 def examine() -> dict:
     """Collect the report; never raises."""
     report = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
-             "backends": {}, "backend": None, "threads": None, "driver": driver.examine(), "gpus": [],
+             "backends": {}, "backend": None, "threads": None, "memory": None, "driver": driver.examine(), "gpus": [],
              "packages": _example_packages()}
     try:
         importlib.import_module("gluonops")
@@ -62,6 +62,7 @@ def examine() -> dict:
     _examine_gpus(report)
     _examine_packages(report)
     _examine_threads(report)
+    _examine_memory(report)
     report["ok"] = not report["problems"]
     return report
 
@@ -183,6 +184,14 @@ def _examine_threads(report: dict) -> None:
     report["threads"] = {**decision, "native": native.threads()}
 
 
+def _examine_memory(report: dict) -> None:
+    """How much memory the process may use, and how much of freed tensors it keeps."""
+    if not report["mxnet"]:
+        return
+    from gluonops import memory
+    report["memory"] = memory.examine()
+
+
 def render(report: dict) -> str:
     """The report as text."""
     versions, mxnet = report["versions"], report["mxnet"]
@@ -204,6 +213,8 @@ def render(report: dict) -> str:
         line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
     if report["threads"]:
         line("threads", _threads_text(report["threads"]))
+    if report["memory"]:
+        line("memory", _memory_text(report["memory"]))
     line("driver", _driver_text(report["driver"]))
     for gpu in report["gpus"]:
         free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
@@ -226,6 +237,13 @@ def _threads_text(threads: dict) -> str:
     if threads["chosen"]:
         return f"{threads['chosen']}: {threads['reason']}"
     return f"not chosen by gluonops: {threads['reason']}"
+
+
+def _memory_text(memory: dict) -> str:
+    usable = f"{memory['usable'] / 2**30:.1f} GiB are usable"
+    if not memory["bound"]:
+        return f"{usable}; that of freed tensors is not kept"
+    return f"{usable}; up to {memory['bound'] / 2**30:.1f} GiB of freed tensors are kept for the next ones"
 
 
 def _driver_text(driver: dict) -> str:

@@ -1,61 +1,92 @@
-"""Tune glibc's malloc to keep the memory of large tensors instead of returning it to the system after each use."""
+"""How much memory of freed tensors the process keeps for the next ones."""
 from __future__ import annotations
 
-import ctypes
+import math
 import os
+import pathlib
 
-__all__ = ["tune_if_asked", "tune_malloc"]
+from . import cgroups
+from .core import native
+from .core.errors import OpError
 
-# From glibc's malloc.h. mallopt takes an int, so this is the largest threshold there is.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8
-_LARGEST = 2**31 - 1
+__all__ = ["tune_memory", "usable_memory"]
+
+SWITCH = "GLUONOPS_TUNE_MEMORY"
+SHARE = 8   # one part in so many of the usable memory is kept at most
+
+_state = {"bound": None}
 
 
-def tune_malloc() -> bool:
-    """Let the process keep the memory of large tensors; call it right after ``import gluonops``.
+def tune_memory(keep: int | None = None) -> int | None:
+    """Set how many bytes of freed tensors the process keeps for the next tensors.
 
-    MXNet frees every CPU block at once, and glibc returns large blocks to the system. So each operator waits while the
-    pages of its output are mapped and zeroed again. This function raises glibc's mmap and trim thresholds
-    (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) to 2 GiB; larger blocks behave as before. All threads share one arena
-    (M_ARENA_MAX), because MXNet allocates in its engine's threads, and the arena of a thread ignores the thresholds.
-    The settings affect the whole process, other libraries included, until it ends.
+    ``import gluonops`` calls it. ``GLUONOPS_TUNE_MEMORY=0`` in the environment switches that off.
 
-    It is off by default because of its costs. The process keeps its peak memory and, because of fragmentation,
-    several times the largest tensor more (``ctypes.CDLL(None).malloc_trim(0)`` returns free memory). Threads that
-    allocate at the same time may wait for one another. What it gains: the identity of a 44 MB float32 tensor, on two
-    shared cores with glibc 2.36, takes 2.3 ms instead of 16 ms from about the tenth call on, when the heap no longer
-    grows; that of a 1 GB tensor takes 77 ms instead of 900 ms or more. ``python -m benchmarks.operators --both``
-    measures it on your machine.
+    MXNet frees the memory of a tensor on the CPU as soon as the tensor is gone, and glibc gives large blocks back to
+    the system. The next operator then waits while the system maps and zeroes its pages. That can take ten times as
+    long as a copy of the tensor. So gluonops keeps the freed blocks of 64 KiB and more, and gives them to the next
+    tensors of about the same size. It does that for MXNet's tensors only; the rest of the process is left alone.
 
-    Call it before the first tensor is computed: a thread that has already allocated keeps its own arena. The
-    environment variable ``GLUONOPS_TUNE_MALLOC=1`` makes ``import gluonops`` call it.
+    Parameters
+    ----------
+    keep : int, optional
+        The most bytes that are kept, 0 or more. What exceeds it is given back at once, and the block that was freed
+        first goes first. 0 gives back everything, and keeps nothing. The default is an eighth of the memory that the
+        process may use: see :func:`usable_memory`.
 
     Returns
     -------
-    bool
-        Whether the allocator accepted the settings. False, without effect, if the C library is not glibc.
+    int or None
+        The bound in bytes. None if nothing can be kept here: the native library is not loaded, or this MXNet was linked
+        in another way than its wheels.
+
+    Raises
+    ------
+    OpError
+        ``keep`` is not an integer from 0 to 2**63 - 1.
 
     Examples
     --------
     >>> import gluonops as gops
-    >>> gops.tune_malloc()  # doctest: +SKIP
-    True
+    >>> gops.tune_memory(512 * 2**20)  # doctest: +SKIP
+    536870912
     """
-    if not _is_glibc():
-        return False
-    mallopt = ctypes.CDLL(None).mallopt
-    # Older glibc takes no mmap threshold above 32 MiB, but it can be told not to use mmap at all.
-    keeps = mallopt(_MMAP_THRESHOLD, _LARGEST) or mallopt(_MMAP_MAX, 0)
-    return bool(keeps and mallopt(_TRIM_THRESHOLD, _LARGEST) and mallopt(_ARENA_MAX, 1))
+    if keep is None:
+        keep = usable_memory() // SHARE
+    elif isinstance(keep, bool) or not isinstance(keep, int) or not 0 <= keep < 2**63:
+        raise OpError("gluonops.tune_memory", f"keep is {keep!r}; expected an integer from 0 to 2**63 - 1",
+                      "Pass a number of bytes, or nothing")
+    _state["bound"] = keep if native.keep_blocks(keep) else None
+    return _state["bound"]
 
 
-def tune_if_asked() -> bool:
-    """:func:`tune_malloc` if the environment says ``GLUONOPS_TUNE_MALLOC=1``; False otherwise."""
-    return os.environ.get("GLUONOPS_TUNE_MALLOC") == "1" and tune_malloc()
+def tune_at_import() -> None:
+    """Call :func:`tune_memory`, unless the environment says ``GLUONOPS_TUNE_MEMORY=0``."""
+    if os.environ.get(SWITCH) != "0":
+        tune_memory()
 
 
-def _is_glibc() -> bool:
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION").startswith("glibc")
-    except (AttributeError, OSError, ValueError):   # Windows; another C library
-        return False
+def examine() -> dict:
+    """What :func:`gluonops.doctor` reports, in bytes: ``usable``, ``bound`` and what is ``kept`` now."""
+    return {"usable": usable_memory(), "bound": _state["bound"], "kept": native.kept_bytes()}
+
+
+def usable_memory(root: str | os.PathLike = "/") -> int:
+    """Bytes of memory that this process may use: the machine's, or the limit of its cgroup (version 1 or 2).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder that holds ``proc`` and ``sys``.
+    """
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", _limit_of_version_1, _limit_of_version_2)))
+
+
+def _limit_of_version_1(group: pathlib.Path) -> float:
+    return float(cgroups.text(group / "memory.limit_in_bytes") or math.inf)
+
+
+def _limit_of_version_2(group: pathlib.Path) -> float:
+    limit = cgroups.text(group / "memory.max") or "max"
+    return math.inf if limit == "max" else float(limit)

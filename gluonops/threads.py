@@ -9,7 +9,9 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+
+from . import cgroups
 
 __all__ = ["tune_threads", "usable_cores"]
 
@@ -165,7 +167,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
     """
     root = pathlib.Path(root)
     cores = {_core(root, processor) for processor in _allowed_processors()}
-    quota = _cgroup_quota(root)
+    quota = cgroups.lowest(root, "cpu", _quota_of_version_1, _quota_of_version_2)
     return max(1, math.floor(min(len(cores), quota)))
 
 
@@ -178,42 +180,15 @@ def _allowed_processors() -> Iterable[int]:
 def _core(root: pathlib.Path, processor: int) -> str:
     """What the processors of one core have in common; the processor's own number if the system does not say."""
     siblings = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
-    return _text(siblings) or str(processor)
-
-
-def _cgroup_quota(root: pathlib.Path) -> float:
-    """Processors' worth of time that the process's cgroups allow; infinity without a limit."""
-    quotas = [math.inf]
-    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            quotas += _quotas(root / "sys/fs/cgroup", path, _quota_of_version_2)
-        elif "cpu" in controllers.split(","):
-            for mount in ("cpu", "cpu,cpuacct"):
-                quotas += _quotas(root / "sys/fs/cgroup" / mount, path, _quota_of_version_1)
-    return min(quotas)
-
-
-def _quotas(mount: pathlib.Path, path: str, read: Callable[[pathlib.Path], float]) -> list[float]:
-    """The quotas of a cgroup and of all above it. In a container the path may be one that only the host has."""
-    folder = mount / path.lstrip("/")
-    return [read(group) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
+    return cgroups.text(siblings) or str(processor)
 
 
 def _quota_of_version_2(group: pathlib.Path) -> float:
-    quota, period = ((_text(group / "cpu.max") or "max 100000").split() + ["100000"])[:2]
+    quota, period = ((cgroups.text(group / "cpu.max") or "max 100000").split() + ["100000"])[:2]
     return math.inf if quota == "max" else int(quota) / int(period)
 
 
 def _quota_of_version_1(group: pathlib.Path) -> float:
-    quota = int(_text(group / "cpu.cfs_quota_us") or -1)
-    period = int(_text(group / "cpu.cfs_period_us") or 100000)
+    quota = int(cgroups.text(group / "cpu.cfs_quota_us") or -1)
+    period = int(cgroups.text(group / "cpu.cfs_period_us") or 100000)
     return quota / period if quota > 0 else math.inf
-
-
-def _text(path: pathlib.Path) -> str | None:
-    """The text of a file of the kernel, without blanks at its ends; None if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return None

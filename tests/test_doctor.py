@@ -9,7 +9,7 @@ import sys
 
 import gluonops as gops
 import pytest
-from gluonops import cli, table, threads
+from gluonops import cli, memory, table, threads
 from gluonops.core import native, registry
 from gluonops.export.onnx.registry import CONVERTERS
 
@@ -61,6 +61,14 @@ def test_threads(monkeypatch):
     assert "3: the physical cores that this process may use" in doctor.render(found)
     monkeypatch.setattr(threads, "_decision", {"chosen": None, "reason": "OMP_NUM_THREADS=2", "problems": []})
     assert "not chosen by gluonops: OMP_NUM_THREADS=2" in doctor.render(doctor.examine())
+
+
+def test_memory(monkeypatch):
+    sizes = {"usable": 16 * 2**30, "bound": 2 * 2**30, "kept": 0}
+    monkeypatch.setattr(memory, "examine", lambda: sizes)
+    assert "16.0 GiB are usable; up to 2.0 GiB of freed tensors are kept" in doctor.render(doctor.examine())
+    monkeypatch.setattr(memory, "examine", lambda: {**sizes, "bound": None})
+    assert "that of freed tensors is not kept" in doctor.render(doctor.examine())
 
 
 def test_missing_packages_are_named(monkeypatch):

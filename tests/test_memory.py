@@ -1,26 +1,30 @@
-"""tune_malloc: that it takes, that large tensors stop faulting their pages in, and the environment variable.
-
-malloc's settings hold for a whole process, so each test starts its own.
-"""
+"""The memory of freed tensors: that it is kept, within its bound, and that a tensor's values stay its own."""
 import os
 import statistics
 import subprocess
 import sys
+import threading
+import time
 
+import gluonops as gops
+import mxnet as mx
+import numpy as np
 import pytest
 from gluonops import memory
+from gluonops.core import native
 
-# Page faults of the last 10 of 50 identities of 48 MB: the heap has settled by then. Untuned, glibc learns to keep
-# blocks of up to 32 MB by itself.
+MIB = 2**20
+
+# Page faults of the last 10 of 20 identities of 48 MiB, in a process that allocates other sizes before.
 FAULTS = """
 import resource
-import gluonops as gops
-from gluonops import memory
-{tune}
+import gluonops
 import mxnet as mx
+for size in (1, 256, 4, 64):
+    mx.nd.ones((size, 512, 512)).wait_to_read()
 x = mx.nd.ones((12, 1024, 1024))
-for call in range(50):
-    if call == 40:
+for call in range(20):
+    if call == 10:
         start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     y = mx.nd.identity(x)
     y.wait_to_read()
@@ -28,7 +32,7 @@ for call in range(50):
     mx.nd.waitall()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
 """
-PAGES = 10 * 48 * 2**20 // os.sysconf("SC_PAGESIZE")
+PAGES = 10 * 48 * MIB // os.sysconf("SC_PAGESIZE")
 
 # Resident memory, in KiB, after a warm-up and at the end. A step's tensors have 128 KiB and more: one that was kept in
 # each of 200 steps would show sixfold.
@@ -86,50 +90,168 @@ with mx.util.np_shape({np_shape}):
 print(resident())
 """
 
-needs_glibc = pytest.mark.skipif(not memory._is_glibc(), reason="tune_malloc does nothing where there is no glibc")
-
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads a process's memory from /proc")
 
 
 def python(code, **variables):
     """What a fresh process prints."""
     environment = {key: value for key, value in os.environ.items()
-                   if key != "GLUONOPS_TUNE_MALLOC" and not key.startswith("MALLOC_")}
+                   if key != memory.SWITCH and not key.startswith("MALLOC_")}
     done = subprocess.run([sys.executable, "-c", code], env={**environment, **variables}, stdout=subprocess.PIPE,
                           text=True, check=True)
     return done.stdout.strip()
 
 
-@needs_glibc
-def test_glibc_takes_it():
-    assert python("from gluonops import memory; print(memory.tune_malloc(), memory.tune_malloc())") == "True True"
+needs_blocks = pytest.mark.skipif(memory.examine()["bound"] is None, reason="memory is not kept in this process")
 
 
-@needs_glibc
-def test_large_tensors_stop_faulting():
-    untuned, tuned = int(python(FAULTS.format(tune=""))), int(python(FAULTS.format(tune="memory.tune_malloc()")))
-    assert untuned > PAGES / 2, "the system no longer maps large blocks anew: tune_malloc has nothing to do"
-    assert tuned < untuned / 4
+@pytest.fixture
+def bound():
+    """64 MiB, with nothing kept at the start."""
+    mx.nd.waitall()
+    gops.tune_memory(0)
+    yield gops.tune_memory(64 * MIB)
+    gops.tune_memory()
 
 
-@needs_glibc
-def test_the_environment_asks_for_it_at_import():
-    assert int(python(FAULTS.format(tune=""), GLUONOPS_TUNE_MALLOC="1")) < PAGES / 4
+def free(*sizes):
+    """Make tensors of so many MiB, and free them in this order."""
+    tensors = [mx.nd.zeros((int(size * MIB),), dtype="uint8") for size in sizes]
+    mx.nd.waitall()
+    while tensors:
+        del tensors[0]
+        time.sleep(0.02)   # MXNet frees them in a thread of its engine
 
 
-@pytest.mark.parametrize("value, expected", [("1", memory._is_glibc()), ("0", False), ("", False), ("yes", False)])
-def test_only_1_asks_for_it(value, expected):
-    code = "from gluonops import memory; print(memory.tune_if_asked())"
-    assert python(code, GLUONOPS_TUNE_MALLOC=value) == str(expected)
+def kept(expected):
+    """The MiB that are kept, as soon as they are the expected ones, or after five seconds."""
+    end = time.monotonic() + 5
+    while native.kept_bytes() != expected * MIB and time.monotonic() < end:
+        time.sleep(0.005)
+    return native.kept_bytes() / MIB
 
 
-def test_another_c_library_is_left_alone(monkeypatch):
-    def no_such_name(name):
-        raise ValueError(name)
+@needs_blocks
+def test_large_tensors_do_not_fault_their_pages_in():
+    as_it_comes, switched_off = int(python(FAULTS)), int(python(FAULTS, GLUONOPS_TUNE_MEMORY="0"))
+    assert switched_off > PAGES / 2, "the system no longer maps large blocks anew: tune_memory has nothing to do"
+    assert as_it_comes < PAGES / 100
 
-    monkeypatch.setattr(memory.os, "confstr", no_such_name)
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("touched the C library"))
-    assert memory.tune_malloc() is False
+
+@needs_blocks
+def test_freed_memory_is_kept_and_used_again(bound):
+    free(8)
+    assert kept(8) == 8
+    tensor = mx.nd.zeros((8 * MIB,), dtype="uint8")
+    tensor.wait_to_read()
+    assert kept(0) == 0
+
+
+@needs_blocks
+def test_what_was_freed_first_goes_first(bound):
+    free(32, 16, 8)
+    assert kept(56) == 56
+    free(24)
+    assert kept(16 + 8 + 24) == 48
+
+
+@needs_blocks
+@pytest.mark.parametrize("size, expected", [(56, 56), (65, 0), (1 / 16, 1 / 16), (1 / 32, 0)])
+def test_which_blocks_are_kept(bound, size, expected):
+    free(size, 1)   # what comes second is freed second
+    assert kept(expected + 1) == expected + 1
+
+
+@needs_blocks
+def test_a_lower_bound_gives_memory_back(bound):
+    free(16, 32)
+    assert kept(48) == 48
+    assert gops.tune_memory(40 * MIB) == 40 * MIB and kept(32) == 32
+    assert gops.tune_memory(0) == 0 and kept(0) == 0
+
+
+@needs_blocks
+def test_a_tensor_outlives_the_bound_it_was_made_under(bound):
+    tensor = mx.nd.arange(4 * MIB)
+    tensor.wait_to_read()
+    gops.tune_memory(0)
+    np.testing.assert_array_equal(tensor.asnumpy(), np.arange(4 * MIB, dtype="float32"))
+    del tensor
+    gops.tune_memory(64 * MIB)
+    free(1)
+    assert kept(1) == 1
+
+
+@needs_blocks
+def test_no_two_tensors_share_memory(bound):
+    """Threads make, check and free tensors of many sizes, with the bound moving meanwhile."""
+    failures = []
+
+    def work(seed):
+        rng = np.random.RandomState(seed)
+        held = []
+        for _ in range(60):
+            value, size = rng.randint(1, 100), rng.randint(1, MIB)
+            held.append((value, mx.nd.full((size,), value, dtype="uint8")))
+            if len(held) == 8:
+                value, tensor = held.pop(rng.randint(8))
+                if not (tensor == value).asnumpy().all():
+                    failures.append((seed, value))
+
+    workers = [threading.Thread(target=work, args=[seed]) for seed in range(3)]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        for most in (0, MIB, 64 * MIB):
+            gops.tune_memory(most)
+    assert not failures
+
+
+@needs_blocks
+def test_a_forked_process_goes_on(bound):
+    free(16)
+    child = os.fork()
+    if not child:
+        tensor = mx.nd.ones((16, 512, 512))
+        os._exit(0 if tensor.sum().asscalar() == tensor.size else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("keep", [-1, 2**63, 1.5, True, "1"])
+def test_a_wrong_bound_is_refused(keep):
+    with pytest.raises(gops.OpError, match="expected an integer from 0"):
+        gops.tune_memory(keep)
+
+
+def test_without_the_library_nothing_is_kept():
+    code = "import gluonops as gops, mxnet as mx; print(gops.tune_memory(), mx.nd.ones((2**20,)).sum().asscalar())"
+    assert python(code, GLUONOPS_NATIVE="0") == "None 1048576.0"
+
+
+def test_usable_memory_is_at_most_the_machines(tmp_path):
+    assert memory.usable_memory(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("groups, file", [
+    ("4:memory:/job", "memory/job/memory.limit_in_bytes"),
+    ("4:memory:/job/step", "memory/job/memory.limit_in_bytes"),
+    ("0::/job", "job/memory.max"),
+    ("0::/on/the/host", "memory.max"),
+])
+def test_usable_memory_follows_the_limit_of_the_cgroup(tmp_path, groups, file):
+    for path, text in (("proc/self/cgroup", groups), (f"sys/fs/cgroup/{file}", str(512 * MIB))):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text + "\n")
+    assert memory.usable_memory(tmp_path) == 512 * MIB
+
+
+def test_no_limit_is_none(tmp_path):
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("max\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    assert memory.usable_memory(tmp_path) > 512 * MIB
 
 
 @needs_proc

@@ -71,6 +71,7 @@ class Measurer:
     """A fresh process that measures with the gluonops in the folder ``packages``."""
 
     def __init__(self, packages: pathlib.Path, folder: pathlib.Path, seconds: float):
+        # Older versions keep freed memory only if this variable is set.
         environment = {**os.environ, "PYTHONPATH": str(packages), "GLUONOPS_TUNE_MALLOC": "1",
                        "MXNET_SUBGRAPH_VERBOSE": "0"}
         self.process = subprocess.Popen([sys.executable, str(MEASURE), str(folder), str(packages), str(seconds)],

@@ -6,6 +6,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Optional
 
+# Variables of glibc with which malloc keeps the memory of large blocks, in the arena of all threads. gluonops does that
+# for MXNet's tensors by itself; torch and NumPy need these.
+KEEPING_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_ARENA_MAX": "1"}
+
 
 def threads() -> int:
     """How many threads every peer may use."""

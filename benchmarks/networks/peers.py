@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..common import machine
 from .cases import (
     AS_IT_STARTS,
     COMPILED,
@@ -125,7 +126,7 @@ def environment(peer: str, net: str, threads: int) -> dict:
     else:
         variables["OMP_NUM_THREADS"] = str(threads)
     if peer in (EAGER_TUNED, LAST, COMPILED):   # these allocate every layer's output; the others plan memory
-        variables["GLUONOPS_TUNE_MALLOC"] = "1"
+        variables.update(machine.KEEPING_MALLOC)
     if peer == NAIVE:
         variables["MXNET_ENGINE_TYPE"] = "NaiveEngine"
     return variables

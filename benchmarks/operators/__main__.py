@@ -33,7 +33,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results (with --readme: read)")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw a PNG; needs matplotlib")
     allocator = parser.add_mutually_exclusive_group()
-    for name, text in (("tuned", "only with gluonops.tune_malloc()"), ("untuned", "only without"),
+    for name, text in (("tuned", "only with a malloc that keeps memory, as torch and NumPy need"),
+                       ("untuned", "only with everything as it comes"),
                        ("both", "one after the other, each in a process of its own (the default)")):
         allocator.add_argument(f"--{name}", dest="allocator", action="store_const", const=name, help=text)
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
@@ -49,11 +50,6 @@ def options() -> argparse.ArgumentParser:
 def child(args: argparse.Namespace) -> None:
     """Measure with one setting of the allocator, printing the cases as they come; the process is ours alone."""
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
-    from gluonops import memory
-
-    # Before anything is computed: threads that have allocated keep the arena they have.
-    if args.allocator == "tuned" and not memory.tune_malloc():
-        print("the allocator cannot be tuned here: there is no glibc", file=sys.stderr)
 
     from . import cases, measure, numpy_ops, report
 
@@ -93,7 +89,9 @@ def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
 def run_child(args: argparse.Namespace, setting: str, kinds: Sequence[str], answer: pathlib.Path) -> dict:
     """Measure in a process of its own, without what the environment says of malloc and the tests' check of labels."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")
-                   and key not in ("GLUONOPS_TUNE_MALLOC", "GLUONOPS_CHECK_LABELS", "GLUONOPS_BACKEND")}
+                   and key not in ("GLUONOPS_TUNE_MEMORY", "GLUONOPS_CHECK_LABELS", "GLUONOPS_BACKEND")}
+    if setting == "tuned":
+        environment.update(machine.KEEPING_MALLOC)
     options = [f"--{setting}", "--child", str(answer), *(f"--kind={kind}" for kind in kinds),
                *(f"--op={op}" for op in args.op or ()), *["--quick"] * args.quick]
     options += [f"--spoil={args.spoil}"] if args.spoil else []

@@ -17,14 +17,15 @@ from ..version import __version__
 if TYPE_CHECKING:
     from .contract import Op
 
-__all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
-           "set_threads", "target", "threads"]
+__all__ = ["backward", "forward", "has", "keep_blocks", "kept_bytes", "library_path", "load", "loaded",
+           "operator_handle", "reason", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads")
+FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
+             "gluonops_keep_blocks", "gluonops_kept_bytes")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -145,3 +146,22 @@ def set_threads(count: int) -> None:
     """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
     if loaded():
         ctypes.CDLL(_state["path"]).gluonops_set_threads(count)
+
+
+def keep_blocks(most: int) -> bool:
+    """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
+    if not loaded():
+        return False
+    keep = ctypes.CDLL(_state["path"]).gluonops_keep_blocks
+    keep.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, ctypes.c_void_p)
+    return bool(keep(inside_mxnet, most))
+
+
+def kept_bytes() -> int:
+    """How many bytes of freed blocks are kept now."""
+    if not loaded():
+        return 0
+    count = ctypes.CDLL(_state["path"]).gluonops_kept_bytes
+    count.restype = ctypes.c_int64
+    return count()

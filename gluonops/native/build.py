@@ -131,6 +131,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
+    yield unit("blocks", HERE / "blocks.cc", hidden)
     yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])

@@ -5,6 +5,7 @@
 #define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
+#include "blocks.h"
 #include "inference.h"
 #include "pool.h"
 #include "target.h"
@@ -33,6 +34,17 @@ GLUONOPS_PUBLIC int gluonops_threads()
 GLUONOPS_PUBLIC void gluonops_set_threads(int threads)
 {
     gluonops::set_most_threads(threads);
+}
+
+// Keeps that many bytes of freed tensors: see blocks.h. Returns whether MXNet can be made to.
+GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside_mxnet, int64_t bytes)
+{
+    return gluonops::keep_blocks(inside_mxnet, bytes);
+}
+
+GLUONOPS_PUBLIC int64_t gluonops_kept_bytes()
+{
+    return gluonops::kept_bytes();
 }
 
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)

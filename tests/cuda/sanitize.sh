@@ -8,4 +8,6 @@ compiler=${CXX:-g++}
 LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file-name=libstdc++.so)"
 # Python frees little at its end, and a CustomOp's segmentation fault is MXNet's to report.
 export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0:handle_segv=0 GLUONOPS_CUDA_SANITIZE=1
+# The sanitizer has to see where each tensor ends.
+export GLUONOPS_TUNE_MEMORY=0
 exec "$@"

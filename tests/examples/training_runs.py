@@ -37,7 +37,6 @@ def runner(monkeypatch, folder, script):
             patch.setattr(train.Run, "step", counting)
             patch.setattr("gluonops.train.pictures.save_figure", lambda *_: None)
             patch.setattr("gluonops.train.export_and_check", lambda *_: {"module": 0})
-            patch.setattr("gluonops.tune_malloc", lambda: None)   # it would change the whole process
             if stop is None:
                 module.main(module.arguments())
             else:

@@ -1,0 +1,302 @@
+// Keeps the memory of large tensors that MXNet frees, for its next ones.
+//
+// MXNet frees the block of a tensor as soon as the tensor is gone, and glibc gives large blocks back to the system. The
+// next operator then waits while the system maps and zeroes the pages of its output. That takes up to ten times as long
+// as copying the tensor.
+//
+// So MXNet's calls of posix_memalign and free are led here. Only MXNet's are: nothing changes for the rest of the
+// process. A freed block goes to the end of a list, and the next tensor of about its size gets it. When the blocks in
+// the lists exceed a bound, the one that was freed first goes back to the system.
+#include "blocks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+namespace gluonops {
+namespace {
+
+// Smaller blocks are malloc's.
+const size_t SMALLEST = 64 * 1024;
+
+// Blocks begin at a page. So free() tells at once that most of what it gets is not one of them.
+const size_t PAGE = 4096;
+
+// Blocks of this size and more get pages of this size if the system has them. They are faster to map.
+const size_t LARGE_PAGE = 2 * 1024 * 1024;
+
+// The size of the block for `size` bytes. There are four sizes from one power of two to the next. Pages that nobody
+// writes to take no memory, so the difference costs none.
+size_t block_size(size_t size)
+{
+    size_t step = SMALLEST / 4;
+    while (8 * step < size)
+        step *= 2;
+    return (size + step - 1) / step * step;
+}
+
+// `size` bytes that begin at a multiple of `alignment`; null if the system has no more.
+char *map_aligned(size_t size, size_t alignment)
+{
+    const size_t mapped = size + alignment - PAGE;
+    void *const start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return nullptr;
+    char *const first = static_cast<char *>(start);
+    const size_t skipped = (alignment - reinterpret_cast<uintptr_t>(first) % alignment) % alignment;
+    char *const block = first + skipped;
+    if (skipped)
+        munmap(first, skipped);
+    if (mapped - skipped > size)
+        munmap(block + size, mapped - skipped - size);
+    return block;
+}
+
+void *map_block(size_t size)
+{
+    if (size < LARGE_PAGE)
+        return map_aligned(size, PAGE);
+    void *const block = map_aligned(size, LARGE_PAGE);
+#ifdef MADV_HUGEPAGE
+    if (block)
+        madvise(block, size, MADV_HUGEPAGE);
+#endif
+    return block;
+}
+
+class Blocks {
+public:
+    // A block for `size` bytes; null if it would be too large to keep, or if there is no memory.
+    void *take(size_t size)
+    {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (size > bound_)
+            return nullptr;
+        const size_t rounded = block_size(size);
+        if (void *const block = take_kept(rounded))
+            return block;
+        lock.unlock();
+        void *const block = map_block(rounded);
+        lock.lock();
+        if (block)
+            in_use_[block] = rounded;
+        else
+            shrink_to(0);   // so that malloc may find some
+        return block;
+    }
+
+    // Returns whether it is one of these blocks.
+    bool give_back(void *block)
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = in_use_.find(block);
+        if (found == in_use_.end())
+            return false;
+        const size_t size = found->second;
+        in_use_.erase(found);
+        kept_[size].push_back({block, ++freed_});
+        kept_bytes_ += size;
+        shrink_to(bound_);
+        return true;
+    }
+
+    void set_bound(size_t bytes)
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        bound_ = bytes;
+        shrink_to(bound_);
+    }
+
+    size_t kept_bytes()
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return kept_bytes_;
+    }
+
+    // Around fork(), so that no other thread holds the mutex at that moment.
+    void lock() { mutex_.lock(); }
+    void unlock() { mutex_.unlock(); }
+
+private:
+    struct Kept {
+        void *block;
+        uint64_t freed;   // how many blocks had been freed by then
+    };
+    typedef std::map<size_t, std::deque<Kept>> BySize;
+
+    // The block that was freed last: it may still be in the processor's caches.
+    void *take_kept(size_t size)
+    {
+        const auto found = kept_.find(size);
+        if (found == kept_.end())
+            return nullptr;
+        void *const block = found->second.back().block;
+        found->second.pop_back();
+        remove_if_empty(found);
+        kept_bytes_ -= size;
+        in_use_[block] = size;
+        return block;
+    }
+
+    void shrink_to(size_t bytes)
+    {
+        while (kept_bytes_ > bytes) {
+            const auto oldest = find_oldest();
+            munmap(oldest->second.front().block, oldest->first);
+            kept_bytes_ -= oldest->first;
+            oldest->second.pop_front();
+            remove_if_empty(oldest);
+        }
+    }
+
+    BySize::iterator find_oldest()
+    {
+        auto oldest = kept_.begin();
+        for (auto each = kept_.begin(); each != kept_.end(); ++each)
+            if (each->second.front().freed < oldest->second.front().freed)
+                oldest = each;
+        return oldest;
+    }
+
+    void remove_if_empty(BySize::iterator blocks)
+    {
+        if (blocks->second.empty())
+            kept_.erase(blocks);
+    }
+
+    std::mutex mutex_;
+    size_t bound_ = 0;
+    size_t kept_bytes_ = 0;
+    uint64_t freed_ = 0;
+    BySize kept_;
+    std::unordered_map<void *, size_t> in_use_;
+};
+
+// Never destroyed: MXNet frees tensors until the process ends.
+Blocks &blocks()
+{
+    static Blocks *const only = new Blocks;
+    return *only;
+}
+
+// What MXNet calls in the place of posix_memalign().
+int allocate(void **result, size_t alignment, size_t size)
+{
+    if (size >= SMALLEST && alignment <= PAGE) {
+        if (void *const block = blocks().take(size)) {
+            *result = block;
+            return 0;
+        }
+    }
+    return posix_memalign(result, alignment, size);
+}
+
+// What MXNet calls in the place of free().
+void release(void *block)
+{
+    const int before = errno;   // free() leaves it alone
+    const bool may_be_ours = block && reinterpret_cast<uintptr_t>(block) % PAGE == 0;
+    if (!may_be_ours || !blocks().give_back(block))
+        free(block);
+    errno = before;
+}
+
+// The part of a loaded library that says which functions it takes from others.
+class Imports {
+public:
+    explicit Imports(const link_map *library) : base_(library->l_addr)
+    {
+        for (const ElfW(Dyn) *entry = library->l_ld; entry->d_tag != DT_NULL; ++entry)
+            read(*entry);
+    }
+
+    // Where the library holds the address of a function that it calls; null if it does not call it, or if the address
+    // cannot be replaced.
+    void **find(const char *function) const
+    {
+        if (is_fixed_ || !calls_ || !symbols_ || !names_)
+            return nullptr;
+        for (size_t i = 0; i < calls_size_ / sizeof(ElfW(Rela)); ++i) {
+            const ElfW(Sym) &symbol = symbols_[ELF64_R_SYM(calls_[i].r_info)];
+            if (!strcmp(names_ + symbol.st_name, function))
+                return reinterpret_cast<void **>(base_ + calls_[i].r_offset);
+        }
+        return nullptr;
+    }
+
+private:
+    void read(const ElfW(Dyn) &entry)
+    {
+        switch (entry.d_tag) {
+        case DT_JMPREL:
+            calls_ = reinterpret_cast<const ElfW(Rela) *>(entry.d_un.d_ptr);
+            break;
+        case DT_PLTRELSZ:
+            calls_size_ = entry.d_un.d_val;
+            break;
+        case DT_SYMTAB:
+            symbols_ = reinterpret_cast<const ElfW(Sym) *>(entry.d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            names_ = reinterpret_cast<const char *>(entry.d_un.d_ptr);
+            break;
+        case DT_BIND_NOW:
+            is_fixed_ = true;
+            break;
+        case DT_FLAGS:
+            is_fixed_ |= (entry.d_un.d_val & DF_BIND_NOW) != 0;
+            break;
+        case DT_FLAGS_1:
+            is_fixed_ |= (entry.d_un.d_val & DF_1_NOW) != 0;
+            break;
+        }
+    }
+
+    ElfW(Addr) base_;
+    const ElfW(Rela) *calls_ = nullptr;
+    size_t calls_size_ = 0;
+    const ElfW(Sym) *symbols_ = nullptr;
+    const char *names_ = nullptr;
+    bool is_fixed_ = false;   // the linker made the addresses read-only
+};
+
+// Leads MXNet's calls here. free() comes first: it has to know every block that it may get.
+bool take_over(const void *inside)
+{
+    Dl_info found;
+    link_map *library = nullptr;
+    if (!dladdr1(inside, &found, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library)
+        return false;
+    const Imports imports(library);
+    void **const free_address = imports.find("free");
+    void **const allocate_address = imports.find("posix_memalign");
+    if (!free_address || !allocate_address)
+        return false;
+    pthread_atfork([] { blocks().lock(); }, [] { blocks().unlock(); }, [] { blocks().unlock(); });
+    __atomic_store_n(free_address, reinterpret_cast<void *>(release), __ATOMIC_SEQ_CST);
+    __atomic_store_n(allocate_address, reinterpret_cast<void *>(allocate), __ATOMIC_SEQ_CST);
+    return true;
+}
+
+}  // namespace
+
+bool keep_blocks(const void *inside, int64_t bytes)
+{
+    static const bool taken_over = take_over(inside);
+    if (taken_over)
+        blocks().set_bound(bytes > 0 ? size_t(bytes) : 0);
+    return taken_over;
+}
+
+int64_t kept_bytes() { return int64_t(blocks().kept_bytes()); }
+
+}  // namespace gluonops
