@@ -5,11 +5,14 @@
 // helpers in the middle of a chunk.
 //
 // OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that is
-// otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs.
+// otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper that
+// spins offers its processor to others all the time. If another process takes it, the helper stays away for a while: it
+// could be stopped in the middle of a chunk, and the caller would have to wait for it.
 #include "pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,14 +28,6 @@
 namespace gluonops {
 namespace {
 
-// A second thread pays from about here on: waking it costs some microseconds.
-const int64_t BYTES_PER_THREAD = 192 * 1024;
-
-// How long a thread spins before it sleeps. Waking one that sleeps takes about as long.
-const std::chrono::microseconds SPIN(50);
-
-typedef std::chrono::steady_clock Clock;
-
 inline void pause()
 {
 #if defined(__x86_64__)
@@ -40,19 +35,56 @@ inline void pause()
 #endif
 }
 
-// Spins until `ready()`, at most for SPIN. Returns whether it is.
+// A second thread pays from about here on: waking it costs some microseconds.
+const int64_t BYTES_PER_THREAD = 192 * 1024;
+
+typedef std::chrono::steady_clock Clock;
+typedef std::chrono::microseconds Microseconds;
+
+// How long a helper spins before it sleeps. Waking one that sleeps can take 0.1 ms on a virtual machine, and MXNet's next
+// operator comes within that time.
+const Microseconds HELPER_SPIN(1000);
+
+// How long the caller spins for helpers in the middle of a chunk.
+const Microseconds CALLER_SPIN(50);
+
+// A helper that did not run for so long was displaced by another process. A thread of this one, which only prepares the
+// next operator, takes less.
+const Microseconds DISPLACED(200);
+
+// How long a displaced helper stays away.
+const std::chrono::milliseconds AWAY(50);
+
+enum Outcome { READY, LATE, GONE };
+
+// Spins until `ready()`, at most for `most`. GONE means that another process had the processor meanwhile.
 template <typename Ready>
-bool spin_until(const Ready &ready)
+Outcome spin_until(const Ready &ready, Microseconds most)
 {
-    const Clock::time_point end = Clock::now() + SPIN;
-    do {
-        for (int i = 0; i < 32; ++i) {
+    const Clock::time_point start = Clock::now();
+    Clock::time_point last = start;
+    for (;;) {
+        for (int i = 0; i < 16; ++i) {
             if (ready())
-                return true;
+                return READY;
             pause();
         }
-    } while (Clock::now() < end);
-    return ready();
+        std::this_thread::yield();
+        const Clock::time_point now = Clock::now();
+        if (now - last > DISPLACED)
+            return ready() ? READY : GONE;
+        if (now - start > most)
+            return ready() ? READY : LATE;
+        last = now;
+    }
+}
+
+// The time that the calling thread has run.
+Clock::duration time_run()
+{
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // Which helpers may enter the loop, and how many are inside. Both are in one word, so that a helper enters an open loop
@@ -126,16 +158,25 @@ private:
     [[noreturn]] void help()
     {
         for (;;) {
-            if (!spin_until([this] { return gate_.is_open(); }))
+            const Outcome outcome = spin_until([this] { return gate_.is_open(); }, HELPER_SPIN);
+            if (outcome == LATE)
                 sleep();
-            if (!gate_.enter())
-                continue;
-            take_chunks();
-            if (gate_.leave() && caller_sleeps_.load()) {
-                { std::lock_guard<std::mutex> lock(mutex_); }
-                emptied_.notify_one();
-            }
+            if (outcome == GONE || (gate_.enter() && was_displaced_in_loop()))
+                std::this_thread::sleep_for(AWAY);
         }
+    }
+
+    // Helps with the loop. Returns whether another process had the processor meanwhile.
+    bool was_displaced_in_loop()
+    {
+        const Clock::time_point start = Clock::now();
+        const Clock::duration run = time_run();
+        take_chunks();
+        if (gate_.leave() && caller_sleeps_.load()) {
+            { std::lock_guard<std::mutex> lock(mutex_); }
+            emptied_.notify_one();
+        }
+        return Clock::now() - start - (time_run() - run) > DISPLACED;
     }
 
     void sleep()
@@ -159,7 +200,7 @@ private:
 
     void wait_for_helpers()
     {
-        if (spin_until([this] { return gate_.is_empty(); }))
+        if (spin_until([this] { return gate_.is_empty(); }, CALLER_SPIN) == READY)
             return;
         std::unique_lock<std::mutex> lock(mutex_);
         caller_sleeps_.store(true);

@@ -1,0 +1,155 @@
+"""What a peer computes, in a process of its own: ``python -m benchmarks.busy.work CASE PEER FOLDER``.
+
+Each line of its input is a number of seconds. It answers with the seconds of its calls, as many as take that long.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from .cases import BESIDE, CASES, MXNET, ORT, OURS, TORCH, Case
+
+Call = Callable[[], object]
+
+
+def data(case: Case) -> np.ndarray:
+    return np.random.RandomState(0).standard_normal(case.shape).astype("float32")
+
+
+def operator_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    """One of our operators or of MXNet's, called imperatively."""
+    import gluonops as gops
+    import mxnet as mx
+
+    functions = {
+        ("reorg", True): lambda x: gops.ops.reorg(x, stride=2, mode="DCR"),
+        ("reorg", False): lambda x: mx.nd.space_to_depth(x, block_size=2),
+        ("softmax", True): gops.ops.softmax,
+        ("softmax", False): mx.nd.softmax,
+    }
+    function, x = functions[case.what, peer != MXNET], mx.nd.array(data(case))
+    return lambda: function(x).wait_to_read()
+
+
+def operator_in_onnxruntime(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    import onnx
+
+    kind, attrs = {"reorg": ("SpaceToDepth", {"blocksize": 2}), "softmax": ("Softmax", {"axis": -1})}[case.what]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node(kind, ["x"], ["y"], **attrs)], case.what, ends[:1], ends[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    return session(model.SerializeToString(), "x", data(case))
+
+
+def session(model: bytes | str, name: str, x: np.ndarray) -> Call:
+    import onnxruntime
+
+    run = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run
+    return lambda: run(None, {name: x})
+
+
+def operator_in_torch(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    import torch
+
+    functions = {"reorg": lambda x: torch.nn.functional.pixel_unshuffle(x, 2),
+                 "softmax": lambda x: torch.softmax(x, -1)}
+    function, x = functions[case.what], torch.from_numpy(data(case))
+    return lambda: function(x)
+
+
+def net_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    """The exported network in Module, as a plain script runs it."""
+    from ..networks import peers
+
+    return peers.module(folder, data(case), "padded")
+
+
+def net_in_onnxruntime(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    return session(str(folder / "net.onnx"), "data", data(case))
+
+
+def net_in_torch(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    from ..networks import peers
+
+    return peers.in_torch(folder, data(case), "plain")
+
+
+def training_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    """Forward, loss, backward and SGD of the LeNet with reorg."""
+    import gluonops as gops
+    import mxnet as mx
+
+    net, loss = gops.models.lenet_reorg(), gops.loss.SoftmaxCrossEntropyLoss()
+    net.initialize(mx.init.Xavier())
+    for block in (net, loss):
+        block.hybridize(static_alloc=True)
+    x, label = mx.nd.array(data(case)), mx.nd.arange(case.shape[0]) % 10
+    net(x)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9})
+
+    def step():
+        with mx.autograd.record():
+            losses = loss(net(x), label)
+        losses.backward()
+        trainer.step(case.shape[0])
+        mx.nd.waitall()
+    return step
+
+
+def training_in_torch(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.Tanh(), nn.PixelUnshuffle(2), nn.Conv2d(80, 20, 5), nn.Tanh(),
+                        nn.Conv2d(20, 50, 5), nn.Tanh(), nn.Flatten(), nn.Linear(800, 500), nn.Tanh(),
+                        nn.Linear(500, 10))
+    x, label = torch.from_numpy(data(case)), torch.arange(case.shape[0]) % 10
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), label).backward()
+        optimizer.step()
+    return step
+
+
+MAKERS = {
+    ("operator", OURS): operator_in_mxnet, ("operator", BESIDE): operator_in_mxnet,
+    ("operator", MXNET): operator_in_mxnet, ("operator", ORT): operator_in_onnxruntime,
+    ("operator", TORCH): operator_in_torch,
+    ("net", OURS): net_in_mxnet, ("net", ORT): net_in_onnxruntime, ("net", TORCH): net_in_torch,
+    ("training", OURS): training_in_mxnet, ("training", TORCH): training_in_torch,
+}
+
+
+def timed(call: Call, seconds: float, before: Call | None = None) -> list[float]:
+    """The seconds of each call, as many as take so long. ``before`` is called before each, untimed."""
+    taken = []
+    while sum(taken) < seconds:
+        if before:
+            before()
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return taken
+
+
+def main(name: str, peer: str, folder: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)   # libraries print to stderr: stdout is for answers
+    case = next(case for case in CASES if case.name == name)
+    call = MAKERS[case.kind, peer](case, peer, pathlib.Path(folder))
+    before = operator_in_torch(case, TORCH, pathlib.Path(folder)) if peer == BESIDE else None
+    for line in sys.stdin:
+        timed(call, float(line) / 4, before)   # wakes the threads and fills the caches
+        print(json.dumps(timed(call, float(line), before)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,40 @@
+"""The benchmark on a busy machine: one small case for real, the targets, and the load."""
+import os
+import pathlib
+import subprocess
+import sys
+
+from benchmarks.busy import cases, load, report
+from benchmarks.common import results
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def row(peer, load, p50, p90):
+    return {"peer": peer, "load": load, "p50": p50, "p90": p90, "calls": 10}
+
+
+def test_a_case_is_measured_quiet_and_busy(tmp_path):
+    file = tmp_path / "busy.json"
+    command = [sys.executable, "-m", "benchmarks.busy", "--case", "softmax, 64 kB", "--turns", "1", "--seconds", "0.02",
+               "--load", "0", "--load", "1", "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "quiet: median (p90), ms" in done.stdout
+    times = results.load(file)["cases"][0]["times"]
+    assert {(time["peer"], time["load"]) for time in times} >= {(peer, busy) for peer in (cases.OURS, cases.MXNET)
+                                                               for busy in (0, 1)}
+    assert all(0 < time["p50"] <= time["p90"] for time in times)
+
+
+def test_targets_are_judged():
+    times = [row(cases.OURS, 0, 2.0, 3.0), row(cases.OURS, 1, 3.0, 5.0), row(cases.ORT, 0, 1.0, 2.0),
+             row(cases.ORT, 1, 4.0, 6.0)]
+    verdicts = report.verdicts({"cases": [{"name": "yolov2, 416 x 416", "times": times}]})
+    assert [(verdict["measured"], verdict["passed"]) for verdict in verdicts] == [
+        ("2.00 x", False), ("2.50 x", True), ("0.83 x", True)]
+
+
+def test_load_keeps_every_core_busy_and_ends():
+    with load.busy(2) as processes:
+        assert [process.poll() for process in processes] == [None] * 2 * len(os.sched_getaffinity(0))
+    assert None not in [process.poll() for process in processes]
