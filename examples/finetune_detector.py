@@ -110,7 +110,7 @@ def fit(net, training, validation, args, workers, device):
         if workers.rank == 0:
             with run.averaged():
                 metrics = train.evaluate_detector(detector, held_out, (args.size,) * 2, device, net.classes).summary()
-        run.end_epoch(metrics, metrics.get("mAP", 0))
+        run.end_epoch(metrics, metrics.get("AP", 0))
     return run
 
 
@@ -152,8 +152,8 @@ def main(args):
         "export_differences": train.export_and_check(detector, args.out / "detector", images, train.DETECTIONS),
         "seconds": time.time() - began}
     train.write_results(results, args.out / "results.json")
-    print(f"On {len(validation)} images, epoch {best['epoch']} has the highest mAP at IoU 0.5: {best['mAP']:.4f} (VOC "
-          f"2007's: {best['mAP_voc07']:.4f}).\nIts COCO AP at IoU 0.50 to 0.95 is {best['AP']:.4f}.\n"
+    print(f"On {len(validation)} images, epoch {best['epoch']} has the highest COCO AP, at IoU 0.50 to 0.95: "
+          f"{best['AP']:.4f}.\nIts mAP at IoU 0.5 is {best['mAP']:.4f} (VOC 2007's: {best['mAP_voc07']:.4f}).\n"
           f"Its boxes overlap their objects by {best['matched_iou']:.2f} on average.\n"
           "The exported detector finds the same, in Module and without gluonops.\n"
           f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
