@@ -23,7 +23,7 @@ retrace.install()
 native.load()
 _threads.tune_threads()
 
-from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402
+from . import darknet, data, export, legacy, loss, nn, ops, optimizer  # noqa: E402
 
 try:
     from . import models
@@ -40,7 +40,7 @@ from .threads import tune_threads  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "train", "tune_malloc", "tune_threads"]
+           "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_malloc", "tune_threads"]
 
 
 def __getattr__(name):
