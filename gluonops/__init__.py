@@ -2,7 +2,8 @@
 
 Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then registers its operators, so that
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
-``gluonops.loss``, ``gluonops.models``, ``gluonops.export``, ``gluonops.darknet``, ``gluonops.train``.
+``gluonops.loss``, ``gluonops.models``, ``gluonops.optimizer``, ``gluonops.train``, ``gluonops.export``,
+``gluonops.darknet``.
 """
 import importlib
 
@@ -21,7 +22,7 @@ native.load()
 _threads.tune_threads()
 _memory.tune_at_import()
 
-from . import darknet, data, export, legacy, loss, nn, ops  # noqa: E402
+from . import darknet, data, export, legacy, loss, nn, ops, optimizer  # noqa: E402
 
 try:
     from . import models
@@ -39,7 +40,7 @@ from .threads import tune_threads  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "train", "tune_memory", "tune_threads"]
+           "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory", "tune_threads"]
 
 
 def __getattr__(name):

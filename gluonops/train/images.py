@@ -247,6 +247,8 @@ def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.N
 class Cached(gluon.data.Dataset):
     """A data set's items, kept in memory after the first read; for items that are costly to make.
 
+    Boxes and sizes are those of the items. So an item is made once, whatever is asked for first.
+
     Parameters
     ----------
     dataset : gluonops.data.Detection
@@ -269,12 +271,12 @@ class Cached(gluon.data.Dataset):
         return self._dataset.fingerprint()
 
     def label(self, index: int) -> np.ndarray:
-        """The boxes alone; the item is not made for them."""
-        return self._dataset.label(index)
+        """The boxes of an item."""
+        return self[index][1]
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height)"""
-        return self._dataset.size(index)
+        return self[index][0].shape[1::-1]
 
     def name(self, index: int) -> str:
         """What an error calls the image."""

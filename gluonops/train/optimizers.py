@@ -4,6 +4,7 @@ from __future__ import annotations
 import mxnet as mx
 from mxnet import gluon
 
+from .. import optimizer as optimizers
 from ..core.errors import OpError
 from .devices import Workers
 from .schedules import Schedule, for_servers
@@ -11,6 +12,7 @@ from .schedules import Schedule, for_servers
 __all__ = ["DEFAULTS", "OPTIMIZERS", "make_trainer"]
 
 OPTIMIZERS = ("sgd", "nag", "adam", "adamax", "nadam", "rmsprop", "lamb", "lars", "signum", "ftml")
+FASTER = {"sgd": optimizers.FusedSGD.__name__}   # the same numbers
 DEFAULTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "lars": {"momentum": 0.9}}
 
 
@@ -24,7 +26,8 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     parameters : gluon.ParameterDict
         ``net.collect_params()``.
     optimizer : str
-        One of ``OPTIMIZERS``. ``sgd``, ``nag`` and ``lars`` have momentum 0.9 by default.
+        One of ``OPTIMIZERS``. ``sgd``, ``nag`` and ``lars`` have momentum 0.9 by default. ``sgd`` is
+        :class:`gluonops.optimizer.FusedSGD`, whose numbers are those of MXNet's, unless servers update the parameters.
     schedule : mxnet.lr_scheduler.LRScheduler
         Such as one of :mod:`gluonops.train.schedules`.
     weight_decay : float, default 0
@@ -57,8 +60,9 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
                 parameter.wd_mult = 0
     if workers.update_on_servers and isinstance(schedule, Schedule):
         settings["lr_scheduler"] = for_servers(schedule)
+    name = optimizer if workers.update_on_servers else FASTER.get(optimizer, optimizer)
     try:
-        return gluon.Trainer(parameters, optimizer, settings, kvstore=workers.kvstore,
+        return gluon.Trainer(parameters, name, settings, kvstore=workers.kvstore,
                              update_on_kvstore=workers.update_on_servers)
     except TypeError as error:
         raise OpError(where, f"{optimizer} does not take these options: {error}", "Leave the option out") from error

@@ -237,12 +237,16 @@ def _render(rng, glyph, height):
 
 def _sample(image, x, y):
     """Bilinear interpolation of a square image at the positions (x, y)."""
-    last = len(image) - 1
+    side = len(image)
+    last = side - 1
     column, row = x.astype(int), y.astype(int)
     right, below = np.minimum(column + 1, last), np.minimum(row + 1, last)
     x, y = x - column, y - row
-    upper = image[row, column] * (1 - x) + image[row, right] * x
-    lower = image[below, column] * (1 - x) + image[below, right] * x
+    row *= side
+    below *= side
+    pixel = image.ravel().take   # much faster than an index of two arrays
+    upper = pixel(row + column) * (1 - x) + pixel(row + right) * x
+    lower = pixel(below + column) * (1 - x) + pixel(below + right) * x
     return upper * (1 - y) + lower * y
 
 
