@@ -53,7 +53,7 @@ def arguments():
     options.add("training", "--pretrain-epochs", type=train.natural, default=3, help="passes over the objects, cut "
                 "out, on which the backbone first learns to classify; never with --pretrained, or a --cfg without "
                 "--backbone-layers")
-    options.add_training(epochs=14, batch_size=16, lr=0.01)
+    options.add_training(epochs=16, batch_size=16, lr=0.01)
     options.add_run(out="out/finetune_detector")
     options.defaults(threads=2)
     args = options.parse()
