@@ -6,10 +6,9 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
-import sys
 from typing import NamedTuple
 
+import fresh
 import gluonops as gops
 import pytest
 from gluonops import cli
@@ -49,8 +48,7 @@ def run(page, folder):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
     emulator = pathlib.Path(__file__).parent / "cuda"
-    return subprocess.run([sys.executable, "-c", code(page)], cwd=folder, capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": str(emulator)})
+    return fresh.python("-c", code(page), cwd=folder, env={**os.environ, "PYTHONPATH": str(emulator)})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
