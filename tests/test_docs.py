@@ -12,6 +12,7 @@ import fresh
 import gluonops as gops
 import pytest
 from gluonops import cli
+from gluonops.data.datasets import scenes
 from PIL import Image
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -64,7 +65,8 @@ def test_examples(page, tmp_path):
 
 
 def test_the_command_line(tmp_path, monkeypatch):
-    """Every command of the page, in its order, with a small network in YOLOv2's place."""
+    """Every command of the page, in its order, with a small network in YOLOv2's place, and with few scenes."""
+    monkeypatch.setitem(scenes.COUNT, "train", 50)
     monkeypatch.chdir(tmp_path)
     darknet = DOCS.parent / "tests" / "golden" / "darknet"
     shutil.copy(darknet / "mini-yolov2.cfg", "yolov2.cfg")
