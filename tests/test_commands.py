@@ -2,9 +2,8 @@
 import json
 import pathlib
 import runpy
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -132,8 +131,7 @@ def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys
 
 def test_as_a_command(network, tmp_path):
     """In a process of its own."""
-    done = subprocess.run([sys.executable, cli.__file__, "convert", *network, "net"], cwd=tmp_path, capture_output=True,
-                          encoding="utf-8")
+    done = fresh.python(cli.__file__, "convert", *network, "net", cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("net-symbol.json\nnet-0000.params\n")
     assert {path.name for path in tmp_path.iterdir()} == {"mini.weights", "net-symbol.json", "net-0000.params"}
 

@@ -6,13 +6,13 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
-import sys
 from typing import NamedTuple
 
+import fresh
 import gluonops as gops
 import pytest
 from gluonops import cli
+from gluonops.data.datasets import scenes
 from PIL import Image
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -49,8 +49,7 @@ def run(page, folder):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
     emulator = pathlib.Path(__file__).parent / "cuda"
-    return subprocess.run([sys.executable, "-c", code(page)], cwd=folder, capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": str(emulator)})
+    return fresh.python("-c", code(page), cwd=folder, env={**os.environ, "PYTHONPATH": str(emulator)})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
@@ -66,7 +65,8 @@ def test_examples(page, tmp_path):
 
 
 def test_the_command_line(tmp_path, monkeypatch):
-    """Every command of the page, in its order, with a small network in YOLOv2's place."""
+    """Every command of the page, in its order, with a small network in YOLOv2's place, and with few scenes."""
+    monkeypatch.setitem(scenes.COUNT, "train", 50)
     monkeypatch.chdir(tmp_path)
     darknet = DOCS.parent / "tests" / "golden" / "darknet"
     shutil.copy(darknet / "mini-yolov2.cfg", "yolov2.cfg")

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import pytest
 from gluonops import cli, memory, table, threads
@@ -112,8 +113,7 @@ def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):
 def test_the_command_where_it_does(tmp_path):
     done = command(tmp_path, "doctor", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["ok"], done.stderr
-    assert subprocess.run([sys.executable, "-m", "gluonops", "--version"], capture_output=True, encoding="utf-8",
-                          check=True).stdout == f"gluonops {gops.__version__}\n"
+    assert fresh.python("-m", "gluonops", "--version").stdout == f"gluonops {gops.__version__}\n"
 
 
 def test_ops_prints_the_table(capsys):

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -93,12 +94,23 @@ print(resident())
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads a process's memory from /proc")
 
 
+def environment():
+    """The environment without settings of malloc's."""
+    return {key: value for key, value in os.environ.items()
+            if key != memory.SWITCH and not key.startswith("MALLOC_")}
+
+
 def python(code, **variables):
-    """What a fresh process prints."""
-    environment = {key: value for key, value in os.environ.items()
-                   if key != memory.SWITCH and not key.startswith("MALLOC_")}
-    done = subprocess.run([sys.executable, "-c", code], env={**environment, **variables}, stdout=subprocess.PIPE,
-                          text=True, check=True)
+    """What a process of its own prints."""
+    done = fresh.python("-c", code, env={**environment(), **variables})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def with_one_arena(code, **variables):
+    """The same where malloc has one arena, which it reads when a process starts."""
+    done = subprocess.run([sys.executable, "-c", code], env={**environment(), "MALLOC_ARENA_MAX": "1", **variables},
+                          stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -274,6 +286,6 @@ def test_new_shapes_leave_nothing_behind(hybridized, np_shape):
     That is 1 to 2 MiB in every hundred. A further thread of MXNet's for CustomOps shows in one.
     """
     code = SHAPES.format(hybridized=hybridized, np_shape=np_shape)
-    sizes = [int(size) for size in python(code, GLUONOPS_BACKEND="custom", MALLOC_ARENA_MAX="1").split()]
+    sizes = [int(size) for size in with_one_arena(code, GLUONOPS_BACKEND="custom").split()]
     growths = [after - before for before, after in zip(sizes, sizes[1:])]
     assert len(growths) == 8 and statistics.median(growths) < 512, growths

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -13,13 +14,6 @@ from gluonops import threads
 from gluonops.core import native
 
 PROCESSORS = range(8)
-MXNET_FIRST = """
-import warnings
-import numpy
-warnings.simplefilter("ignore")
-numpy.bool, numpy.int, numpy.float, numpy.object, numpy.complex = bool, int, float, object, complex
-import mxnet
-"""
 # Prints what a fresh process decided, how many threads MXNet's libgomp has, and which variables are still set.
 REPORT = """
 import ctypes, json, os
@@ -49,12 +43,16 @@ def write(path, text):
     path.write_text(text + "\n")
 
 
-def fresh(first="", prefix=(), **environment):
-    """What a process of its own reports. The variables that the tests run with are left out of its environment."""
-    settings = {name: value for name, value in os.environ.items()
-                if name not in (*threads.COUNTS, *threads.WAITING, threads.SWITCH)}
+def settings():
+    """The environment without the variables that the tests run with."""
+    return {name: value for name, value in os.environ.items()
+            if name not in (*threads.COUNTS, *threads.WAITING, threads.SWITCH)}
+
+
+def report_of(first="", prefix=(), **environment):
+    """What a process of its own reports."""
     code = REPORT.format(first=first, names=threads.COUNTS + threads.WAITING)
-    process = subprocess.run([*prefix, sys.executable, "-c", code], env={**settings, **environment},
+    process = subprocess.run([*prefix, sys.executable, "-c", code], env={**settings(), **environment},
                              check=True, capture_output=True, text=True)
     return json.loads(process.stdout), process.stderr
 
@@ -104,7 +102,7 @@ class TestUsableCores:
 
 class TestFreshProcess:
     def test_as_it_comes(self):
-        report, printed = fresh(OMP_DISPLAY_ENV="verbose")
+        report, printed = report_of(OMP_DISPLAY_ENV="verbose")
         cores = threads.usable_cores()
         assert report["cores"] == report["chosen"] == report["libgomp"] == cores
         assert report["native"] in (cores, None)
@@ -112,27 +110,28 @@ class TestFreshProcess:
         assert f"GOMP_SPINCOUNT = '{threads.SPIN_COUNT}'" in printed
 
     def test_one_processor_and_no_output(self):
-        report, printed = fresh(prefix=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
+        report, printed = report_of(prefix=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
         assert report["chosen"] == report["libgomp"] == 1
         assert printed == ""
 
     def test_the_user_decides(self):
-        report, printed = fresh(OMP_NUM_THREADS="3", GOMP_SPINCOUNT="77", OMP_DISPLAY_ENV="verbose")
+        report, printed = report_of(OMP_NUM_THREADS="3", GOMP_SPINCOUNT="77", OMP_DISPLAY_ENV="verbose")
         assert report["chosen"] is None and report["reason"] == "OMP_NUM_THREADS=3"
         assert report["libgomp"] == 3 and report["native"] in (3, None)
         assert "GOMP_SPINCOUNT = '77'" in printed
 
     def test_switched_off(self):
-        report, printed = fresh(GLUONOPS_TUNE_THREADS="0", OMP_DISPLAY_ENV="verbose")
+        report, printed = report_of(GLUONOPS_TUNE_THREADS="0", OMP_DISPLAY_ENV="verbose")
         assert report["chosen"] is None and report["reason"] == "GLUONOPS_TUNE_THREADS=0"
         assert f"GOMP_SPINCOUNT = '{threads.SPIN_COUNT}'" not in printed
 
     def test_after_mxnet(self):
-        report, _ = fresh(MXNET_FIRST)
+        code = REPORT.format(first="import mxnet", names=threads.COUNTS + threads.WAITING)
+        report = json.loads(fresh.python("-c", code, env=settings()).stdout)   # it has imported MXNet
         assert report["chosen"] is None and "Import gluonops first" in report["problems"][0]
 
     def test_after_another_package_that_loaded_libgomp(self):
-        report, _ = fresh('ctypes.CDLL("libgomp.so.1")')
+        report, _ = report_of('ctypes.CDLL("libgomp.so.1")')
         assert report["chosen"] == threads.usable_cores()
         assert "libgomp.so.1 was loaded before gluonops" in report["problems"][0]
 

@@ -4,9 +4,8 @@ import importlib
 import inspect
 import pathlib
 import re
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 import pytest
 from gluonops.core import registry
@@ -239,5 +238,5 @@ def test_importing_gluonops_imports_no_package_for_training():
     heavy = {"gluoncv", "matplotlib", "pycocotools", "tensorboardX", "tqdm", "yaml"}
     code = ("import gluonops, sys; assert 'gluonops.train' not in sys.modules; gluonops.train.Run\n"
             f"print(sorted({heavy} & set(sys.modules)))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = fresh.python("-c", code)
     assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -1,8 +1,7 @@
 """The comparison of two commits: cases, turns and the table. No times are asserted."""
 import pathlib
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import cases, measure
@@ -54,7 +53,7 @@ sys.exit(__main__.main([".", "--op", "abs", "--rounds", "2", "--turns", "1", "--
 
 
 def test_this_checkout_is_compared_with_itself():
-    done = subprocess.run([sys.executable, "-c", COMPARE], cwd=ROOT, capture_output=True, text=True)
+    done = fresh.python("-c", COMPARE, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     head, *lines = done.stdout.splitlines()
     assert head.split()[:2] == ["case", "part"]

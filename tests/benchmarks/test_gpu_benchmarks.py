@@ -7,10 +7,10 @@ import contextlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import cuda_emulator
+import fresh
 import mxnet as mx
 import numpy as np
 import numpy_cupy
@@ -111,8 +111,7 @@ def cupy(gpu, monkeypatch):
 
 
 def run(*arguments, **variables):
-    return subprocess.run([sys.executable, "-m", "benchmarks.gpu", *map(str, arguments)], cwd=ROOT,
-                          capture_output=True, text=True, env={**os.environ, **variables})
+    return fresh.python("-m", "benchmarks.gpu", *map(str, arguments), cwd=ROOT, env={**os.environ, **variables})
 
 
 def test_without_a_gpu(gpu, tmp_path):

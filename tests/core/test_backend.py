@@ -1,10 +1,9 @@
 """Choosing a backend, and what the emitter refuses."""
 import json
 import os
-import subprocess
-import sys
 import threading
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -105,8 +104,8 @@ def test_unavailable(name, text):
 
 
 def in_environment(value, code):
-    return subprocess.run([sys.executable, "-c", f"import gluonops as gops, mxnet as mx\n{code}"], text=True,
-                          env={**os.environ, "GLUONOPS_BACKEND": value}, capture_output=True)
+    return fresh.python("-c", f"import gluonops as gops, mxnet as mx\n{code}",
+                        env={**os.environ, "GLUONOPS_BACKEND": value})
 
 
 def test_environment_variable():

@@ -1,10 +1,9 @@
 """An error inside an operator reaches the user, with the operator and the cause; and ours do not disturb others."""
 import copy
-import subprocess
-import sys
 import traceback
 from unittest import mock
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -208,4 +207,4 @@ def test_a_process_that_fails_ends():
     code = ("import gluonops as gops, mxnet as mx, os\nos.environ['GLUONOPS_CHECK_LABELS'] = '1'\n"
             "mx.nd.Custom(mx.nd.ones((2, 3)), mx.nd.array([0, 5]), op_type='gluonops_softmax_output')\n"
             "raise SystemExit(3)")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 3
+    assert fresh.python("-c", code).returncode == 3

@@ -3,9 +3,9 @@ import importlib.metadata
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import pytest
 from gluonops.core import optional
@@ -23,8 +23,7 @@ def torch(tmp_path):
 
 def run(folder, code):
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True,
-                          text=True, check=False)
+    return fresh.python("-c", code, env={**os.environ, "PYTHONPATH": path})
 
 
 def test_gluoncv_beside_torch_2(torch):

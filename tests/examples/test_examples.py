@@ -9,9 +9,9 @@ import re
 import runpy
 import signal
 import struct
-import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -28,8 +28,7 @@ TESTED_ELSEWHERE = {"finetune_classifier.py": "test_finetune_classifier.py", "la
 
 def run(folder, script, *options, fails=0, **environment):
     """(stdout, stderr) of an example that runs in ``folder``."""
-    done = subprocess.run([sys.executable, str(EXAMPLES / script), *options], cwd=folder,
-                          capture_output=True, text=True, env={**os.environ, **environment})
+    done = fresh.python(EXAMPLES / script, *options, cwd=folder, env={**os.environ, **environment})
     assert done.returncode == fails, f"{script} returned {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr
 

@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -22,8 +23,7 @@ def train(monkeypatch, tmp_path):
 
 def test_end_to_end(tmp_path):
     """As a user runs it: train, export, and load what came out."""
-    done = subprocess.run([sys.executable, SCRIPT, "--epochs", "2", "--seed", "1"], cwd=tmp_path,
-                          capture_output=True, text=True)
+    done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.iterdir()) == [

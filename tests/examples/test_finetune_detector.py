@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -43,8 +44,8 @@ def script(monkeypatch, tmp_path):
 
 def test_end_to_end(tmp_path, script, capsys):
     """As a user runs it; the exported net finds the same in Module, without gluonops, and in the other scripts."""
-    done = subprocess.run([sys.executable, SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2",
-                           "--pretrain-epochs", "1"], cwd=tmp_path, capture_output=True, text=True)
+    done = fresh.python(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
+                        cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.iterdir()) == [

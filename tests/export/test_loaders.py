@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -110,8 +111,11 @@ BACKENDS = pytest.mark.parametrize("exported", ["builtin", "native"], indirect=T
 @pytest.mark.parametrize("loader", LOADERS)
 def test_a_fresh_process(loader, exported, tmp_path):
     expected, prefix, library = exported
-    done = subprocess.run([sys.executable, "-c", PREAMBLE + LOADERS[loader] + AFTERWARDS, str(prefix), *library],
-                          cwd=tmp_path, capture_output=True, text=True)
+    arguments = ["-c", PREAMBLE + LOADERS[loader] + AFTERWARDS, str(prefix), *library]
+    if loader == "c_predict":
+        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    else:
+        done = fresh.python(*arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = list(np.load(tmp_path / "outputs.npz").values())
     for once in (found,) if len(found) == 2 else (found[:2], found[2:]):

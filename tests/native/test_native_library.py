@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 
+import fresh
 import pytest
 from gluonops.core import native
 from gluonops.native import build
@@ -13,8 +14,7 @@ LIBRARY = native.library_path()
 
 
 def python(code, **env):
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, text=True, capture_output=True,
-                          check=False)
+    done = fresh.python("-c", code, env={**os.environ, **env})
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -24,6 +24,24 @@ def test_loads_once_and_silently():
     code = ("import gluonops\nfrom gluonops.core import native\nassert native.load() and native.load()\n"
             "assert native.loaded() and native.reason() is None")
     assert python(code) == ("", "")
+
+
+def test_makes_functions_for_its_own_operators_alone():
+    """In both packages, where mx.library.load puts them; MXNet's own functions stay the ones they were."""
+    require_library()
+    code = """
+import mxnet as mx
+packages = (mx.nd, mx.sym)
+before = [(package.relu, package._internal._plus_scalar) for package in packages]
+import gluonops
+assert before == [(package.relu, package._internal._plus_scalar) for package in packages]
+for package in packages:
+    for op in gluonops.ops.list():
+        function = getattr(package, f"gluonops_{op}")
+        assert function is getattr(package.op, f"gluonops_{op}") and function.__module__ == package.relu.__module__
+        assert hasattr(package._internal, f"_backward_gluonops_{op}")
+"""
+    python(code)
 
 
 def test_says_its_instruction_set():
@@ -57,8 +75,8 @@ if not child:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
-    for engine in ("ThreadedEnginePerDevice", "NaiveEngine"):
-        python(code, MXNET_ENGINE_TYPE=engine)
+    python(code)
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "MXNET_ENGINE_TYPE": "NaiveEngine"}, check=True)
 
 
 @pytest.mark.parametrize("name, content, text", [

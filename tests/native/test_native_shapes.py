@@ -4,9 +4,8 @@ By way of lib_api.h such questions end the process, so every group of them has a
 """
 import pathlib
 import re
-import subprocess
-import sys
 
+import fresh
 import pytest
 from gluonops.core import native
 from native_cases import SUITES, require_library
@@ -20,7 +19,7 @@ def library():
 
 
 def python(*arguments):
-    done = subprocess.run([sys.executable, *arguments], text=True, capture_output=True, check=False)
+    done = fresh.python(*arguments)
     assert done.returncode == 0, f"exit status {done.returncode} after {done.stdout!r}\n{done.stderr[-3000:]}"
     return done.stdout   # where MXNet, too, prints
 

@@ -2,9 +2,8 @@
 import os
 import resource
 import signal
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -112,7 +111,7 @@ def test_resume_after_a_kill(tmp_path):
     """With checkpoints within an epoch; the process is killed while it writes one."""
     finish(make(tmp_path / "whole"))
     here = os.path.dirname(__file__)
-    done = subprocess.run([sys.executable, "-c", KILLED, here], cwd=tmp_path, capture_output=True, text=True)
+    done = fresh.python("-c", KILLED, here, cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL, done.stderr
     run = make(tmp_path / "killed")
     run.resume("auto")

@@ -111,7 +111,7 @@ class DigitScenes(Detection):
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
-        (height, width), _ = self._layout(index)
+        height, width = self._shape(self._rng(index, 0))
         return width, height
 
     def name(self, index: int) -> str:
@@ -124,13 +124,17 @@ class DigitScenes(Detection):
             raise IndexError(f"scene {index} of {len(self)}")
         return np.random.RandomState([*self._key, int(index), stage])
 
+    def _shape(self, rng):
+        """(height, width) of a scene: what its layout draws first."""
+        # Both margins of the scene in a square canvas are whole pixels.
+        margin = (self._size - int(self._size * rng.uniform(*SHORT_SIDE))) // 2
+        sides = self._size, self._size - 2 * margin
+        return sides if rng.rand() < 0.5 else sides[::-1]
+
     def _layout(self, index):
         """The scene's (height, width), and its digits as (class id, left, top, mask)."""
         rng = self._rng(index, 0)
-        # Both margins of the scene in a square canvas are whole pixels.
-        margin = (self._size - int(self._size * rng.uniform(*SHORT_SIDE))) // 2
-        sides = [self._size, self._size - 2 * margin]
-        height, width = sides if rng.rand() < 0.5 else sides[::-1]
+        height, width = self._shape(rng)
         placed = []
         for _ in range(rng.randint(1, self._objects + 1)):
             digit = rng.randint(len(self._digits))

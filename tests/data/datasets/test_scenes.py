@@ -140,3 +140,11 @@ def test_other_sizes(size):
     for index in range(5):
         image, label = data[index]
         assert max(image.shape) == size and 1 <= len(label) <= 9
+
+
+def test_the_size_of_a_scene_takes_no_digits(monkeypatch):
+    """Anchors ask for the size of every scene: drawing its digits again would double their time."""
+    made = DigitScenes()
+    height, width, _ = made.image(3).shape
+    monkeypatch.setattr("gluonops.data.datasets.scenes._render", None)
+    assert made.size(3) == (width, height)
