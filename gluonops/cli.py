@@ -168,7 +168,7 @@ def _add_bench(add: Callable) -> None:
 
 
 def _add_export(add: Callable) -> None:
-    export = add("export", _run_export, "exported files for another backend, with folded batch norm, or as ONNX",
+    export = add("export", _run_export, "exported files for another backend, in 8 bits, or as ONNX",
                  "Rewrite exported files without the source code of the net. IN and OUT are paths without "
                  "-symbol.json: IN means IN-symbol.json and IN-0000.params.")
     export.add_argument("source", metavar="IN", help="the exported net")

@@ -1,27 +1,26 @@
-"""A net in 8 bits, for MXNet's oneDNN operators and for ONNX: calibrated, checked against float, and written."""
+"""Writes a net with 8-bit layers, for MXNet's oneDNN operators and for ONNX."""
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
 import os
-import pathlib
 import warnings
-from collections.abc import Iterable
-from typing import Any, Callable, Union
+from collections.abc import Callable, Iterable
+from typing import Any, Union
 
 import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
-from ..core.files import check_target, replace
+from ..core.files import check_target
 from . import passes
 from .files import paths_of, shapes_of_inputs
 from .graph import Graph
 from .model import ExportedModel
 from .onnx.quantize import Quantization
-from .onnx.write import check_onnx, serialized
+from .onnx.write import check_onnx
 from .quantization import (
     METHODS,
+    Quantized,
+    QuantizedLayer,
     Runner,
     Statistics,
     check_method,
@@ -33,6 +32,7 @@ from .quantization import (
     simulated,
 )
 from .quantization.batches import as_arrays, named, split
+from .quantization.targets import ForMXNet, ForONNX
 from .warning import ExportWarning
 
 __all__ = ["Quantized", "QuantizedLayer", "quantize"]
@@ -43,66 +43,6 @@ STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
 UNSTEADY = ("_contrib_box_nms", "_contrib_MultiBoxDetection", "argmax", "argmin", "argsort", "topk", "one_hot")
 Predict = Callable[[Any], Union[np.ndarray, list]]
-
-
-@dataclasses.dataclass(frozen=True)
-class QuantizedLayer:
-    """A row of the table.
-
-    Attributes
-    ----------
-    name, operator : str
-    error : float or None
-        The relative error of the net's outputs if this layer alone is quantized; None if it cannot be.
-    reason : str
-        Why it stays in float; empty where it is quantized.
-    """
-
-    name: str
-    operator: str
-    error: float | None
-    reason: str
-
-    @property
-    def is_quantized(self) -> bool:
-        return not self.reason
-
-
-@dataclasses.dataclass(frozen=True)
-class Quantized:
-    """What :func:`quantize` wrote and measured. Printed, it is a table.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        The files.
-    method : str
-        How the ranges were chosen.
-    layers : tuple of QuantizedLayer
-        All layers with a weight, in the order of the graph.
-    errors : dict of str to float
-        ``MXNet`` and ``ONNX``, as far as written and run: the relative error on the held-out data.
-    scores : dict of str to float
-        ``float``, ``MXNet`` and ``ONNX``: what ``score`` returned. Empty without it.
-    """
-
-    paths: tuple[str, ...]
-    method: str
-    layers: tuple[QuantizedLayer, ...]
-    errors: dict[str, float]
-    scores: dict[str, float]
-
-    def __str__(self) -> str:
-        rows = [("layer", "operator", "error", "")]
-        for layer in self.layers:
-            error = "" if layer.error is None else f"{layer.error:.5f}"
-            rows.append((layer.name, layer.operator, error, f"float: {layer.reason}" if layer.reason else "int8"))
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        lines += [f"ranges by the method: {self.method}"] if self.method else []
-        lines += [f"error on held-out data, {name}: {error:.5f}" for name, error in self.errors.items()]
-        lines += [f"score on held-out data, {name}: {score:.5f}" for name, score in self.scores.items()]
-        return "\n".join(lines)
 
 
 def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
@@ -172,103 +112,50 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         The result is worse than `limit`, or not finite; no layer can be quantized; the net is not float32; `keep`
         names a layer that there is not; data or files do not fit. Nothing is written then.
     """
-    _check_options(prefix, onnx, method, percentile, opset, {"layer_limit": layer_limit, "limit": limit})
-    if storage not in STORAGE:
-        raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
+    _check_options(prefix, onnx, method, percentile, opset, storage)
+    _check_limits(layer_limit=layer_limit, limit=limit)
     given, held = split(as_arrays("calibration", calibration), held_out)
     model = _float_model(net, given[0], epoch)
     given, held = named(given, model), named(held, model)
-
     measured, tried = _measured(model), given[:SENSITIVITY_BATCHES]
+    expected = run(measured, held)
+
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
     method, ranges = _calibrate(model, measured, able, given, method, percentile)
-    errors = errors_of_layers(measured, ranges, able, tried)
-    layers = _choose(model, errors, set(keep), layer_limit)
-    plan = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
+    layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
     _check_some_layer(layers)
+    quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
 
-    results = {}
+    targets = {}
     if prefix is not None:
-        results[MXNET] = _ForMXNet(os.fspath(prefix), model, measured, plan, storage)
+        targets[MXNET] = ForMXNet(os.fspath(prefix), model, measured, quantization, storage)
     if onnx is not None:
-        results[ONNX] = _ForONNX(os.fspath(onnx), model, measured, plan, opset)
-    ran = {name: result for name, result in results.items() if result.runs}
-    expected = run(measured, held)
-    errors = {name: relative_error(result.outputs(held), expected) for name, result in ran.items()}
-    scores = {} if score is None else _scores(score, model, ran)
+        targets[ONNX] = ForONNX(os.fspath(onnx), model, measured, quantization, opset)
+    runnable = {name: target for name, target in targets.items() if target.is_runnable}
+    errors = {name: relative_error(target.outputs(held), expected) for name, target in runnable.items()}
+    scores = {} if score is None else _scores(score, model, runnable)
     _check(errors, scores, limit, layers)
-    paths = [path for result in results.values() for path in result.write()]
+    paths = [path for target in targets.values() for path in target.write()]
     return Quantized(tuple(paths), method, layers, errors, scores)
 
 
-class _ForMXNet:
-    """The net for MXNet's oneDNN operators."""
-
-    runs = True
-
-    def __init__(self, prefix, model, measured, plan, storage):
-        self._prefix = prefix
-        self._model = passes.quantize(model, plan.ranges, plan.layers)
-        self._model.metadata["quantized"] = sorted(plan.layers)
-        if storage == "float32":
-            values = self._model.parameters
-            self._model.parameters = {name: value.astype("float32") for name, value in values.items()}
-        self._measured = self._model if measured is model else passes.quantize(measured, plan.ranges, plan.layers)
-
-    def outputs(self, batches):
-        """Of every batch, what is measured."""
-        return run(self._measured, batches)
-
-    def runner(self):
-        """A function from a batch to the outputs."""
-        return Runner(self._model.graph.symbol(), self._model.parameters)
-
-    def write(self):
-        """The paths."""
-        return self._model.save(self._prefix)
-
-
-class _ForONNX:
-    """The net for ONNX."""
-
-    def __init__(self, path, model, measured, plan, opset):
-        self._path = path
-        self._content = serialized(model, True, opset, {}, plan)
-        self._measured = self._content if measured is model else serialized(measured, True, opset, {}, plan)
-        self.runs = importlib.util.find_spec("onnxruntime") is not None
-
-    def outputs(self, batches):
-        """Of every batch, what is measured."""
-        return list(map(_onnx_runner(self._measured), batches))
-
-    def runner(self):
-        """A function from a batch to the outputs."""
-        return _onnx_runner(self._content)
-
-    def write(self):
-        """The paths."""
-        replace(WHERE, {self._path: lambda temporary: pathlib.Path(temporary).write_bytes(self._content)})
-        return [self._path]
-
-
-def _onnx_runner(content):
-    import onnxruntime
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    return lambda batch: session.run(None, {name: value.asnumpy() for name, value in batch.items()})
-
-
-def _check_options(prefix, onnx, method, percentile, opset, limits):
+def _check_options(prefix, onnx, method, percentile, opset, storage):
     if prefix is None and onnx is None:
         raise OpError(WHERE, "prefix and onnx are None; expected a file to write", "Pass one of them, or both")
     check_method("naive" if method is None else method, percentile)
-    for name, value in limits.items():
-        if value is not None and not value >= 0:
-            raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
+    if storage not in STORAGE:
+        raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
     if prefix is not None:
         check_target(WHERE, *paths_of(os.fspath(prefix), 0))
     if onnx is not None:
         check_onnx(opset)
         check_target(WHERE, os.fspath(onnx))
+
+
+def _check_limits(**limits):
+    for name, value in limits.items():
+        if value is not None and not value >= 0:
+            raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
 
 
 def _float_model(net, batch, epoch):
@@ -284,7 +171,8 @@ def _float_model(net, batch, epoch):
     model = passes.inference(model)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
-    return passes.prepare_for_fusion(passes.lower(passes.fold_batch_norm(model), "builtin"))
+    model = passes.lower(passes.fold_batch_norm(model), "builtin")
+    return passes.prepare_for_fusion(model)
 
 
 def _check_float(model):
@@ -301,11 +189,11 @@ def _measured(model):
         return model
     model = model.copy()
     layers = layers_of(model)
-    model.graph.heads = [(layer, 0) for layer in layers if not _is_behind_another(layer, layers)]
+    model.graph.heads = [(layer, 0) for layer in layers if not _feeds_another(layer, layers)]
     return model
 
 
-def _is_behind_another(layer, layers):
+def _feeds_another(layer, layers):
     """Whether another layer is computed from a layer."""
     return any(layer in Graph([(other, 0)], {}).nodes() for other in layers if other is not layer)
 
@@ -318,7 +206,10 @@ def _calibrate(model, measured, layers, batches, method, percentile):
     tried = batches[:SENSITIVITY_BATCHES]
     expected = run(measured, tried)
     ranges = {name: statistics.ranges(name, percentile) for name in METHODS}
-    errors = {name: relative_error(run(simulated(measured, ranges[name], layers), tried), expected) for name in METHODS}
+    errors = {}
+    for name in METHODS:
+        outputs = run(simulated(measured, ranges[name], layers), tried)
+        errors[name] = relative_error(outputs, expected)
     best = min(METHODS, key=errors.get)
     return best, ranges[best]
 
@@ -349,10 +240,11 @@ def _check_some_layer(layers):
                       "Raise layer_limit, or calibrate with data like that which the net was trained on")
 
 
-def _scores(score, model, results):
+def _scores(score, model, targets):
     """The user's score of the float net and of the results."""
     runners = {"float": Runner(model.graph.symbol(), model.parameters)}
-    runners.update((name, result.runner()) for name, result in results.items())
+    for name, target in targets.items():
+        runners[name] = target.runner()
     return {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
 
 
@@ -368,16 +260,16 @@ def _predict(runner, model):
 
 
 def _check(errors, scores, limit, layers):
-    """Raise where a result is worse than it may be."""
+    """Raise an OpError where a result is not finite, or worse than it may be."""
     for name, error in errors.items():
         lost = scores["float"] - scores[name] if scores else error
         if np.isfinite(error) and (limit is None or lost <= limit):
             continue
-        worst = max((layer for layer in layers if layer.is_quantized), key=lambda layer: layer.error)
+        what = f"the result for {name} has an error of {error:.5g} on the held-out data"
         if scores:
             what = f"the score for {name} is {scores[name]:.5g} on the held-out data, {lost:.5g} below the float net's"
-        else:
-            what = f"the result for {name} has an error of {error:.5g} on the held-out data"
-        raise OpError(WHERE, f"{what}; expected at most {limit}",
+        expected = "a finite error" if limit is None else f"at most {limit}"
+        worst = max((layer for layer in layers if layer.is_quantized), key=lambda layer: layer.error)
+        raise OpError(WHERE, f"{what}; expected {expected}",
                       f"Lower layer_limit, or keep layers in float: {worst.name!r} has the largest error "
                       f"({worst.error:.5g}). More calibration data, or another method, may help too")

@@ -16,6 +16,7 @@ from mxnet.gluon import nn
 from onnx import numpy_helper
 
 SHAPE = (3, 16, 16)
+CLOSE = 0.02   # the error of Net in 8 bits is 0.010 in MXNet and 0.012 in ONNX; with one wrong layer it is above 0.05
 FILES = ("net-symbol.json", "net-0000.params")
 
 
@@ -60,7 +61,7 @@ def images(count, seed=0):
 def quantized(net, tmp_path_factory):
     """(folder with the files, the result), of both formats."""
     folder = tmp_path_factory.mktemp("int8")
-    result = gops.export.quantize(net, folder / "net", images(24), onnx=folder / "net.onnx", limit=0.1)
+    result = gops.export.quantize(net, folder / "net", images(24), onnx=folder / "net.onnx", limit=CLOSE)
     return folder, result
 
 
@@ -85,7 +86,7 @@ def test_every_layer_is_int8_and_close(net, quantized):
     assert all(0 < layer.error < 0.02 for layer in result.layers)
     assert result.paths == (*(str(folder / name) for name in FILES), str(folder / "net.onnx"))
     data = images(5, seed=9)
-    assert error(module_outputs(folder / "net", data), outputs_of(net, data)) < 0.1
+    assert error(module_outputs(folder / "net", data), outputs_of(net, data)) < CLOSE
     operators = [node["op"] for node in json.loads((folder / FILES[0]).read_text())["nodes"]]
     assert operators.count("_sg_mkldnn_conv") == 6
     assert not {"Convolution", "FullyConnected", "Custom"}.intersection(operators)
@@ -105,27 +106,36 @@ def test_weights_are_int8_per_channel(net, quantized):
         weight = block.weight.data().asnumpy()
         name = block.weight.name
         integers = values[f"arg:{name}"].asnumpy()
-        assert integers.dtype == np.int8
+        assert integers.dtype == np.int8 and integers.min() >= -127
         scale = values[f"arg:{name.replace('_weight', '_fwd_scale')}"].asnumpy()
-        largest = np.abs(weight).reshape(len(weight), -1).max(1)
-        scale = scale * 127 / 127.5   # MXNet's convolution divides by 127.5 levels, and has 127
-        np.testing.assert_allclose(scale, np.where(largest > 0, largest / 127, 1), rtol=1e-6)
-        per_channel = scale.reshape((-1,) + (1,) * (integers.ndim - 1))
-        restored = (integers * per_channel).reshape(weight.shape)
-        assert (np.abs(restored - weight).reshape(len(weight), -1).max(1) <= scale * 0.5001).all()
+        channels = weight.reshape(len(weight), -1)
+        scale = scale * 127 / 127.5   # MXNet's convolution takes the largest weight for 127.5
+        expected = np.maximum(channels.max(1) / 127, channels.min(1) / -128)
+        np.testing.assert_allclose(scale, np.where(expected > 0, expected, 1), rtol=1e-5)
+        restored = as_mxnet_rounds(integers).reshape(channels.shape) * scale[:, None]
+        is_read_lower = (integers.reshape(channels.shape) == -127)
+        allowed = np.where(is_read_lower, 1.5001, 0.5001) * scale[:, None]
+        assert (np.abs(restored - channels) <= allowed).all()
 
 
-def test_mxnet_finds_the_same_integers(quantized):
+def as_mxnet_rounds(integers):
+    """MXNet's convolution rounds integers * 127.5 / 127: a tie, for -127, goes to -128."""
+    return np.where(integers == -127, -128, integers.astype(int))
+
+
+@pytest.mark.parametrize("layer", ["net_conv1", "net_conv2", "net_dense0"])
+def test_mxnet_finds_these_integers(layer, quantized):
     """Which weights oneDNN quantizes again: integers times scale, through a batch norm whose variance is exactly 1."""
     folder, _ = quantized
     values = mx.nd.load(str(folder / FILES[1]))
-    integers = values["arg:net_conv1_weight"].asnumpy()
-    scale = values["arg:net_conv1_fwd_scale"].asnumpy()
-    variance = values["aux:net_conv1_fwd_variance"].asnumpy() + np.float32(2.0 ** -10)
+    integers = values[f"arg:{layer}_weight"].asnumpy()
+    scale = values[f"arg:{layer}_fwd_scale"].asnumpy()
+    variance = values[f"aux:{layer}_fwd_variance"].asnumpy() + np.float32(2.0 ** -10)
     assert (variance == 1).all()
-    folded = integers * (scale / np.sqrt(variance)).reshape(-1, 1, 1, 1)
-    again = np.float32(127.5) / np.abs(folded).reshape(len(folded), -1).max(1)
-    np.testing.assert_array_equal(np.rint(folded * again.reshape(-1, 1, 1, 1)).clip(-127, 127), integers)
+    folded = integers.reshape(len(integers), -1) * (scale / np.sqrt(variance))[:, None]
+    again = np.float32(127.5) / np.abs(folded).max(1)
+    found = np.rint(folded * again[:, None]).clip(-128, 127)
+    np.testing.assert_array_equal(found, as_mxnet_rounds(integers).reshape(found.shape))
 
 
 def test_size_of_the_files(tmp_path):
@@ -171,7 +181,7 @@ def test_a_fresh_process_without_gluonops(net, quantized):
     expected = outputs_of(net, data)
     assert len(found) == 6
     for first in (0, 2, 4):
-        assert error(found[first:first + 2], expected) < 0.1
+        assert error(found[first:first + 2], expected) < CLOSE
 
 
 def test_onnx_is_qdq_per_channel_and_runs(net, quantized):
@@ -187,8 +197,8 @@ def test_onnx_is_qdq_per_channel_and_runs(net, quantized):
     assert not any(value.dtype == np.float32 and value.ndim > 1 for value in stored.values())
     data = images(5, seed=9)
     session = onnxruntime.InferenceSession(str(folder / "net.onnx"), providers=["CPUExecutionProvider"])
-    assert error(session.run(None, {"data": data.asnumpy()}), outputs_of(net, data)) < 0.1
-    assert 0 < result.errors["ONNX"] < 0.1
+    assert error(session.run(None, {"data": data.asnumpy()}), outputs_of(net, data)) < CLOSE
+    assert 0 < result.errors["ONNX"] < CLOSE
 
 
 def test_onnxruntime_computes_it_in_integers(quantized, tmp_path):
@@ -233,7 +243,7 @@ def test_layers_above_the_limit_stay_in_float(net, quantized, tmp_path):
     weights = [value for name, value in mx.nd.load(str(tmp_path / FILES[1])).items() if name.endswith("weight")]
     assert sorted(value.dtype.__name__ for value in weights) == ["float32"] * 2 + ["int8"] * 4
     data = images(5, seed=9)
-    assert error(module_outputs(tmp_path / "net", data), outputs_of(net, data)) < 0.1
+    assert error(module_outputs(tmp_path / "net", data), outputs_of(net, data)) < CLOSE
 
 
 def test_layers_that_are_kept(net, tmp_path):
@@ -320,7 +330,7 @@ def test_layers_without_int8_say_why(tmp_path):
     assert [layer.reason for layer in result.layers] == [
         "", "oneDNN has no int8 deconvolution in MXNet", "it keeps the axes of its input"]
     data = images(2)
-    assert error(module_outputs(tmp_path / "net", data), [mixed(data).asnumpy()]) < 0.05
+    assert error(module_outputs(tmp_path / "net", data), [mixed(data).asnumpy()]) < CLOSE
 
 
 def test_a_detector_is_measured_before_its_suppression(tmp_path):
@@ -329,8 +339,12 @@ def test_a_detector_is_measured_before_its_suppression(tmp_path):
     data = np.random.RandomState(0).uniform(size=(8, 3, 32, 32)).astype(np.float32)
     detector = made.detector(topk=5)
     result = gops.export.quantize(detector, tmp_path / "net", data, method="naive")
-    assert 0 < result.errors["MXNet"] < 0.2
-    assert len(module_outputs(tmp_path / "net", mx.nd.array(data))) == 3
+    assert 0 < result.errors["MXNet"] < 0.05   # 9 layers in a row, with random weights
+    expected = module_outputs(tmp_path / "net", mx.nd.array(data))
+    loaded = gops.train.load_detector(tmp_path / "net").detector(mx.nd.array(data))
+    assert len(expected) == 3
+    for ours, theirs in zip(loaded, expected):
+        np.testing.assert_allclose(ours.asnumpy(), theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_storage_for_the_c_predict_api(net, tmp_path):

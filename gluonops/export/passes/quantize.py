@@ -7,11 +7,14 @@ a convolution holds the scale and the bias of each channel:
 
     convolution(data, integers) * scale + bias
 
-The convolution finds the same integers again, because the largest of each channel is 127. MXNet 1.9.1 divides the range
-of a weight by 127.5 levels, though the largest integer is 127, so its results would be 0.4 percent too small: the scale
-makes up for it. ``Module`` converts int8 to
-the float32 that the graph asks for when it loads the parameters. A dense layer becomes a convolution of one pixel:
-oneDNN does not fold a batch norm into a dense layer.
+The convolution finds the integers again: it divides by the largest magnitude of the channel, which is 127. But MXNet
+1.9.1 multiplies by 127.5 for it. Results would be 0.4 percent too small, so the scale makes up for it. And -127 becomes
+-127.5, which is rounded to -128, so channels whose largest weight is negative have that integer in mind. ``Module``
+converts int8 to the float32 that the graph asks for when it loads the parameters. A dense layer becomes a convolution
+of one pixel: oneDNN does not fold a batch norm into a dense layer.
+
+MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They stay in float: see ``IN_FLOAT``,
+``_mixed_sums`` and ``_is_float_pooling``.
 """
 from __future__ import annotations
 
@@ -24,21 +27,23 @@ import numpy as np
 from mxnet.contrib import quantization
 
 from ..graph import VARIABLE, Graph, Node
-from ..quantization.layers import last_activation, layers_of, quantized_weight, tensor_names
-from .fusion import prepare_for_fusion
+from ..quantization.layers import LARGEST, last_activation, layers_of, quantized_weight, tensor_names
+from .fusion import SUMS, prepare_for_fusion, unfuse
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
-    from ..quantization.calibration import Ranges
+    from ..quantization import Ranges
 
 BACKEND = "MKLDNN_QUANTIZE"
+CONVOLUTION = "_sg_mkldnn_conv"
 DEQUANTIZE = "_contrib_dequantize"
-MXNET_LEVELS = np.float32(127.5 / 127)   # its convolution takes the largest weight for 127.5, and stores 127
+MXNET_LARGEST = np.float32(127.5)   # what MXNet's convolution makes of the largest weight of a channel
+ATTEMPTS = 40               # to find a float; each fails in less than a third of the cases
 EPS = 2.0 ** -10            # of the batch norms: exact, as is 1 - EPS
 SPATIAL = (0, -1, 1, 1)     # the shape of a dense layer's input as a convolution takes it
 INTEGERS = "_integers"      # behind the name of a convolution of integers
-IN_FLOAT = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "RNN",
-            "_sg_mkldnn_fully_connected")   # operators that MXNet would quantize with float32 weights, or wrongly
+IN_FLOAT = ("Activation", "BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "RNN",
+            "_sg_mkldnn_fully_connected", "elemwise_mul")   # MXNet would store float32 weights, or compute wrongly
 
 
 def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> ExportedModel:
@@ -71,9 +76,8 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
             _store_as_integers(model, layer)
     model = prepare_for_fusion(model)
     attrs = model.graph.attrs
-    model.graph = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
+    model.graph = _quantized_graph(model, ranges, layers)
     model.graph.attrs.update(attrs)
-    _drop_second_dequantize(model.graph)
     _name_heads(model.graph, heads)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
@@ -121,14 +125,15 @@ def _make_convolution(model, dense):
 def _store_as_integers(model, layer):
     """Store a convolution's weight as int8, in place; a batch norm takes its name, its scale and its bias."""
     graph, parameters, name = model.graph, model.parameters, layer.name
-    integers, scale = quantized_weight(parameters[layer.source(1).name].asnumpy())
+    integers, scale = quantized_weight(parameters[layer.source(1).name].asnumpy(), lowest=-128)
+    integers = integers.clip(-LARGEST)   # MXNet makes -128 of -127
     bias = parameters[layer.source(2).name].asnumpy() if len(layer.inputs) > 2 else np.zeros_like(scale)
     parameters[layer.source(1).name] = mx.nd.array(integers, dtype="int8")
     layer.name = graph.free_name(f"{name}{INTEGERS}")
     layer.inputs = layer.inputs[:2]
     layer.attrs["no_bias"] = "True"
 
-    statistics = {"scale": scale * MXNET_LEVELS, "shift": bias, "mean": np.zeros_like(scale),
+    statistics = {"scale": _scale_to_store(scale), "shift": bias, "mean": np.zeros_like(scale),
                   "variance": np.full_like(scale, 1 - EPS)}
     norm = Node("BatchNorm", name, {"eps": repr(EPS), "fix_gamma": "False", "use_global_stats": "True"})
     graph.replace({(layer, 0): (norm, 0)})
@@ -139,6 +144,52 @@ def _store_as_integers(model, layer):
         parameters[variable.name] = mx.nd.array(value)
 
 
+def _scale_to_store(scale):
+    """The scale to store, so that MXNet's convolution computes with ``scale``, and makes -128 of -127.
+
+    It multiplies a channel by 127.5 / its largest magnitude, and rounds. That is -127.5 for -127, and a tie goes to the
+    even integer. Where the float is a little off the tie, a next one is not.
+    """
+    scale = (scale * (MXNET_LARGEST / LARGEST)).astype(np.float32)
+    for _ in range(ATTEMPTS):
+        largest = np.float32(LARGEST) * scale
+        is_tie = largest * (MXNET_LARGEST / largest) >= MXNET_LARGEST
+        scale = np.where(is_tie, scale, np.nextafter(scale, np.float32(np.inf)))
+    return scale
+
+
+def _quantized_graph(model, ranges, layers):
+    """The graph of oneDNN's int8 operators. Takes the sums that MXNet would compute wrongly out of the fusion."""
+    inputs = [name for name in model.graph.variables() if name not in model.parameters]
+    while True:
+        quantized = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
+        _drop_second_dequantize(quantized)
+        mixed = _mixed_sums(quantized, inputs)
+        if not mixed:
+            return quantized
+        for node in model.graph.nodes():
+            if node.name in mixed:
+                unfuse(node)
+
+
+def _mixed_sums(graph, inputs):
+    """The names of the sums in a convolution that add int8 to uint8.
+
+    The convolution adds to what is in its output. MXNet 1.9.1 converts the other summand to the output's type without
+    its scale: negative values become 0, and those above 127 become 127.
+    """
+    internals = graph.symbol().get_internals()
+    types = dict(zip(internals.list_outputs(), internals.infer_type(**dict.fromkeys(inputs, "float32"))[1]))
+    names = tensor_names(graph)
+    found = set()
+    for node in graph.nodes():
+        if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
+            _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
+            if types[names[summand.name, 0]] != types[names[node.name, 0]]:
+                found.update(inner["name"] for inner in node.subgraphs[0]["nodes"] if inner["op"] in SUMS)
+    return found
+
+
 def _as_mxnet_quantizes(symbol, ranges, layers):
     """The symbol with oneDNN's int8 operators."""
     fused = symbol.get_backend_symbol(BACKEND)
@@ -146,7 +197,7 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
     inner = {node["name"]: _inner_names(node) for node in nodes if "subgraphs" in node}
     integers = {f"{name}{INTEGERS}" for name in layers}
     excluded = [name for name, (names, _) in inner.items() if not integers.intersection(names)]
-    excluded += [node["name"] for node in nodes if _is_curved(node)]
+    excluded += [node["name"] for node in nodes if _is_float_pooling(node)]
     quantized, tensors = quantization._quantize_symbol(
         fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
         quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
@@ -155,9 +206,12 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
     return quantization._calibrate_quantized_sym(quantized, table).get_backend_symbol(BACKEND)
 
 
-def _is_curved(node):
-    """Whether a node is an activation that MXNet leaves in float; it would say so on stderr for each."""
-    return node["op"] == "Activation" and node["attrs"]["act_type"] != "relu"
+def _is_float_pooling(node):
+    """Whether a node is a pooling that oneDNN does not compute in 8 bits."""
+    if node["op"] != "Pooling":
+        return False
+    kind = node["attrs"].get("pool_type", "max")
+    return kind != "max" and (kind != "avg" or node["attrs"].get("pooling_convention", "valid") != "valid")
 
 
 def _drop_second_dequantize(graph):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..model import ExportedModel
-from .calibration import Batch
+from .running import Batch
 
 WHERE = "export.quantize"
 IMAGES = 4   # in a batch that is cut: every tensor of the net is in memory at once

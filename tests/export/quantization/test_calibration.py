@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluonops.export import ExportedModel, passes
 from gluonops.export.quantization import Statistics, quantized_weight, relative_error, run, simulated
-from gluonops.export.quantization.calibration import BINS, entropy_bins, magnitude_histogram, percentile_bins
+from gluonops.export.quantization.thresholds import BINS, entropy_bins, magnitude_histogram, percentile_bins
 from mxnet.gluon import nn
 
 
