@@ -339,7 +339,8 @@ def test_a_detector_is_measured_before_its_suppression(tmp_path):
     data = np.random.RandomState(0).uniform(size=(8, 3, 32, 32)).astype(np.float32)
     detector = made.detector(topk=5)
     result = gops.export.quantize(detector, tmp_path / "net", data, method="naive")
-    assert 0 < result.errors["MXNet"] < 0.05   # 9 layers in a row, with random weights
+    alone = np.linalg.norm([layer.error for layer in result.layers])   # errors of rounding add up like this
+    assert 0.2 * alone < result.errors["MXNet"] < 1.5 * alone
     expected = module_outputs(tmp_path / "net", mx.nd.array(data))
     loaded = gops.train.load_detector(tmp_path / "net").detector(mx.nd.array(data))
     assert len(expected) == 3
