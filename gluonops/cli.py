@@ -42,7 +42,9 @@ EXAMPLES = {
   gluonops export net deploy --fold-batch-norm    and batch norms folded, where possible
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels
-  gluonops export net --onnx net.onnx             ONNX, for any batch size""",
+  gluonops export net --onnx net.onnx             ONNX, for any batch size
+  gluonops export net small --int8 --calibrate photos              8-bit layers, for MXNet on the CPU
+  gluonops export net --onnx small.onnx --int8 --calibrate photos --limit 0.05""",
     "viz": """\
   gluonops viz deploy -o deploy.svg               the net of deploy-symbol.json
   gluonops viz deploy -o deploy.png --data-shape 1,3,416,416
@@ -165,7 +167,7 @@ def _add_bench(add: Callable) -> None:
 
 
 def _add_export(add: Callable) -> None:
-    export = add("export", _run_export, "exported files for another backend, with folded batch norm, or as ONNX",
+    export = add("export", _run_export, "exported files for another backend, in 8 bits, or as ONNX",
                  "Rewrite exported files without the source code of the net. IN and OUT are paths without "
                  "-symbol.json: IN means IN-symbol.json and IN-0000.params.")
     export.add_argument("source", metavar="IN", help="the exported net")
@@ -179,11 +181,31 @@ def _add_export(add: Callable) -> None:
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--data-shape", type=_named_sizes, action="append", metavar="[NAME=]1,3,416,416",
-                        help="for --onnx: shape of the input, if the file does not store it, or another one to export "
-                        "for; name it if there are several inputs")
+                        help="for --onnx and --int8: shape of the input, if the file does not store it, or another one "
+                        "to export for; name it if there are several inputs")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17)")
+    _add_int8(export.add_argument_group("8 bits"))
+
+
+def _add_int8(group):
+    group.add_argument("--int8", action="store_true", help="quantize convolutions and dense layers: OUT runs on "
+                       "MXNet's CPU operators, FILE of --onnx has QuantizeLinear and DequantizeLinear. Losses go and "
+                       "batch norms are folded. Prints each layer's error, and that of the result on every fifth batch "
+                       "of images, which are held out")
+    group.add_argument("--calibrate", metavar="DIR", help="folder with images like those the net will see, a few dozen "
+                       "or more; they are preprocessed as the file notes")
+    group.add_argument("--method", choices=("entropy", "percentile", "naive"), help="how the range of a tensor is "
+                       "chosen (default: that with the least error)")
+    group.add_argument("--percentile", type=float, metavar="P", help="for --method percentile (default: 99.99)")
+    group.add_argument("--keep", action="append", metavar="LAYER", help="leave this layer in float; may be given "
+                       "several times")
+    group.add_argument("--layer-limit", type=float, metavar="E", help="leave layers in float whose error, relative to "
+                       "the outputs, is larger (default: 0.05)")
+    group.add_argument("--storage", choices=("int8", "float32"), help="type of the weights in the parameter file: "
+                       "float32 for programs that use MXNet's C predict API (default: int8, a fourth of the size)")
+    group.add_argument("--limit", type=float, metavar="E", help="write nothing if the result's error is larger")
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -290,11 +312,26 @@ def _run_anchors(args: argparse.Namespace) -> int:
 def _run_export(args: argparse.Namespace) -> int:
     if args.target is None and args.onnx is None:
         args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
-    if args.onnx is None and (args.data_shape or args.fixed_batch or args.opset is not None):
+    _check_int8(args)
+    if args.onnx is None and ((args.data_shape and not args.int8) or args.fixed_batch or args.opset is not None):
         args.parser.error("--data-shape, --fixed-batch and --opset go with --onnx")
     args.data_shape = _data_shape(args)
     from gluonops.commands import export
     return export.run(args)
+
+
+def _check_int8(args: argparse.Namespace) -> None:
+    only = {"--calibrate": args.calibrate, "--method": args.method, "--percentile": args.percentile,
+            "--keep": args.keep, "--layer-limit": args.layer_limit, "--storage": args.storage, "--limit": args.limit}
+    given = [option for option, value in only.items() if value is not None]
+    if given and not args.int8:
+        args.parser.error(f"{given[0]} goes with --int8")
+    if not args.int8:
+        return
+    if args.calibrate is None:
+        args.parser.error("--int8 needs --calibrate DIR, a folder of images")
+    if args.backend != "builtin" or args.pad_channels or args.fixed_batch:
+        args.parser.error("--backend, --pad-channels and --fixed-batch do not go with --int8")
 
 
 def _run_viz(args: argparse.Namespace) -> int:

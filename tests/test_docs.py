@@ -97,5 +97,5 @@ def test_pictures(tmp_path, monkeypatch):
 
 
 def test_every_page_is_in_the_table_of_contents():
-    listed = re.findall(r"^([a-z_/]+)$", PAGES["index"], re.M)
+    listed = re.findall(r"^([a-z0-9_/]+)$", PAGES["index"], re.M)
     assert sorted([*listed, "index"]) == sorted(PAGES)

@@ -27,16 +27,21 @@ ORT, EAGER, EAGER_TUNED, LAST, COMPILED = OTHERS = (
     "onnxruntime", "torch eager", "torch eager, allocator tuned", "torch eager, folded, channels last",
     "torch.compile, folded, frozen")
 PEERS = (*OURS, *LESS, *OTHERS)
+INT8, ORT_INT8 = "Module, int8", "onnxruntime, int8"
+INT8_PEERS = (MODULE, INT8, ORT, ORT_INT8)
+INT8_TOLERANCE = 0.1      # relative error of an output in 8 bits, with random weights
+INT8_NETS = ("tiny_yolov2", "yolov2")
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """How many times as fast as a peer the fastest of ours has to be."""
+    """How many times as fast as a peer the fastest of ours has to be, or the one in 8 bits."""
     at_least: float
     than: str
 
 
 TARGETS = (Target(1, ORT), Target(2, EAGER), Target(2, EAGER_TUNED))
+INT8_TARGETS = (Target(2.5, ORT), Target(1, ORT_INT8))
 
 
 def nets(quick: bool = False) -> tuple[Net, ...]:

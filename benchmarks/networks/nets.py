@@ -63,5 +63,14 @@ def write(name: str, size: int, folder: str | os.PathLike) -> None:
         gops.export.onnx(folder / "folded", folder / "net.onnx")
 
 
+def write_int8(name: str, size: int, folder: str | os.PathLike) -> None:
+    """Export a network into a folder in float32 and in 8 bits, for MXNet and for onnxruntime."""
+    net, folder, shape = make(name, size), pathlib.Path(folder), (1, 3, size, size)
+    images = np.random.RandomState(2).uniform(size=(5, *shape[1:])).astype(np.float32)
+    gops.export.symbol(net, folder / "padded", shape, fold_batch_norm=True, pad_channels=True)
+    gops.export.onnx(net, folder / "net.onnx", shape, fold_batch_norm=True)
+    print(gops.export.quantize(net, folder / "int8", images, onnx=folder / "int8.onnx", method="naive"), flush=True)
+
+
 if __name__ == "__main__":
     write(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -16,12 +16,14 @@ from .cases import (
     EAGER,
     EAGER_TUNED,
     FUSED,
+    INT8,
     LAST,
     MODULE,
     NAIVE,
     NATIVE,
     NET,
     ORT,
+    ORT_INT8,
     UNFOLDED,
     UNPADDED,
 )
@@ -66,13 +68,13 @@ def unexported(folder: pathlib.Path, data: np.ndarray, name: str) -> Callable:
     return lambda: net(data).asnumpy()
 
 
-def in_onnxruntime(folder: pathlib.Path, data: np.ndarray,
-                   options: onnxruntime.SessionOptions | None = None) -> Callable:
+def in_onnxruntime(folder: pathlib.Path, data: np.ndarray, options: onnxruntime.SessionOptions | None = None,
+                   file: str = "net.onnx") -> Callable:
     import onnxruntime
 
     options = options or onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
-    session = onnxruntime.InferenceSession(str(folder / "net.onnx"), options, ["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(folder / file), options, ["CPUExecutionProvider"])
     return lambda: session.run(None, {"data": data})[0]
 
 
@@ -103,7 +105,9 @@ PEERS = {
     UNFOLDED: lambda *where: module(*where, "unfolded"),
     NET: lambda *where: unexported(*where, os.environ["GLUONOPS_DEPLOY_NET"]),
     AS_IT_STARTS: lambda *where: module(*where, "padded"),
+    INT8: lambda *where: module(*where, "int8"),
     ORT: in_onnxruntime,
+    ORT_INT8: lambda *where: in_onnxruntime(*where, file="int8.onnx"),
     EAGER: lambda *where: in_torch(*where, "plain"),
     EAGER_TUNED: lambda *where: in_torch(*where, "plain"),
     LAST: lambda *where: in_torch(*where, "bare", channels_last=True),

@@ -92,7 +92,7 @@ def _from_files(prefix, names, device):
         warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
         detector = gluon.SymbolBlock(model.graph.symbol(), [mx.sym.var("data")])
     for name, parameter in detector.collect_params().items():
-        parameter._load_init(model.parameters[name], device)
+        parameter._load_init(model.parameters[name], device, cast_dtype=True)   # int8 weights are float32 in the graph
     detector.hybridize(static_alloc=True)
     if names is None and isinstance(classes, list):
         names = classes

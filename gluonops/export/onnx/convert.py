@@ -14,6 +14,7 @@ from ..shapes import Shapes
 from . import arithmetic, arrays, boxes, layers  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
 from .model import Call, Model, refusal
+from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS
 from .sizes import Sizes
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["convert"]
 
 
-def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any]) -> onnx.ModelProto:
+def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
+            quantization: Quantization | None = None) -> onnx.ModelProto:
     """The ModelProto of a model.
 
     Parameters
@@ -38,6 +40,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
         Version of ONNX's operators.
     metadata : dict
         Properties to store in the file, strings as they are and other values as JSON.
+    quantization : Quantization, optional
+        The layers to write with 8 bits, and the ranges of the tensors.
 
     Returns
     -------
@@ -60,16 +64,18 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
 
     batch_input = next(iter(shapes), None) if dynamic_batch else None
     model = Model(batch_input, opset)
+    quantizer = Quantizer(model, graph, quantization, constant_values)
     input_names = {name: model.take(name) for name in shapes}   # first, so that nothing else takes these names
     tensors = {entry: model.constant(array, entry[0].name) for entry, array in constant_values.items()}
     inputs = []
     for node in graph.nodes():
         entry = node, 0
         if node.is_variable and node.name in shapes:
-            tensors[entry] = input_names[node.name]
-            inputs.append((tensors[entry], sizes.shape[entry], sizes.dtype[entry]))
+            name = input_names[node.name]
+            inputs.append((name, sizes.shape[entry], sizes.dtype[entry]))
+            tensors[entry] = quantizer.input(node, name)
         elif node in live:
-            _convert(model, node, tensors, sizes)
+            _convert(model, node, tensors, sizes, quantizer)
 
     outputs = []
     for head, name in zip(graph.heads, graph.symbol().list_outputs()):
@@ -114,16 +120,16 @@ def _check_converters(live: set[Node]) -> None:
     raise OpError("export.onnx", what, "Replace it in the net, or export symbol JSON")
 
 
-def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes) -> None:
+def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes, quantizer: Quantizer) -> None:
     """Add the ONNX nodes of one node, and enter its outputs in ``tensors``."""
     shape_only = SHAPE_READERS.get(node.op, ())
     inputs = ["" if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[node.op](model, Call(node, inputs, sizes))
+    results = CONVERTERS[node.op](model, Call(node, quantizer.inputs(node, inputs), sizes))
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):
-        tensors[node, index] = result
+        tensors[node, index] = quantizer.output(node, index, result)
 
 
 def _tensor(tensors: dict[Entry, str], entry: Entry) -> str:

@@ -17,6 +17,7 @@ from ..model import ExportedModel
 from ..shapes import DataShape, type_name
 from ..warning import ExportWarning
 from .convert import convert
+from .quantize import Quantization
 
 if TYPE_CHECKING:
     import onnx as onnx_package
@@ -69,8 +70,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
         Every output is a loss, an operator has no converter, the net does not take any batch size, or the package onnx
         is not installed.
     """
-    _check_package()
-    _check_opset(opset)
+    check_onnx(opset)
     metadata = _plain(metadata or {})
     path = os.fspath(path)
     check_target(WHERE, path)
@@ -80,25 +80,50 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     model = passes.lower(model, "builtin")
-
-    inputs = {name: list(shape) for name, shape in model.inputs.items()}
-    proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata})
-    _check_model(proto)
-
-    def write(temporary: str) -> None:
-        with open(temporary, "wb") as file:
-            file.write(proto.SerializeToString())
-
-    replace(WHERE, {path: write})
+    save(path, serialized(model, dynamic_batch, opset, metadata))
     return path
 
 
-def _check_package() -> None:
-    """Raise an OpError if onnx is not installed."""
+def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
+               quantization: Quantization | None = None) -> bytes:
+    """The content of an ONNX file.
+
+    Parameters
+    ----------
+    model, dynamic_batch, opset, metadata, quantization
+        As for :func:`gluonops.export.onnx.convert.convert`. The shapes of the inputs are stored as well.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    OpError
+        An operator has no converter, or ``onnx.checker`` refuses the model.
+    """
+    inputs = {name: list(shape) for name, shape in model.inputs.items()}
+    proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
+    _check_model(proto)
+    return proto.SerializeToString()
+
+
+def save(path: str, content: bytes) -> None:
+    """Write a file whole, or raise an OpError and leave what was there."""
+    def write(temporary: str) -> None:
+        with open(temporary, "wb") as file:
+            file.write(content)
+
+    replace(WHERE, {path: write})
+
+
+def check_onnx(opset: int) -> None:
+    """Raise an OpError if onnx is not installed, or does not know an opset."""
     try:
         import onnx  # noqa: F401
     except ImportError as error:
         raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
+    _check_opset(opset)
 
 
 def _check_opset(opset: int) -> None:

@@ -1,7 +1,7 @@
 """Passes: functions that take an :class:`~gluonops.export.ExportedModel` and return another one.
 
 A model from a net or from files is canonical: each operator of gluonops is one ``Custom`` node. ``lower`` replaces it
-by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` comes later.
+by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` and ``quantize`` come later.
 """
 from .canonicalize import canonicalize
 from .fold_batch_norm import fold_batch_norm
@@ -9,5 +9,7 @@ from .fusion import prepare_for_fusion
 from .inference import inference
 from .lower import lower
 from .pad_channels import pad_channels
+from .quantize import quantize
 
-__all__ = ["canonicalize", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion"]
+__all__ = ["canonicalize", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion",
+           "quantize"]

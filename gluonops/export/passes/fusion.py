@@ -68,8 +68,13 @@ def _unfuse_sums(graph: Graph) -> None:
     readers = _readers(graph)
     for node in graph.nodes():
         if node.op in SUMS and _is_fused_wrongly(node, readers):
-            node.op = "add_n"
-            node.attrs = {**node.attrs, "num_args": "2"}
+            unfuse(node)
+
+
+def unfuse(add: Node) -> None:
+    """Make a sum of two an ``add_n``, in place: MXNet does not fuse it."""
+    add.op = "add_n"
+    add.attrs = {**add.attrs, "num_args": "2"}
 
 
 def _copy_outputs(graph: Graph) -> None:

@@ -1,0 +1,234 @@
+"""Layers of 8 bits: a model as MXNet's oneDNN operators run it, with weights that are stored as int8.
+
+MXNet's own quantizer writes the graph: it finds what oneDNN computes in 8 bits, along with the activation, the sum and
+the pooling behind a layer. But its convolution takes a float weight and quantizes it when it first runs, so files stay
+as large as they were. Here the weight is stored as integers from -127 to 127, and the batch norm that oneDNN folds into
+a convolution holds the scale and the bias of each channel:
+
+    convolution(data, integers) * scale + bias
+
+The convolution finds the integers again: it divides by the largest magnitude of the channel, which is 127. But MXNet
+1.9.1 multiplies by 127.5 for it. Results would be 0.4 percent too small, so the scale makes up for it. And -127 becomes
+-127.5, which is rounded to -128, so channels whose largest weight is negative have that integer in mind. ``Module``
+converts int8 to the float32 that the graph asks for when it loads the parameters. A dense layer becomes a convolution
+of one pixel: oneDNN does not fold a batch norm into a dense layer.
+
+MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They stay in float: see ``IN_FLOAT``,
+``_mixed_sums`` and ``_is_float_pooling``.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import mxnet as mx
+import numpy as np
+from mxnet.contrib import quantization
+
+from ..graph import VARIABLE, Graph, Node
+from ..quantization.layers import LARGEST, last_activation, layers_of, quantized_weight, tensor_names
+from .fusion import SUMS, prepare_for_fusion, unfuse
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+    from ..quantization import Ranges
+
+BACKEND = "MKLDNN_QUANTIZE"
+CONVOLUTION = "_sg_mkldnn_conv"
+DEQUANTIZE = "_contrib_dequantize"
+MXNET_LARGEST = np.float32(127.5)   # what MXNet's convolution makes of the largest weight of a channel
+ATTEMPTS = 40               # to find a float; each fails in less than a third of the cases
+EPS = 2.0 ** -10            # of the batch norms: exact, as is 1 - EPS
+SPATIAL = (0, -1, 1, 1)     # the shape of a dense layer's input as a convolution takes it
+INTEGERS = "_integers"      # behind the name of a convolution of integers
+IN_FLOAT = ("Activation", "BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "RNN",
+            "_sg_mkldnn_fully_connected", "elemwise_mul")   # MXNet would store float32 weights, or compute wrongly
+
+
+def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> ExportedModel:
+    """Give a model 8-bit layers for MXNet on the CPU.
+
+    Parameters
+    ----------
+    model : ExportedModel
+        For inference, with batch norms folded, of MXNet's operators only.
+    ranges : dict of str to (float, float)
+        Lowest and highest value of the tensors, by their names in `model`; see
+        :class:`gluonops.export.quantization.Statistics`.
+    layers : iterable of str
+        The convolutions and dense layers to quantize, by name. The others stay in float.
+
+    Returns
+    -------
+    ExportedModel
+        Its graph is what oneDNN runs: no pass follows. Its outputs keep their names.
+    """
+    model, layers = model.copy(), set(layers)
+    heads = [node.name for node, _ in model.graph.heads]
+    ranges, read = dict(ranges), _tensors_read(model)
+    _spell_relu(model.graph)
+    for layer in layers_of(model):
+        if layer.name in layers:
+            if layer.op == "FullyConnected":
+                spatial = _make_convolution(model, layer)
+                ranges[f"{spatial.name}_output"] = ranges[read[layer.name]]
+            _store_as_integers(model, layer)
+    model = prepare_for_fusion(model)
+    attrs = model.graph.attrs
+    model.graph = _quantized_graph(model, ranges, layers)
+    model.graph.attrs.update(attrs)
+    _name_heads(model.graph, heads)
+    used = set(model.graph.variables())
+    model.parameters = {name: value for name, value in model.parameters.items() if name in used}
+    return model
+
+
+def _spell_relu(graph):
+    """MXNet fuses the activation ``relu``, but not the operator of that name."""
+    for node in graph.nodes():
+        if node.op == "relu":
+            node.op = "Activation"
+            node.attrs = {"act_type": "relu", **node.marks()}
+
+
+def _tensors_read(model):
+    """Layer -> the name of the tensor that it reads."""
+    tensors = tensor_names(model.graph)
+    return {layer.name: tensors[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
+
+
+def _make_convolution(model, dense):
+    """Make a dense layer, in place, a convolution between two reshapes; the second is behind the activation.
+
+    Returns the first one.
+    """
+    graph, name = model.graph, dense.name
+    weight = dense.source(1).name
+    channels = model.parameters[weight].shape[0]
+    model.parameters[weight] = model.parameters[weight].expand_dims(-1).expand_dims(-1)
+    dense.source(1).attrs.pop("__shape__", None)
+
+    spatial = Node("Reshape", graph.free_name(f"{name}_spatial"), {"shape": str(SPATIAL)}, [dense.inputs[0]])
+    dense.inputs[0] = spatial, 0
+    dense.op = "Convolution"
+    dense.attrs = {"kernel": "(1, 1)", "num_filter": str(channels), "no_bias": dense.attrs.get("no_bias", "False"),
+                   **dense.marks()}
+
+    last = last_activation(graph, dense)
+    flat = Node("Flatten", graph.free_name(f"{last.name}_flat"))
+    graph.replace({(last, 0): (flat, 0)})
+    flat.inputs = [(last, 0)]
+    return spatial
+
+
+def _store_as_integers(model, layer):
+    """Store a convolution's weight as int8, in place; a batch norm takes its name, its scale and its bias."""
+    graph, parameters, name = model.graph, model.parameters, layer.name
+    integers, scale = quantized_weight(parameters[layer.source(1).name].asnumpy(), lowest=-128)
+    integers = integers.clip(-LARGEST)   # MXNet makes -128 of -127
+    bias = parameters[layer.source(2).name].asnumpy() if len(layer.inputs) > 2 else np.zeros_like(scale)
+    parameters[layer.source(1).name] = mx.nd.array(integers, dtype="int8")
+    layer.name = graph.free_name(f"{name}{INTEGERS}")
+    layer.inputs = layer.inputs[:2]
+    layer.attrs["no_bias"] = "True"
+
+    statistics = {"scale": _scale_to_store(scale), "shift": bias, "mean": np.zeros_like(scale),
+                  "variance": np.full_like(scale, 1 - EPS)}
+    norm = Node("BatchNorm", name, {"eps": repr(EPS), "fix_gamma": "False", "use_global_stats": "True"})
+    graph.replace({(layer, 0): (norm, 0)})
+    norm.inputs = [(layer, 0)]
+    for word, value in statistics.items():
+        variable = Node(VARIABLE, graph.free_name(f"{name}_{word}"))
+        norm.inputs.append((variable, 0))
+        parameters[variable.name] = mx.nd.array(value)
+
+
+def _scale_to_store(scale):
+    """The scale to store, so that MXNet's convolution computes with ``scale``, and makes -128 of -127.
+
+    It multiplies a channel by 127.5 / its largest magnitude, and rounds. That is -127.5 for -127, and a tie goes to the
+    even integer. Where the float is a little off the tie, a next one is not.
+    """
+    scale = (scale * (MXNET_LARGEST / LARGEST)).astype(np.float32)
+    for _ in range(ATTEMPTS):
+        largest = np.float32(LARGEST) * scale
+        is_tie = largest * (MXNET_LARGEST / largest) >= MXNET_LARGEST
+        scale = np.where(is_tie, scale, np.nextafter(scale, np.float32(np.inf)))
+    return scale
+
+
+def _quantized_graph(model, ranges, layers):
+    """The graph of oneDNN's int8 operators. Takes the sums that MXNet would compute wrongly out of the fusion."""
+    inputs = [name for name in model.graph.variables() if name not in model.parameters]
+    while True:
+        quantized = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
+        _drop_second_dequantize(quantized)
+        mixed = _mixed_sums(quantized, inputs)
+        if not mixed:
+            return quantized
+        for node in model.graph.nodes():
+            if node.name in mixed:
+                unfuse(node)
+
+
+def _mixed_sums(graph, inputs):
+    """The names of the sums in a convolution that add int8 to uint8.
+
+    The convolution adds to what is in its output. MXNet 1.9.1 converts the other summand to the output's type without
+    its scale: negative values become 0, and those above 127 become 127.
+    """
+    internals = graph.symbol().get_internals()
+    types = dict(zip(internals.list_outputs(), internals.infer_type(**dict.fromkeys(inputs, "float32"))[1]))
+    names = tensor_names(graph)
+    found = set()
+    for node in graph.nodes():
+        if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
+            _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
+            if types[names[summand.name, 0]] != types[names[node.name, 0]]:
+                found.update(inner["name"] for inner in node.subgraphs[0]["nodes"] if inner["op"] in SUMS)
+    return found
+
+
+def _as_mxnet_quantizes(symbol, ranges, layers):
+    """The symbol with oneDNN's int8 operators."""
+    fused = symbol.get_backend_symbol(BACKEND)
+    nodes = json.loads(fused.tojson())["nodes"]
+    inner = {node["name"]: _inner_names(node) for node in nodes if "subgraphs" in node}
+    integers = {f"{name}{INTEGERS}" for name in layers}
+    excluded = [name for name, (names, _) in inner.items() if not integers.intersection(names)]
+    excluded += [node["name"] for node in nodes if _is_float_pooling(node)]
+    quantized, tensors = quantization._quantize_symbol(
+        fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
+        quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
+    outputs = {f"{name}_output": f"{last}_output" for name, (_, last) in inner.items()}
+    table = {tensor: ranges[outputs.get(tensor, tensor)] for tensor in tensors if outputs.get(tensor, tensor) in ranges}
+    return quantization._calibrate_quantized_sym(quantized, table).get_backend_symbol(BACKEND)
+
+
+def _is_float_pooling(node):
+    """Whether a node is a pooling that oneDNN does not compute in 8 bits."""
+    if node["op"] != "Pooling":
+        return False
+    kind = node["attrs"].get("pool_type", "max")
+    return kind != "max" and (kind != "avg" or node["attrs"].get("pooling_convention", "valid") != "valid")
+
+
+def _drop_second_dequantize(graph):
+    """Take out what MXNet puts behind an 8-bit output that a float node reads too: the process would end there."""
+    seconds = [node for node in graph.nodes() if node.op == DEQUANTIZE and node.source().op == DEQUANTIZE]
+    graph.replace({(node, 0): node.inputs[0] for node in seconds})
+
+
+def _inner_names(node):
+    """The names of the nodes that were fused into one, and of the last of them."""
+    subgraph, = node["subgraphs"]
+    names = [inner["name"] for inner in subgraph["nodes"]]
+    return names, names[subgraph["heads"][0][0]]
+
+
+def _name_heads(graph, names):
+    """Give the outputs the names that they had."""
+    for (node, _), name in zip(graph.heads, names):
+        if node.name != name and not node.is_variable:
+            node.name = graph.free_name(name)

@@ -1,0 +1,102 @@
+"""Calibration data as users have it, as batches by the names of a net's inputs."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from ...core.errors import OpError
+from ..model import ExportedModel
+from .running import Batch
+
+WHERE = "export.quantize"
+IMAGES = 4   # in a batch that is cut: every tensor of the net is in memory at once
+HELD_OUT = 5   # every fifth batch, where none are given
+
+
+def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
+    """Batches out of an array or an iterable of batches, cut into batches of a few images.
+
+    Parameters
+    ----------
+    what : str
+        The argument, for errors.
+    data : array, or iterable of array, tuple or dict of str to array
+        An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is
+        taken. A dict has the inputs by name.
+
+    Returns
+    -------
+    list of dict of (str or None) to numpy.ndarray
+        float32 as a rule. The name is None for what is not a dict.
+    """
+    if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
+        data = [data]
+    if not isinstance(data, Iterable) or isinstance(data, str):
+        raise OpError(WHERE, f"{what} is {type(data).__name__}; expected an array or batches",
+                      "Pass for instance a DataLoader, or images as an array (N, 3, height, width)")
+    pieces = []
+    for batch in data:
+        pieces += _pieces(what, batch)
+    if not pieces:
+        raise OpError(WHERE, f"{what} has no examples", "Pass a few dozen that are like those the net will see")
+    return pieces
+
+
+def _pieces(what, batch):
+    if isinstance(batch, (tuple, list)):
+        batch = batch[0]
+    arrays = batch if isinstance(batch, dict) else {None: batch}
+    arrays = {name: _array(what, value) for name, value in arrays.items()}
+    count = min(map(len, arrays.values()))
+    return [{name: array[first:first + IMAGES] for name, array in arrays.items()}
+            for first in range(0, count, IMAGES)]
+
+
+def _array(what, value):
+    value = value.asnumpy() if isinstance(value, mx.nd.NDArray) else value
+    if not isinstance(value, np.ndarray) or not value.ndim:
+        raise OpError(WHERE, f"{what} has a batch that is {type(value).__name__}; expected an array",
+                      "Pass arrays of NumPy or MXNet, examples along the first axis")
+    return value
+
+
+def split(batches: list, held_out: Any) -> tuple[list, list]:
+    """The batches to calibrate with, and those to check with: every fifth one unless others are given.
+
+    Raises
+    ------
+    OpError
+        There are too few to hold one out.
+    """
+    if held_out is not None:
+        return batches, as_arrays("held_out", held_out)
+    if len(batches) < 2:
+        raise OpError(WHERE, f"calibration has {sum(len(next(iter(batch.values()))) for batch in batches)} examples; "
+                      f"expected more than {IMAGES}, to hold some out", "Pass more, or held_out")
+    chosen = set(range(len(batches) - 1, -1, -HELD_OUT))
+    return ([batch for i, batch in enumerate(batches) if i not in chosen],
+            [batch for i, batch in enumerate(batches) if i in chosen])
+
+
+def named(batches: list, model: ExportedModel) -> list[Batch]:
+    """The batches as a model takes them: by the names of its inputs, and in its type.
+
+    Raises
+    ------
+    OpError
+        An input has no data.
+    """
+    names = [name for name in model.graph.variables() if name not in model.parameters]
+    found = []
+    for batch in batches:
+        if None in batch and len(names) == 1:
+            batch = {names[0]: batch[None]}
+        missing = [name for name in names if name not in batch]
+        if missing:
+            raise OpError(WHERE, f"a batch has no data for the input {missing[0]!r}",
+                          "Pass dicts of arrays by the names of the inputs")
+        found.append({name: mx.nd.array(batch[name], dtype=model.metadata["dtype"]) for name in names})
+    return found

@@ -1,0 +1,98 @@
+"""The layers that can be quantized, and their weights as int8."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..graph import Graph, Node
+from ..model import ExportedModel
+
+CHANNELS_FIRST = ("None", "NCHW")
+ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
+LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
+LARGEST = 127   # of the integers of a weight
+
+
+def layers_of(model: ExportedModel) -> list[Node]:
+    """The layers with a weight, in the order of the graph."""
+    return [node for node in model.graph.nodes() if node.op in LAYERS]
+
+
+def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
+    """Why a layer cannot be quantized; None where it can.
+
+    Parameters
+    ----------
+    model : ExportedModel
+    layer : Node
+
+    Returns
+    -------
+    str or None
+    """
+    if layer.op == "Deconvolution":
+        return "oneDNN has no int8 deconvolution in MXNet"
+    if layer.op == "FullyConnected" and not layer.flag("flatten", True):
+        return "it keeps the axes of its input"
+    if layer.op == "Convolution" and layer.attrs["kernel"].count(",") != 1:
+        return "it is not two-dimensional"
+    if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+        return "its channels are not the second axis"
+    if last_activation(model.graph, layer).attrs.get("act_type") == "gelu":
+        return "MXNet computes gelu wrongly behind int8"
+    readers = model.graph.readers()
+    for variable, _ in layer.inputs[1:]:
+        if variable.name not in model.parameters:
+            return "its weight is computed"
+        if len(readers[variable]) > 1:
+            return "it shares its weight"
+        if model.parameters[variable.name].dtype != np.float32:
+            return "its weight is not float32"
+    return None
+
+
+def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:
+    """MXNet's names of all tensors, by the node's name and the number of its output."""
+    names, counts = {}, {}
+    for tensor in graph.symbol().get_internals():
+        index = counts.get(tensor.name, 0)
+        names[tensor.name, index] = tensor.list_outputs()[0]
+        counts[tensor.name] = index + 1
+    return names
+
+
+def quantized_weight(weight: np.ndarray, lowest: int = -LARGEST) -> tuple[np.ndarray, np.ndarray]:
+    """A weight as integers with a scale for each output channel: the weight is about ``integers * scale``.
+
+    Parameters
+    ----------
+    weight : numpy.ndarray
+        (channels, ...).
+    lowest : int, default -127
+        The lowest integer.
+
+    Returns
+    -------
+    integers : numpy.ndarray
+        int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two.
+    scale : numpy.ndarray
+        float32, (channels,). 1 for a channel of zeros.
+    """
+    channels = weight.reshape(len(weight), -1)
+    scale = np.maximum(channels.max(axis=1) / LARGEST, channels.min(axis=1) / lowest)
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)
+    integers = np.rint(weight / per_channel(scale, weight.ndim))
+    return integers.clip(lowest, LARGEST).astype(np.int8), scale
+
+
+def per_channel(scale: np.ndarray, ndim: int) -> np.ndarray:
+    """The scales in a shape that a weight with ``ndim`` axes can be multiplied by."""
+    return scale.reshape((-1,) + (1,) * (ndim - 1))
+
+
+def last_activation(graph: Graph, layer: Node) -> Node:
+    """The activation that oneDNN computes along with a layer; the layer itself where there is none."""
+    following = graph.readers()[layer]
+    if len(following) == 1 and following[0] is not None:
+        if following[0].op in ACTIVATIONS and len(following[0].inputs) == 1:
+            return following[0]
+    return layer

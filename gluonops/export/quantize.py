@@ -1,0 +1,275 @@
+"""Writes a net with 8-bit layers, for MXNet's oneDNN operators and for ONNX."""
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+import mxnet as mx
+import numpy as np
+
+from ..core.errors import OpError
+from ..core.files import check_target
+from . import passes
+from .files import paths_of, shapes_of_inputs
+from .graph import Graph
+from .model import ExportedModel
+from .onnx.quantize import Quantization
+from .onnx.write import check_onnx
+from .quantization import (
+    METHODS,
+    Quantized,
+    QuantizedLayer,
+    Runner,
+    Statistics,
+    check_method,
+    errors_of_layers,
+    layers_of,
+    reason_for_float,
+    relative_error,
+    run,
+    simulated,
+)
+from .quantization.batches import as_arrays, named, split
+from .quantization.targets import ForMXNet, ForONNX
+from .warning import ExportWarning
+
+__all__ = ["Quantized", "QuantizedLayer", "quantize"]
+
+WHERE = "export.quantize"
+MXNET, ONNX = "MXNet", "ONNX"
+STORAGE = ("int8", "float32")
+SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
+UNSTEADY = ("_contrib_box_nms", "_contrib_MultiBoxDetection", "argmax", "argmin", "argsort", "topk", "one_hot")
+Predict = Callable[[Any], Union[np.ndarray, list]]
+
+
+def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
+             held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
+             percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,
+             limit: float | None = None, score: Callable[[Predict], float] | None = None, epoch: int | None = None,
+             opset: int = 17, storage: str = "int8") -> Quantized:
+    """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
+
+    Losses go and batch norms are folded. The range of every tensor comes from the calibration data. Weights are stored
+    as int8 with a scale for each output channel, so files are about a fourth of the size. Each layer's error is
+    measured: that of the net's outputs if this layer alone is quantized. A layer whose error is too large stays in
+    float. The result is run on held-out data and compared with the float net before anything is written.
+
+    The JSON needs MXNet 1.9.1 and nothing else. ``mx.mod.Module`` loads it as usual. For a ``SymbolBlock`` the int8
+    weights have to be converted: ``block = SymbolBlock.imports(json, ["data"])``, then
+    ``block.load_parameters(params, cast_dtype=True)``. The C predict API does not convert: it needs
+    ``storage="float32"``.
+
+    Parameters
+    ----------
+    net : HybridBlock, str or os.PathLike
+        An initialized net; or the path, without ``-symbol.json``, of an exported one. float32.
+    prefix : str, os.PathLike or None
+        Path of ``prefix-symbol.json`` and ``prefix-0000.params``; None to write only ONNX. The folder must exist.
+    calibration : array, or iterable of array, tuple or dict of str to array
+        Examples as the net takes them, preprocessed, along the first axis: a few dozen to a few hundred. It may be a
+        DataLoader: of a tuple the first is taken. Nets with several inputs take dicts by name.
+    held_out : as `calibration`, optional
+        Other examples, to check the result with. By default every fifth batch of 4 of `calibration` is held out.
+    onnx : str or os.PathLike, optional
+        Path of an ONNX file to write, with QuantizeLinear and DequantizeLinear. It is checked if onnxruntime is
+        installed.
+    method : {'entropy', 'percentile', 'naive'}, optional
+        How a range is chosen; see :mod:`gluonops.export.quantization.calibration`. By default all are tried on the
+        calibration data, and the one with the least error is taken.
+    percentile : float, default 99.99
+        For the method of that name.
+    keep : iterable of str
+        Names of layers that stay in float.
+    layer_limit : float, default 0.05
+        The largest error of a layer that is quantized. An error is the root mean square of the difference, divided by
+        that of the float output. Where outputs come out of non-maximum suppression or the like, the outputs of the
+        last layers are compared instead.
+    limit : float, optional
+        The largest error of the result on the held-out data; with `score`, how much lower the score may be.
+    score : callable, optional
+        Takes a function ``predict(data)`` and returns a number, larger for better: accuracy, or mAP. ``predict`` takes
+        an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
+        net and for each result.
+    epoch : int, optional
+        Of the parameter file, where `net` is a path; the highest there is if left out.
+    opset : int, default 17
+        For `onnx`, 13 to 21.
+    storage : {'int8', 'float32'}, default 'int8'
+        Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
+        integers, for programs that do not convert types.
+
+    Returns
+    -------
+    Quantized
+        Print it to see the layers, their errors, and which stayed in float.
+
+    Raises
+    ------
+    OpError
+        The result is worse than `limit`, or not finite; no layer can be quantized; the net is not float32; `keep`
+        names a layer that there is not; data or files do not fit. Nothing is written then.
+    """
+    _check_options(prefix, onnx, method, percentile, opset, storage)
+    _check_limits(layer_limit=layer_limit, limit=limit)
+    given, held = split(as_arrays("calibration", calibration), held_out)
+    model = _float_model(net, given[0], epoch)
+    given, held = named(given, model), named(held, model)
+    measured, tried = _measured(model), given[:SENSITIVITY_BATCHES]
+    expected = run(measured, held)
+
+    able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
+    method, ranges = _calibrate(model, measured, able, given, method, percentile)
+    layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
+    _check_some_layer(layers)
+    quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
+
+    targets = {}
+    if prefix is not None:
+        targets[MXNET] = ForMXNet(os.fspath(prefix), model, measured, quantization, storage)
+    if onnx is not None:
+        targets[ONNX] = ForONNX(os.fspath(onnx), model, measured, quantization, opset)
+    runnable = {name: target for name, target in targets.items() if target.is_runnable}
+    errors = {name: relative_error(target.outputs(held), expected) for name, target in runnable.items()}
+    scores = {} if score is None else _scores(score, model, runnable)
+    _check(errors, scores, limit, layers)
+    paths = [path for target in targets.values() for path in target.write()]
+    return Quantized(tuple(paths), method, layers, errors, scores)
+
+
+def _check_options(prefix, onnx, method, percentile, opset, storage):
+    if prefix is None and onnx is None:
+        raise OpError(WHERE, "prefix and onnx are None; expected a file to write", "Pass one of them, or both")
+    check_method("naive" if method is None else method, percentile)
+    if storage not in STORAGE:
+        raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
+    if prefix is not None:
+        check_target(WHERE, *paths_of(os.fspath(prefix), 0))
+    if onnx is not None:
+        check_onnx(opset)
+        check_target(WHERE, os.fspath(onnx))
+
+
+def _check_limits(**limits):
+    for name, value in limits.items():
+        if value is not None and not value >= 0:
+            raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
+
+
+def _float_model(net, batch, epoch):
+    """The net as MXNet's operators for inference, batch norms folded."""
+    shapes = {name or "data": (1, *array.shape[1:]) for name, array in batch.items()}
+    if isinstance(net, (str, os.PathLike)):
+        model = ExportedModel.from_files(net, epoch, WHERE)
+        shape = shapes["data"] if None in batch else shapes
+        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, shape)
+    else:
+        model = ExportedModel.from_net(net, shapes, where=WHERE)
+    _check_float(model)
+    model = passes.inference(model)
+    if model.notes:
+        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
+    model = passes.lower(passes.fold_batch_norm(model), "builtin")
+    return passes.prepare_for_fusion(model)
+
+
+def _check_float(model):
+    if any(node.op == "_contrib_quantize_v2" for node in model.graph.nodes()):
+        raise OpError(WHERE, "the net is quantized already", "Pass the float net")
+    dtype = model.metadata.setdefault("dtype", "float32")
+    if dtype != "float32":
+        raise OpError(WHERE, f"the net computes in {dtype}; expected float32", "Cast it: net.cast('float32')")
+
+
+def _measured(model):
+    """The model whose outputs are compared: the last layers', where the outputs jump from one value to another."""
+    if not any(node.op in UNSTEADY for node in model.graph.nodes()):
+        return model
+    model = model.copy()
+    layers = layers_of(model)
+    model.graph.heads = [(layer, 0) for layer in layers if not _feeds_another(layer, layers)]
+    return model
+
+
+def _feeds_another(layer, layers):
+    """Whether another layer is computed from a layer."""
+    return any(layer in Graph([(other, 0)], {}).nodes() for other in layers if other is not layer)
+
+
+def _calibrate(model, measured, layers, batches, method, percentile):
+    """The method and its ranges: the one asked for, or that whose simulated error is least."""
+    statistics = Statistics.of(model, batches)
+    if method is not None:
+        return method, statistics.ranges(method, percentile)
+    tried = batches[:SENSITIVITY_BATCHES]
+    expected = run(measured, tried)
+    ranges = {name: statistics.ranges(name, percentile) for name in METHODS}
+    errors = {}
+    for name in METHODS:
+        outputs = run(simulated(measured, ranges[name], layers), tried)
+        errors[name] = relative_error(outputs, expected)
+    best = min(METHODS, key=errors.get)
+    return best, ranges[best]
+
+
+def _choose(model, errors, keep, layer_limit):
+    """The table of layers: which are quantized, and why the others are not."""
+    layers = layers_of(model)
+    unknown = keep.difference(layer.name for layer in layers)
+    if unknown:
+        raise OpError(WHERE, f"keep names {sorted(unknown)[0]!r}, which is no layer of the net; it has "
+                      f"{', '.join(layer.name for layer in layers)}", "Use these names")
+    rows = []
+    for layer in layers:
+        error = errors.get(layer.name)
+        reason = reason_for_float(model, layer) or ""
+        if layer.name in keep:
+            reason = "asked for"
+        elif error is not None and not error <= layer_limit:
+            reason = f"its error is above {layer_limit:g}"
+        rows.append(QuantizedLayer(layer.name, layer.op, error, reason))
+    return tuple(rows)
+
+
+def _check_some_layer(layers):
+    if not any(layer.is_quantized for layer in layers):
+        table = Quantized((), "", layers, {}, {})
+        raise OpError(WHERE, f"no layer can be quantized:\n{table}\n",
+                      "Raise layer_limit, or calibrate with data like that which the net was trained on")
+
+
+def _scores(score, model, targets):
+    """The user's score of the float net and of the results."""
+    runners = {"float": Runner(model.graph.symbol(), model.parameters)}
+    for name, target in targets.items():
+        runners[name] = target.runner()
+    return {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
+
+
+def _predict(runner, model):
+    """The function that a score calls."""
+    def predict(data):
+        outputs = []
+        for batch in named(as_arrays("the argument of predict", data), model):
+            outputs.append(runner(batch))
+        joined = [np.concatenate(parts) for parts in zip(*outputs)]
+        return joined[0] if len(joined) == 1 else joined
+    return predict
+
+
+def _check(errors, scores, limit, layers):
+    """Raise an OpError where a result is not finite, or worse than it may be."""
+    for name, error in errors.items():
+        lost = scores["float"] - scores[name] if scores else error
+        if np.isfinite(error) and (limit is None or lost <= limit):
+            continue
+        what = f"the result for {name} has an error of {error:.5g} on the held-out data"
+        if scores:
+            what = f"the score for {name} is {scores[name]:.5g} on the held-out data, {lost:.5g} below the float net's"
+        expected = "a finite error" if limit is None else f"at most {limit}"
+        worst = max((layer for layer in layers if layer.is_quantized), key=lambda layer: layer.error)
+        raise OpError(WHERE, f"{what}; expected {expected}",
+                      f"Lower layer_limit, or keep layers in float: {worst.name!r} has the largest error "
+                      f"({worst.error:.5g}). More calibration data, or another method, may help too")
