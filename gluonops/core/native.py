@@ -17,14 +17,14 @@ from ..version import __version__
 if TYPE_CHECKING:
     from .contract import Op
 
-__all__ = ["backward", "forward", "has", "library_path", "load", "loaded", "operator_handle", "reason",
+__all__ = ["backward", "forward", "function", "has", "library_path", "load", "loaded", "operator_handle", "reason",
            "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads")
+FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads", "gluonops_place")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -139,6 +139,14 @@ def target() -> str | None:
 def threads() -> int | None:
     """How many threads an operator of the library uses at most; None if it is not loaded."""
     return ctypes.CDLL(_state["path"]).gluonops_threads() if loaded() else None
+
+
+@functools.cache
+def function(name: str) -> Callable:
+    """A function of the loaded library by name. It returns nothing, and other threads of Python run meanwhile."""
+    found = getattr(ctypes.CDLL(_state["path"]), name)
+    found.restype = None
+    return found
 
 
 def set_threads(count: int) -> None:
