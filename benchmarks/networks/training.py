@@ -101,7 +101,7 @@ def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.n
     loss.initialize()
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": RATE, "momentum": 0.9})
+    trainer = mx.gluon.Trainer(net.collect_params(), "fusedsgd", {"learning_rate": RATE, "momentum": 0.9})
     images, ground_truth = mx.nd.array(images), mx.nd.array(ground_truth)
 
     def step(wait=True):
