@@ -138,8 +138,9 @@ def trained(name, kvstore="device", update_on_kvstore=None, contexts=1):
 
 
 @needs_native
-@pytest.mark.parametrize("where", [{}, {"update_on_kvstore": False, "contexts": 2}, {"kvstore": "local", "update_on_kvstore": True, "contexts": 2}],
-                         ids=["one", "two", "kvstore"])
+@pytest.mark.parametrize("where", [
+    {}, {"update_on_kvstore": False, "contexts": 2}, {"kvstore": "local", "update_on_kvstore": True, "contexts": 2}],
+    ids=["one", "two", "kvstore"])
 def test_a_trainer_trains_the_same_net(where, fused_updates):
     assert trained("fusedsgd", **where) == trained("sgd", **where)
     assert fused_updates

@@ -39,7 +39,6 @@ def main() -> None:
     options.add_argument("--json", type=pathlib.Path, help="also write the numbers to this file")
     args = options.parse_args()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    gops.tune_malloc()
     print(f"{'batch':>5}{'size':>6}{'ours':>12}{'torch':>12}   images/s, {torch.get_num_threads()} threads")
     measured = []
     for batch, size in args.case or TRAINING:
@@ -101,7 +100,7 @@ def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.n
     loss.initialize()
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": RATE, "momentum": 0.9})
+    trainer = mx.gluon.Trainer(net.collect_params(), "fusedsgd", {"learning_rate": RATE, "momentum": 0.9})
     images, ground_truth = mx.nd.array(images), mx.nd.array(ground_truth)
 
     def step(wait=True):

@@ -19,7 +19,7 @@ from ..version import __version__
 if TYPE_CHECKING:
     from .contract import Op
 
-__all__ = ["backward", "forward", "has", "keep_blocks", "kept_bytes", "library_path", "load", "loaded",
+__all__ = ["backward", "forward", "function", "has", "keep_blocks", "kept_bytes", "library_path", "load", "loaded",
            "operator_handle", "reason", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
@@ -27,7 +27,7 @@ BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
 FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes")
+             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -166,6 +166,14 @@ def target() -> str | None:
 def threads() -> int | None:
     """How many threads an operator of the library uses at most; None if it is not loaded."""
     return ctypes.CDLL(_state["path"]).gluonops_threads() if loaded() else None
+
+
+@functools.cache
+def function(name: str) -> Callable:
+    """A function of the loaded library by name. It returns nothing, and other threads of Python run meanwhile."""
+    found = getattr(ctypes.CDLL(_state["path"]), name)
+    found.restype = None
+    return found
 
 
 def set_threads(count: int) -> None:

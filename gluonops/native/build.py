@@ -39,7 +39,7 @@ LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
 THREADS = ["-pthread"]
 # MXNet's wheels have the std::string of compilers before GCC 5. inference.cc calls MXNet in C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
-# The results of sgd.cc are those of MXNet, which is compiled without fused multiply-adds.
+# The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
@@ -137,7 +137,8 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
     sgd = HERE / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
-    yield unit("sgd_base", sgd, [*exact, *register, "-w"])
+    yield unit("sgd_base", sgd, [*exact, *register])
+    yield unit("place", HERE / "place.cc", exact)
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
     for target, flags in targets.items():

@@ -10,8 +10,11 @@ Source: pjreddie/darknet, ``load_data_detection`` and ``correct_boxes`` in src/d
 """
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
+from ...core import native
 from ...core.attributes import Attr, Float
 from ...core.errors import OpError
 
@@ -153,15 +156,36 @@ def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
     out = np.full((image.shape[2], size[1], size[0]), GREY, "float32")
     columns, rows = (slice(*np.clip((start, start + length), 0, room))
                      for start, length, room in zip(offset, new, size))
-    left, right, right_weight = _neighbours(columns, offset[0], new[0], image.shape[1])
-    above, below, below_weight = _neighbours(rows, offset[1], new[1], image.shape[0])
+    across = _neighbours(columns, offset[0], new[0], image.shape[1])
+    down = _neighbours(rows, offset[1], new[1], image.shape[0])
+    window = out[:, rows, columns]
+    sample = _sample_native if native.loaded() and image.dtype == np.uint8 and window.size else _sample
+    sample(image, down, across, window)
+    return out
 
+
+def _sample(image, down, across, window):
+    """Interpolate an image into a part of a canvas, (channels, rows, columns), at the neighbours along both axes."""
+    above, below, below_weight = down
+    left, right, right_weight = across
     image = image.astype("float32")
     image *= np.float32(1 / 255)
     lines = _interpolate(image[above], image[below], below_weight[:, None, None])
     placed = _interpolate(np.take(lines, left, 1), np.take(lines, right, 1), right_weight[:, None])
-    out[:, rows, columns] = placed.transpose(2, 0, 1)
-    return out
+    window[:] = placed.transpose(2, 0, 1)
+
+
+def _sample_native(image, down, across, window):
+    """The same in the native library, to the bit, several times as fast and without holding Python's lock."""
+    image = np.ascontiguousarray(image)
+    _, canvas_height, canvas_width = window.base.shape
+    arrays = [np.ascontiguousarray(array) for array in (*down, *across)]
+    above, below, below_weight, left, right, right_weight = (ctypes.c_void_p(array.ctypes.data) for array in arrays)
+    width, channels, row_count, column_count, height, stride = map(
+        ctypes.c_int64, (image.shape[1], image.shape[2], len(arrays[0]), len(arrays[3]), canvas_height, canvas_width))
+    native.function("gluonops_place")(
+        ctypes.c_void_p(image.ctypes.data), width, channels, above, below, below_weight, row_count,
+        left, right, right_weight, column_count, ctypes.c_void_p(window.ctypes.data), height, stride)
 
 
 def _interpolate(first, second, weight):

@@ -4,6 +4,7 @@ import colorsys
 import gluonops as gops
 import numpy as np
 import pytest
+from gluonops.core import native
 from gluonops.data.transforms.augment import Augment, distort, flip, place, place_boxes
 
 STILL = {"jitter": 0, "scale": (1, 1), "flip": 0, "hue": 0, "saturation": 1, "exposure": 1}
@@ -171,3 +172,16 @@ class TestDistort:
         for hue in (0, 0.1):
             distort(image, hue, 1.5, 1.5)
         np.testing.assert_array_equal(image, before)
+
+
+@pytest.mark.skipif(not native.loaded(), reason="needs the native library")
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_native_library_samples_the_bits_of_numpy(channels, monkeypatch, rng):
+    """Enlarged, shrunk, cropped on either side, beside the canvas, and one that is a view."""
+    image = rng.randint(0, 256, (40, 62, channels)).astype("uint8")[:, ::2]
+    cases = [((90, 70), (3, -5)), ((20, 31), (7, 9)), ((31, 40), (0, 0)), ((1, 1), (63, 47)), ((20, 20), (-30, 0))]
+    for new, offset in cases:
+        monkeypatch.undo()
+        found = place(image, new, offset, (64, 48))
+        monkeypatch.setattr(native, "loaded", lambda: False)
+        np.testing.assert_array_equal(found, place(image, new, offset, (64, 48)))
