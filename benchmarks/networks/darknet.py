@@ -135,7 +135,7 @@ def torch_layer(layer: mx.gluon.Block) -> Callable:
         return torch_convolution(layer)
     if isinstance(layer, layers.MaxPool):
         size, stride = (layer._kwargs[key][0] for key in ("kernel", "stride"))
-        if layer._extra:
+        if layer._cut:
             return lambda x: functional.max_pool2d(functional.pad(x, (0, 1, 0, 1), "replicate"), size, stride)
         return lambda x: functional.max_pool2d(x, size, stride)
     if isinstance(layer, layers.Route):

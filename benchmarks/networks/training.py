@@ -11,6 +11,7 @@ import argparse
 import os
 import pathlib
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -23,7 +24,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from gluonops.darknet import layers  # noqa: E402
 
-from ..common import results  # noqa: E402
+from ..common import machine, results  # noqa: E402
 from .cases import TRAINING  # noqa: E402
 
 ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
@@ -38,6 +39,9 @@ def main() -> None:
     options.add_argument("--head-channels", type=int, default=1024, help="channels before the output")
     options.add_argument("--json", type=pathlib.Path, help="also write the numbers to this file")
     args = options.parse_args()
+    if "MALLOC_ARENA_MAX" not in os.environ:   # malloc reads it when a process starts; torch needs it
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.networks.training", *sys.argv[1:]],
+                  {**os.environ, **machine.KEEPING_MALLOC})
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     print(f"{'batch':>5}{'size':>6}{'ours':>12}{'torch':>12}   images/s, {torch.get_num_threads()} threads")
     measured = []
@@ -143,7 +147,7 @@ def torch_layers(block: mx.gluon.Block) -> list[torch.nn.Module]:
         return torch_convolution(block)
     size, stride = (block._kwargs[key][0] for key in ("kernel", "stride"))
     pool = torch.nn.MaxPool2d(size, stride)
-    if getattr(block, "_extra", 0):   # Darknet's pooling with a stride of 1 keeps the size
+    if block._cut:   # Darknet's pooling with a stride of 1 keeps the size
         return [torch.nn.ReplicationPad2d((0, 1, 0, 1)), pool]
     return [pool]
 
