@@ -147,7 +147,7 @@ def torch_layers(block: mx.gluon.Block) -> list[torch.nn.Module]:
         return torch_convolution(block)
     size, stride = (block._kwargs[key][0] for key in ("kernel", "stride"))
     pool = torch.nn.MaxPool2d(size, stride)
-    if block._cut:   # Darknet's pooling with a stride of 1 keeps the size
+    if getattr(block, "_cut", False):   # Darknet's pooling with a stride of 1 keeps the size
         return [torch.nn.ReplicationPad2d((0, 1, 0, 1)), pool]
     return [pool]
 
