@@ -30,7 +30,7 @@ def main(args):
         raise gops.OpError("examples", f"there is no folder {args.folder}", "Name a folder with images")
     paths = sorted(path for path in args.folder.rglob("*") if path.suffix.lower() in EXTENSIONS)
     found = {}
-    for path in tqdm(paths, unit="image"):
+    for path in tqdm(paths, unit="image", disable=None):
         image, name = read_image(str(path), "detect_folder"), path.relative_to(args.folder)
         detections = net.detect(image, args.threshold)
         found[str(name)] = [one.as_dict() for one in detections]

@@ -10,7 +10,7 @@ __all__ = ["COLUMNS", "Bar", "columns"]
 
 COLUMNS = 80       # of a log, and of a terminal whose width is unknown
 WIDEST = 100       # of a bar
-WITHOUT_VALUES = 49   # columns of a bar that are not for its values
+WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"
 
@@ -31,6 +31,7 @@ class Bar:
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):
         self._total, self._done, self._title = total, done, title
+        self._taken = WITHOUT_VALUES + len(title) + len(unit)
         self._values, self._logged = "", time.monotonic()
         self._bar = None
         self._logs = shown and not sys.stderr.isatty()
@@ -40,7 +41,9 @@ class Bar:
             from tqdm import tqdm
         except ImportError:   # training works without it
             return
-        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, ncols=columns(), bar_format=FORMAT)
+        # unit_scale: a rate has at most five columns, such as 1.23k.
+        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, unit_scale=True, ncols=columns(),
+                         bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
         return self
@@ -54,7 +57,7 @@ class Bar:
     def advance(self, count: int, values: Mapping[str, object]) -> None:
         """Count what was done, and show values beside the bar, as many as have room."""
         self._done += count
-        self._values = _fitting(values, columns() - WITHOUT_VALUES)
+        self._values = _fitting(values, columns() - self._taken)
         if self._bar is not None:
             self._bar.ncols = columns()   # the window may have another size now
             self._bar.set_postfix_str(self._values, refresh=False)

@@ -169,7 +169,8 @@ def _loaded(path, found, classes, preprocessing, device):
     arguments = (found.net, _names(path, found, classes), (width, height), preprocessing, device,
                  found.metadata.get("dtype", "float32"))
     if task == "detection":
-        return LoadedDetector(*arguments, threshold=found.metadata.get("threshold", 0.0))
+        threshold = found.metadata.get("threshold")
+        return LoadedDetector(*arguments, threshold=threshold if isinstance(threshold, (int, float)) else 0.0)
     return LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
 
 
