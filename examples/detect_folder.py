@@ -2,16 +2,15 @@
 
     python examples/detect_folder.py photographs --exported out/finetune_detector/detector
     python examples/detect_folder.py photographs --cfg yolov2.cfg --weights yolov2.weights --names coco.names
+
+For single images there is the command: gluonops detect out/finetune_detector/detector street.jpg -o found.png
 """
 import json
 import pathlib
 
 import gluonops as gops
-import mxnet as mx
-from gluonops import data, train
-from gluonops.commands.detect import draw
+from gluonops import train
 from gluonops.data.images import EXTENSIONS, read_image
-from PIL import Image
 from tqdm import tqdm
 
 
@@ -24,17 +23,6 @@ def arguments():
     return options.parse()
 
 
-def detect(net, image, device, threshold):
-    """A dict for each detection in an image, uint8 (H, W, 3); the most probable first."""
-    batch = mx.nd.array(data.letterbox(image, *net.size)[None], ctx=device)
-    ids, scores, boxes = (array[0].asnumpy() for array in net.detector(batch))
-    height, width = image.shape[:2]
-    boxes = data.unletterbox_boxes(boxes, (width, height), net.size).clip(0, [width, height] * 2)
-    is_found = (ids[:, 0] >= 0) & (scores[:, 0] >= threshold)
-    return [{"name": net.classes[int(number)], "class": int(number), "score": float(score), "box": box.tolist()}
-            for number, score, box in zip(ids[is_found, 0], scores[is_found, 0], boxes[is_found])]
-
-
 def main(args):
     device, *_ = train.devices(args.ctx)
     net = train.load_detector(args.exported, args.cfg, args.weights, args.names, args.threshold, device)
@@ -42,11 +30,11 @@ def main(args):
         raise gops.OpError("examples", f"there is no folder {args.folder}", "Name a folder with images")
     paths = sorted(path for path in args.folder.rglob("*") if path.suffix.lower() in EXTENSIONS)
     found = {}
-    for path in tqdm(paths, unit="image"):
+    for path in tqdm(paths, unit="image", disable=None):
         image, name = read_image(str(path), "detect_folder"), path.relative_to(args.folder)
-        found[str(name)] = detect(net, image, device, args.threshold)
-        picture = Image.fromarray(image)
-        draw(picture, found[str(name)])
+        detections = net.detect(image, args.threshold)
+        found[str(name)] = [one.as_dict() for one in detections]
+        picture = net.draw(image, detections)
         target = train.make_folder((args.out / name).parent) / f"{name.name}.png"
         train.write(target, lambda temporary, picture=picture: picture.save(temporary, format="png"))
     train.make_folder(args.out)

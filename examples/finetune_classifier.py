@@ -110,7 +110,8 @@ def main(args):
     train.write_results(results, args.out / "results.json")
     print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
           "The exported net computes the same, in Module and without gluonops.\n"
-          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
+    print(train.how_to_run("classify", args.out / "classifier", train.save_example(images.held_out[0][0], args.out)))
 
 
 if __name__ == "__main__":

@@ -156,7 +156,8 @@ def main(args):
           f"{best['AP']:.4f}.\nIts mAP at IoU 0.5 is {best['mAP']:.4f} (VOC 2007's: {best['mAP_voc07']:.4f}).\n"
           f"Its boxes overlap their objects by {best['matched_iou']:.2f} on average.\n"
           "The exported detector finds the same, in Module and without gluonops.\n"
-          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.")
+          f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
+    print(train.how_to_run("detect", args.out / "detector", train.save_example(validation[0][0], args.out)))
 
 
 if __name__ == "__main__":

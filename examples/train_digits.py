@@ -67,12 +67,14 @@ def main(args):
     outputs = train.predict_logits(net, held_out)
     score = train.accuracy(outputs, held_out.labels)
 
+    names = [str(digit) for digit in range(10)]
+    net.classes = names   # the exported files say this of the net
+    net.preprocessing = {"colours": "grey", "range": [0, 1], "resize": "letterbox"}
     builtin, custom = args.out / "digits", args.out / "digits-custom"
     differences = train.export_and_check(net, builtin, held_out.images[:COMPARED])
     gops.export.symbol(net, custom, held_out.images[:1].shape, backend="custom", head="softmax_output")
     scores = {"builtin": module_accuracy(builtin, held_out), "custom": module_accuracy(custom, held_out)}
 
-    names = [str(digit) for digit in range(10)]
     train.draw_curves(rows, args.out / "curve.png", ["loss"], ["validation_accuracy"])
     train.draw_predictions(*held_out, outputs.argmax(1), names, args.out / "predictions.png")
     results = {"options": vars(args), "held_out_accuracy": score, "module_accuracy": scores,
@@ -89,7 +91,11 @@ The run took {results['seconds']} s. Its files are in {args.out}:
   digits-symbol.json, -0000.params         MXNet's own operators only: runs without gluonops
   digits-custom-symbol.json, -0000.params  gluonops nodes and a softmax_output head: Module.fit fine-tunes it
   curve.png, predictions.png               training by epoch; held-out digits, the wrong ones first
-  results.json                             every number above and more""")
+  example.png                              a held-out digit
+  results.json                             every number above and more
+""")
+    example = train.save_example((held_out.images[0, 0] * 255).round().astype("uint8"), args.out)
+    print(train.how_to_run("classify", builtin, example))
     if any(abs(value - score) > 1e-9 for value in scores.values()):
         sys.exit("An export disagrees with the net that it was made from; please report this.")
 

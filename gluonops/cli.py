@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).parent
 EXIT_CODES = """\
 exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
 2 the command was misspelled; 130 Ctrl-C"""
-DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # options of convert --detections and detect
+DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # options of convert --detections
 EXAMPLES = {
     "doctor": """\
   gluonops doctor                                 versions, backends, GPUs, and what is missing
@@ -33,7 +33,13 @@ EXAMPLES = {
   gluonops convert yolov2.cfg yolov2.weights out/yolov2
   gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5""",
     "detect": """\
-  gluonops detect dog.jpg --cfg yolov2.cfg --weights yolov2.weights --names coco.names -o found.png""",
+  gluonops detect out/detector street.jpg -o found.png        of out/detector-symbol.json
+  gluonops detect detector.onnx a.jpg b.jpg -o found --json found.json
+  gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png""",
+    "classify": """\
+  gluonops classify out/classifier cat.jpg                    of out/classifier-symbol.json
+  gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
+  gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
     "anchors": """\
   gluonops anchors                                of the digit scenes
   gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
@@ -76,9 +82,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+    debug = argparse.ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    common = argparse.ArgumentParser(add_help=False, parents=[debug])
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser = argparse.ArgumentParser(
         prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
         epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
@@ -88,9 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def add(name: str, run: Callable, help: str, description: str,
-            parents: Sequence[argparse.ArgumentParser] = ()) -> argparse.ArgumentParser:
+            parents: Sequence[argparse.ArgumentParser] = (common,)) -> argparse.ArgumentParser:
         command = commands.add_parser(
-            name, parents=[common, *parents], help=help, description=textwrap.fill(description, 79),
+            name, parents=list(parents), help=help, description=textwrap.fill(description, 79),
             epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
         command.set_defaults(run=run, parser=command)
         return command
@@ -100,7 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     ops = add("ops", _run_ops, "the operators: layers, backends, types, attributes, gradients, export",
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
-    _add_darknet(add)
+    _add_convert(add)
+    _add_on_images(add, debug)
     _add_anchors(add)
     _add_export(add)
     viz = add("viz", _run_viz, "a picture of an exported net, with shapes on its edges",
@@ -113,13 +121,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_darknet(add: Callable) -> None:
-    detection = argparse.ArgumentParser(add_help=False)
-    detection.add_argument("--threshold", type=float, help=f"lowest probability (default: {DETECTION['threshold']})")
-    detection.add_argument("--nms", type=float, help=f"largest IoU of two detections (default: {DETECTION['nms']})")
-    detection.add_argument("--topk", type=int, help=f"most candidates per image (default: {DETECTION['topk']})")
+def _add_detection(command: argparse.ArgumentParser) -> None:
+    """The options of a detector's last layers."""
+    command.add_argument("--threshold", type=float, help=f"lowest probability (default: {DETECTION['threshold']})")
+    command.add_argument("--nms", type=float, help=f"largest IoU of two detections (default: {DETECTION['nms']})")
+    command.add_argument("--topk", type=int, help=f"most candidates per image (default: {DETECTION['topk']})")
+
+
+def _add_convert(add: Callable) -> None:
     convert = add("convert", _run_convert, "a Darknet network as symbol JSON and parameters, for Module",
-                  "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.", [detection])
+                  "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
     convert.add_argument("cfg", help="Darknet's .cfg")
     convert.add_argument("weights", help="Darknet's .weights")
     convert.add_argument("prefix", help="path of the files, without -symbol.json")
@@ -127,13 +138,37 @@ def _add_darknet(add: Callable) -> None:
                          help="operators to write (default: builtin, which needs no gluonops)")
     convert.add_argument("--detections", action="store_true",
                          help="return ids, scores and boxes, instead of what the last layer returns")
-    detect = add("detect", _run_detect, "a Darknet detector on an image",
-                 "Print what a Darknet detector finds in an image, and draw it.", [detection])
-    detect.add_argument("image", help="the image")
-    detect.add_argument("--cfg", required=True, help="Darknet's .cfg")
-    detect.add_argument("--weights", required=True, help="Darknet's .weights")
-    detect.add_argument("-o", "--output", required=True, help="the image to draw into")
-    detect.add_argument("--names", help="text file with one class name per line")
+    convert.add_argument("--names", metavar="FILE", help="text file with one class name per line; the files get them")
+    _add_detection(convert)
+
+
+def _add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
+    net = ("The first argument is an exported net, PREFIX for PREFIX-symbol.json and PREFIX-0000.params, or an .onnx "
+           "file. Or it is a Darknet .cfg, followed by its .weights.")
+    detect = add("detect", _run_detect, "a detector on images: an exported one, or Darknet's",
+                 f"Print what a detector finds in images, and draw it. {net}", [debug])
+    classify = add("classify", _run_classify, "a classifier on images: an exported one, or Darknet's",
+                   f"Print the most probable classes of images. {net}", [debug])
+    for command in (detect, classify):
+        command.usage = (f"{command.prog} [options] PREFIX IMAGE ...\n"
+                         f"       {command.prog} [options] CFG WEIGHTS IMAGE ...")
+        command.add_argument("words", nargs="+", metavar="NET, IMAGE", help="the net, and the images")
+        command.add_argument("-o", "--output", metavar="FILE", help="picture to draw into; a folder for several images")
+        command.add_argument("--json", nargs="?", const="-", type=_json_file, metavar="FILE.json",
+                             help="write JSON into this file; without a file or with -, print JSON and nothing else")
+        command.add_argument("--names", metavar="FILE", help="text file with one class name per line; exported files "
+                             "usually have the names")
+    detect.add_argument("--cfg", help="Darknet's .cfg, instead of the net; then all arguments are images")
+    detect.add_argument("--weights", help="the .weights of --cfg")
+    _add_detection(detect)
+    classify.add_argument("--top", type=int, default=5, help="how many classes of an image (default: 5)")
+
+
+def _json_file(text: str) -> str:
+    """argparse's type for the name of a JSON file. An image after --json would be replaced."""
+    if text != "-" and not text.endswith(".json"):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected - or a file that ends in .json")
+    return text
 
 
 def _add_anchors(add: Callable) -> None:
@@ -286,20 +321,19 @@ def _run_convert(args: argparse.Namespace) -> int:
     if given and not args.detections:
         verb = "goes" if len(given) == 1 else "go"
         args.parser.error(f"{' and '.join(given)} {verb} with --detections")
-    _fill_detection(args)
+    for name, default in DETECTION.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
     from gluonops.commands import convert
     return convert.run(args)
 
 
-def _fill_detection(args: argparse.Namespace) -> None:
-    """Set the options of detections that were not given to their defaults."""
-    for name, default in DETECTION.items():
-        if getattr(args, name) is None:
-            setattr(args, name, default)
+def _run_classify(args: argparse.Namespace) -> int:
+    from gluonops.commands import classify
+    return classify.run(args)
 
 
 def _run_detect(args: argparse.Namespace) -> int:
-    _fill_detection(args)
     from gluonops.commands import detect
     return detect.run(args)
 

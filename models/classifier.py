@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import mxnet as mx
 from gluonops.core.errors import OpError
 from gluonops.core.optional import require
+from gluonops.darknet.net import preprocessing_for
 from mxnet import gluon
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
@@ -126,6 +127,7 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
         raise OpError(WHERE, f"{name} takes no images of {channels} channels, {height} x {width}",
                       "Choose another model, or larger images") from error
     net = Classifier(features, len(out) == 4, embedding, classes)
+    net.preprocessing = preprocessing_for(shape[0])   # an exported net says how to prepare images
     net.initialize(mx.init.Xavier())
     net(mx.nd.zeros((1, *shape)))   # fixes every shape
     return net

@@ -9,9 +9,10 @@ from gluonops.bench import cases
 from gluonops.commands import bench
 from gluonops.core import registry
 
-COMMANDS = ["doctor", "ops", "convert", "detect", "anchors", "export", "viz", "bench"]
+COMMANDS = ["doctor", "ops", "convert", "detect", "classify", "anchors", "export", "viz", "bench"]
 FAILS = {"ops": ["nope"], "convert": ["no.cfg", "no.weights", "net"],
          "detect": ["no.png", "--cfg", "no.cfg", "--weights", "no.weights", "-o", "out.png"],
+         "classify": ["nowhere", "no.png"],
          "anchors": ["--dataset", "voc", "--root", "nowhere"], "export": ["nowhere", "out"],
          "viz": ["nowhere", "-o", "out.svg"], "bench": ["--op", "nope"]}
 
@@ -55,6 +56,10 @@ def test_an_error_is_one_line(command, capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", [[], ["nope"], ["ops", "a", "b"], ["viz", "net"], ["bench", "--shape", "2,3"],
                                    ["bench", "--op", "abs", "--shape", "0,3"], ["bench", "--seconds", "-1"],
                                    ["bench", "--dtype", "int32"], ["export", "net"],
+                                   ["detect"], ["detect", "a.onnx"], ["detect", "a.cfg"],
+                                   ["detect", "a.cfg", "a.weights"], ["detect", "a.png", "--cfg", "a.cfg"],
+                                   ["detect", "a", "--json", "a.png"],
+                                   ["classify", "a.onnx", "a.png", "--top", "all"],
                                    ["convert", "a.cfg", "a.weights", "a", "--threshold", "0.5"],
                                    ["convert", "a.cfg", "a.weights", "a", "--nms", "0.5", "--topk", "9"]])
 def test_misspelled(words, capsys):

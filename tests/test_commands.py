@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import skimage.data
 from gluonops import cli
-from gluonops.commands.detect import _detect, colour
+from gluonops.export.running.annotate import colour
 from PIL import Image
 
 FOLDER = pathlib.Path(__file__).parent / "golden" / "darknet"
@@ -63,7 +63,9 @@ def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
     arguments = ["detect", photograph, "--cfg", network[0], "--weights", network[1], "-o", str(path),
                  "--threshold", "0.1", "--names", str(names)]
     assert cli.main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["detections"]
+    row, = json.loads(capsys.readouterr().out)
+    assert row["image"] == photograph and row["output"] == str(path)
+    found = row["detections"]
     picture = skimage.data.chelsea()
     height, width = picture.shape[:2]
     # The same by hand.
@@ -81,19 +83,10 @@ def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
     assert drawn.shape == picture.shape and error.max() <= (0 if output.endswith("png") else 100)
     assert cli.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == count + 1 and lines[-1] == f"{count} found; drawn into {path}"
-    assert lines[0].startswith(f"{found[0]['name']} {found[0]['score']:.2f} at ")
-
-
-def test_boxes_in_the_letterbox_border_are_no_detections():
-    """Cut at the image's edge they had no height."""
-    def detector(data):
-        assert data.shape == (1, 3, 96, 96)   # the image fills rows 16 to 80
-        boxes = [[10, 0, 40, 12], [10, 4, 40, 40], [-1] * 4]
-        return mx.nd.array([[[0], [1], [-1]]]), mx.nd.array([[[0.9], [0.8], [-1]]]), mx.nd.array([boxes])
-
-    found, = _detect(detector, (3, 96, 96), Image.new("RGB", (96, 64)), ["cat", "dog"])
-    assert found == {"name": "dog", "class": 1, "score": 0.8, "box": [10, 0, 40, 24]}
+    assert len(lines) == count + 2 and lines[0] == f"{photograph}: {count} found" and lines[-1] == f"drawn into {path}"
+    assert lines[1].split("  at ")[0].split() == [*found[0]["name"].split(), f"{found[0]['score']:.2f}"]
+    positional = ["detect", *network, photograph, "--threshold", "0.1", "--names", str(names)]
+    assert cli.main(positional) == 0 and capsys.readouterr().out.splitlines() == lines[:-1]
 
 
 def test_nothing_found(network, photograph, tmp_path, capsys):
@@ -101,19 +94,20 @@ def test_nothing_found(network, photograph, tmp_path, capsys):
     path = tmp_path / "out.png"
     assert cli.main(["detect", photograph, "--cfg", network[0], "--weights", network[1], "-o", str(path), "--threshold",
                      "0.999"]) == 0
-    assert capsys.readouterr().out == f"0 found; drawn into {path}\n"
+    assert capsys.readouterr().out == f"{photograph}: 0 found\ndrawn into {path}\n"
     np.testing.assert_array_equal(np.asarray(Image.open(path)), skimage.data.chelsea())
 
 
 @pytest.mark.parametrize("change, text", [
     ({"cfg": "missing.cfg"}, "gluonops.darknet.load: cannot read the cfg missing.cfg: No such file"),
     ({"weights": "short.weights"}, "gluonops.darknet.load_weights: short.weights is too short: mini_yolov2_layer00"),
-    ({"image": "short.weights"}, "gluonops.detect: cannot read the image short.weights"),
-    ({"image": "missing.jpg"}, "gluonops.detect: cannot read the image missing.jpg"),
+    ({"image": "short.weights"}, "the image short.weights cannot be read: Pillow does not know its format"),
+    ({"image": "missing.jpg"}, "the image missing.jpg cannot be read: No such file"),
+    ({"image": "missing.webp"}, "the image missing.webp cannot be read: No such file"),
     ({"output": "found.weights"}, "gluonops.detect: cannot write found.weights: .weights is no image format"),
     ({"output": "found"}, "cannot write found: no extension is no image format"),
-    ({"names": "names"}, "gluonops.detect: names has 1 names; the network has 2 classes"),
-    ({"names": "missing"}, "gluonops.detect: cannot read the names in missing"),
+    ({"names": "names"}, "gluonops.export.load: there are 1 names; the net has 2 classes"),
+    ({"names": "missing"}, "gluonops.export.load: the class names in missing cannot be read"),
     ({"threshold": "1.5"}, "gluonops.darknet.Detector: threshold is 1.5; expected a finite number"),
     ({"cfg": str(FOLDER / "mini-classifier.cfg")}, "bytes left over: the last layer, mini_classifier_layer07")])
 def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys, monkeypatch):

@@ -71,7 +71,8 @@ def test_the_command_line(tmp_path, monkeypatch):
     darknet = DOCS.parent / "tests" / "golden" / "darknet"
     shutil.copy(darknet / "mini-yolov2.cfg", "yolov2.cfg")
     runpy.run_path(str(darknet / "random_weights.py"))["write"]("yolov2.cfg", 21, "yolov2.weights")
-    Image.new("RGB", (90, 60), "red").save("dog.jpg")
+    for name in ("dog.jpg", "cat.jpg"):
+        Image.new("RGB", (90, 60), "red").save(name)
     pathlib.Path("coco.names").write_text("cat\ndog\n")
     exec(code("command_line"), {})
     lines = "".join(block.text for block in blocks("command_line", "sh")).splitlines()

@@ -4,8 +4,12 @@ from __future__ import annotations
 import argparse
 import json
 
+from mxnet.gluon import HybridBlock
+
 from .. import darknet, export
+from ..core.errors import OpError
 from ..core.files import make_folder
+from ..data.base import class_names
 from .progress import layers
 
 __all__ = ["run"]
@@ -22,10 +26,21 @@ def run(args: argparse.Namespace) -> int:
     if args.detections:
         net = net.detector(args.threshold, args.nms, args.topk)
         outputs = ["ids", "scores", "boxes"]
+    metadata = {"classes": _names(args.names, net)} if args.names else None
     make_folder("convert", args.prefix)
-    symbol, params = export.symbol(net, args.prefix, shape, backend=args.backend)
+    symbol, params = export.symbol(net, args.prefix, shape, backend=args.backend, metadata=metadata)
     if args.json:
         print(json.dumps({"symbol": symbol, "params": params, "input": "data", "shape": shape, "outputs": outputs}))
     else:
         print(f"{symbol}\n{params}\ninput data {shape}, RGB from 0 to 1")
     return 0
+
+
+def _names(path: str, net: HybridBlock) -> tuple[str, ...]:
+    """The names of the classes in a file. An OpError if the net has another number of them."""
+    names = class_names(path, "convert")
+    count = getattr(net, "classes", len(names))
+    if count != len(names):
+        raise OpError("convert", f"{path} has {len(names)} names; the net has {count} classes",
+                      "Pass the file with the names of its classes")
+    return names

@@ -6,6 +6,7 @@ and the classes apart. Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/
 """
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -81,8 +82,8 @@ class Boxes(HybridBlock):
         self._stride = stride
         self._takes_float16 = False
         with self.name_scope():
-            self.anchors = self.params.get_constant("anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
-            self.ids = self.params.get_constant("ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
+            self.anchors = _constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
+            self.ids = _constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
 
     def cast(self, dtype: str | np.dtype) -> None:
         """Change the type of the maps that the block takes.
@@ -114,6 +115,14 @@ class Boxes(HybridBlock):
             corner = F.slice_axis(corners, axis=2, begin=i, end=i + 1)
             columns.append(F.broadcast_like(corner, scores))
         return F.reshape(F.stack(*columns, axis=-1), shape=(0, -1, 6))
+
+
+def _constant(params: mx.gluon.ParameterDict, name: str, value: mx.nd.NDArray) -> mx.gluon.Constant:
+    """``params.get_constant``. MXNet names an initializer after the address of the constant, and warns if an earlier
+    constant had the same one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*New initializer", UserWarning)
+        return params.get_constant(name, value)
 
 
 def _grid(F: ModuleType, data: Array) -> Array:
@@ -169,9 +178,9 @@ class Detector(HybridBlock):
         super().__init__(**kwargs)
         self.classes = classes
         self._multiple = size_multiple
-        self._threshold = Attr("threshold", Float(0, below=1), 0.25, "").parse("darknet.Detector", threshold)
-        self._nms = Attr("nms", Float(above=0), 0.45, "").parse("darknet.Detector", nms)
-        self._topk = Attr("topk", Int(1), 400, "").parse("darknet.Detector", topk)
+        self.threshold = Attr("threshold", Float(0, below=1), 0.25, "").parse("darknet.Detector", threshold)
+        self.nms = Attr("nms", Float(above=0), 0.45, "").parse("darknet.Detector", nms)
+        self.topk = Attr("topk", Int(1), 400, "").parse("darknet.Detector", topk)
         with self.name_scope():
             self.net = net
             for i, head in enumerate(heads):
@@ -195,9 +204,9 @@ class Detector(HybridBlock):
             maps = [maps]
         candidates = [head(activated) for head, activated in zip(self._heads, maps)]
         rows = F.concat(*candidates, dim=1) if len(candidates) > 1 else candidates[0]
-        rows = F.contrib.box_nms(rows, overlap_thresh=self._nms, valid_thresh=self._threshold, topk=self._topk,
+        rows = F.contrib.box_nms(rows, overlap_thresh=self.nms, valid_thresh=self.threshold, topk=self.topk,
                                  coord_start=2, score_index=1, id_index=0, force_suppress=False)
-        rows = F.slice(rows, begin=(None, 0, None), end=(None, self._topk, None))
+        rows = F.slice(rows, begin=(None, 0, None), end=(None, self.topk, None))
         ids = F.slice_axis(rows, axis=2, begin=0, end=1)
         scores = F.slice_axis(rows, axis=2, begin=1, end=2)
         boxes = F.slice_axis(rows, axis=2, begin=2, end=6)

@@ -13,6 +13,11 @@ __all__ = ["DarknetNet"]
 PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
 
 
+def preprocessing_for(channels: int) -> dict[str, object]:
+    """The same for a net that takes images of so many channels."""
+    return {**PREPROCESSING, "colours": "grey"} if channels == 1 else PREPROCESSING
+
+
 class DarknetNet(HybridBlock):
     """The network of a cfg. See :func:`gluonops.darknet.load`, which makes it.
 
@@ -30,11 +35,10 @@ class DarknetNet(HybridBlock):
         - **out**: the last layer's output, or a tuple with the output of each ``[yolo]`` layer if there are several.
     """
 
-    preprocessing = PREPROCESSING
-
     def __init__(self, input_shape: tuple[int, int, int], **kwargs):
         super().__init__(**kwargs)
         self.input_shape = input_shape
+        self.preprocessing = preprocessing_for(input_shape[0])
         self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
         self._outputs = ()      # numbers of the layers that the net returns
         self._detections = []   # of each detection layer: anchors, classes, stride

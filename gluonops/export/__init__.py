@@ -3,13 +3,16 @@
 An export is a pipeline. An :class:`ExportedModel` is made from a net or from files, the passes in
 :mod:`gluonops.export.passes` make other models of it, and the last one is saved as symbol JSON or converted to ONNX.
 :func:`symbol`, :func:`rewrite`, :func:`onnx` and :func:`quantize` are such pipelines.
+:func:`load` goes the other way: it makes a detector or a classifier of the files, which takes pictures.
 """
 from .model import ExportedModel
 from .onnx import onnx
 from .picture import picture
+from .preprocessing import Preprocessing
 from .quantize import Quantized, QuantizedLayer, quantize
+from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
 from .symbol import rewrite, symbol
 from .warning import ExportWarning
 
-__all__ = ["ExportWarning", "ExportedModel", "Quantized", "QuantizedLayer", "onnx", "picture", "quantize", "rewrite",
-           "symbol"]
+__all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
+           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol"]

@@ -15,6 +15,7 @@ from ..version import __version__
 from .graph import Graph, is_ours, our_name
 
 KEY = "gluonops"
+ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # of nets
 
 
 def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
@@ -88,8 +89,9 @@ def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
     Parameters
     ----------
     net : HybridBlock
-        They are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``. If it wraps a
-        net as its attribute ``net``, like a detector, the attributes of that net come first.
+        They are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``, and those of a
+        detector: ``threshold``, ``nms`` and ``topk``. If it wraps a net as its attribute ``net``, like a detector, the
+        attributes of that net come first.
 
     Returns
     -------
@@ -97,11 +99,29 @@ def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
     """
     metadata = {}
     for owner in (net, getattr(net, "net", None)):
-        for name in ("classes", "anchors", "preprocessing"):
+        for name in ATTRIBUTES:
             value = _plain(getattr(owner, name, None))
             if value is not None:
                 metadata[name] = value
     return metadata
+
+
+def plain_metadata(where: str, metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """The values that a user adds to the metadata.
+
+    Raises
+    ------
+    OpError
+        JSON cannot store them.
+    """
+    metadata = {} if metadata is None else metadata
+    try:
+        if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):
+            raise TypeError("its names are strings")
+        return json.loads(json.dumps(metadata))
+    except (TypeError, ValueError) as error:
+        raise OpError(where, f"metadata is {metadata!r}; expected a dict of what JSON can store ({error})",
+                      "Pass strings, numbers, lists and dicts; of an array its tolist()") from error
 
 
 def _plain(value: Any) -> Any:

@@ -30,7 +30,8 @@ class ExportedModel:
         The known shapes of the inputs. In a model from a net all of them are known.
     metadata : dict
         Values that JSON can store, for the programs that run the net: ``dtype`` of the inputs, ``classes``,
-        ``anchors``, ``preprocessing``, ``training``.
+        ``anchors``, ``preprocessing``, ``training``, ``task``, ``output``, and ``threshold``, ``nms`` and ``topk`` of a
+        detector.
     notes : list of str
         What a pass has removed, in words. They are not saved.
     """

@@ -171,7 +171,7 @@ def _float_model(net, batch, epoch):
     model = passes.inference(model)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
-    model = passes.lower(passes.fold_batch_norm(model), "builtin")
+    model = passes.lower(passes.describe(passes.fold_batch_norm(model)), "builtin")
     return passes.prepare_for_fusion(model)
 
 

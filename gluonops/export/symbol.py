@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 import mxnet as mx
 
@@ -11,6 +12,7 @@ from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
 from .files import check_epoch, newest_epoch, paths_of
+from .metadata import plain_metadata
 from .model import ExportedModel
 from .shapes import DataShape
 from .warning import ExportWarning
@@ -20,7 +22,8 @@ __all__ = ["rewrite", "symbol"]
 
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
-           training: bool = False, pad_channels: bool = False) -> tuple[str, str]:
+           training: bool = False, pad_channels: bool = False,
+           metadata: dict[str, Any] | None = None) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     ``mx.model.load_checkpoint`` (and so ``mx.mod.Module``), ``gluon.SymbolBlock.imports``, ``mx.sym.load`` and MXNet's
@@ -58,6 +61,9 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         Pad convolutions to a multiple of 16 output channels, and cut the padding off behind them. MXNet's CPU kernels
         take twice the time for other numbers. For inference only. Use it with ``fold_batch_norm=True``: a convolution
         whose batch norm is not folded is not padded.
+    metadata : dict, optional
+        Further values to store in the file, such as ``classes`` and ``preprocessing``, which :func:`load` reads. The
+        net's attributes of these names are stored anyway.
 
     Returns
     -------
@@ -74,10 +80,12 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     prefix = os.fspath(prefix)
     training = training or head is not None
     check_epoch(where, epoch)
+    metadata = plain_metadata(where, metadata)
     check_target(where, *paths_of(prefix, epoch))
     _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
 
     model = ExportedModel.from_net(net, data_shape, dtype, head, where)
+    model.metadata.update(metadata)
     if training:
         model.metadata["training"] = True   # it cannot be told from names of labels and losses
     else:
@@ -170,5 +178,5 @@ def _finish(model: ExportedModel, backend: str, fold_batch_norm: bool, pad_chann
         model = passes.fold_batch_norm(model)
     if pad_channels:
         model = passes.pad_channels(model)
-    model = passes.lower(model, backend)
+    model = passes.lower(passes.describe(model), backend)
     return passes.prepare_for_fusion(model, inference)

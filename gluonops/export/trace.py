@@ -17,11 +17,10 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .metadata import metadata_of
+from .passes.describe import ends_in_softmax
 from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
-# Operators behind a softmax that leave it a softmax.
-AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
@@ -230,15 +229,7 @@ def _with_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbo
     if len(outputs) != 1 or len(outputs[0].list_outputs()) != 1:
         raise OpError(where, f"{type(net).__name__} has several outputs; expected one for head={head!r}",
                       "Wrap it in a HybridBlock that returns one of them")
-    if _ends_in_softmax(Graph.of(outputs[0])):
+    if ends_in_softmax(Graph.of(outputs[0])):
         raise OpError(where, f"{type(net).__name__} already ends in a softmax; expected logits for head={head!r}",
                       "Pass the part of the net that returns logits, for instance net.body")
     return HEADS[head](outputs[0], name="softmax")
-
-
-def _ends_in_softmax(graph: Graph) -> bool:
-    """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.heads[0][0]
-    while node.op in AFTER_SOFTMAX:
-        node = node.source()
-    return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")

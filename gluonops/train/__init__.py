@@ -11,7 +11,8 @@
 - :mod:`~gluonops.train.images`: data sets in their parts
 - :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`,
   :mod:`~gluonops.train.tensorboard`: what a run has reached
-- :mod:`~gluonops.train.exporting`, :mod:`~gluonops.train.inference`: nets on their way out, and back
+- :mod:`~gluonops.train.exporting`, :mod:`~gluonops.train.inference`, :mod:`~gluonops.train.usage`: nets on their way
+  out, and back, and how a user runs them
 - :mod:`~gluonops.train.fitting`, :mod:`~gluonops.train.graphs`: a short loop for small data; exported nets to cut
 - :mod:`~gluonops.train.options`, :mod:`~gluonops.train.interrupting`: a script's command line, errors and Ctrl-C
 
@@ -82,6 +83,7 @@ from .schedules import (
     schedule,
 )
 from .tensorboard import EventWriter
+from .usage import how_to_run, save_example
 
 __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
@@ -92,11 +94,11 @@ __all__ = [
     "clear_graphs", "clip_gradients", "command_to_resume", "confusion_matrix", "cut_symbol", "darknet_schedule",
     "default_augment", "describe_epoch", "detection_parts", "detections", "devices", "draw_confusion",
     "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
-    "find_anchors", "find_checkpoint", "fit_classifier", "fits", "fraction", "freeze", "join_workers",
+    "find_anchors", "find_checkpoint", "fit_classifier", "fits", "fraction", "freeze", "how_to_run", "join_workers",
     "keep_statistics", "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
     "make_folder", "make_trainer", "natural", "net_tensors", "non_negative", "plan", "positive", "predict_logits",
     "pretrain_backbone", "read_checkpoint", "read_parameters", "reproducible", "restore_checkpoint", "restore_net",
-    "run_arguments", "run_script", "save_checkpoint", "save_figure", "save_tensors", "schedule", "schedule_of",
-    "set_seeds", "split_batches", "total", "updates_per_epoch", "write", "write_history", "write_results",
-    "zero_gradients",
+    "run_arguments", "run_script", "save_checkpoint", "save_example", "save_figure", "save_tensors", "schedule",
+    "schedule_of", "set_seeds", "split_batches", "total", "updates_per_epoch", "write", "write_history",
+    "write_results", "zero_gradients",
 ]

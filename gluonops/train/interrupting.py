@@ -14,6 +14,7 @@ from ..core.errors import OpError
 __all__ = ["CHECKPOINTS", "command_to_resume", "run_script"]
 
 CHECKPOINTS = ("last.checkpoint", "pretraining.checkpoint")
+SUBGRAPH_VERBOSE = "MXNET_SUBGRAPH_VERBOSE"   # whether Module says in each process that it fuses layers
 LAUNCHER = "LAUNCH_LOCAL"   # environment variable with the command that started this worker
 
 
@@ -31,6 +32,7 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
     then : str, optional
         A sentence about what the user can do with the saved file; by default the command that resumes the run.
     """
+    os.environ.setdefault(SUBGRAPH_VERBOSE, "0")
     paths, before = [], {}
     # A handler runs when MXNet's call returns, which in a distributed job may never happen: leave SIGTERM as it is.
     if "DMLC_ROLE" not in os.environ:

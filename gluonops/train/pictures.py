@@ -20,6 +20,13 @@ if TYPE_CHECKING:   # matplotlib is optional
 __all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "save_figure"]
 
 MANY_CLASSES = 20   # from this number on a matrix has no numbers in its cells
+LONGEST_SIDE = 3    # of an embedding whose axes have one scale, in shares of the other side
+PANELS = {"losses": "training loss, mean of an image", "scores": "scores, 1 is best", "rate": "learning rate"}
+# What a legend calls the columns of a history. The images for validation choose the epoch.
+LABELS = {"mAP": "mAP at IoU 0.5, validation", "AP": "COCO's AP, validation",
+          "matched_iou": "IoU of boxes that were found, validation", "iou": "IoU of boxes, training",
+          "recall": "recall, training", "classes": "class", "no_objectness": "objectness of background",
+          "coordinates": "box"}
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -34,7 +41,7 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> None:
 
 def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Sequence[str],
                 scores: Sequence[str]) -> None:
-    """Losses on the left, scores on the right, by epoch; the learning rate below.
+    """Losses on the left, scores on the right, by epoch; the learning rate below. A panel without a curve is left out.
 
     Parameters
     ----------
@@ -43,25 +50,51 @@ def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Seq
     path : str or os.PathLike
         The PNG.
     losses, scores : sequence of str
-        Names of columns. A column that no row has is left out.
+        Names of columns. A column without a number in any row is left out.
     """
-    epochs = [row["epoch"] for row in history]
-    figure = new_figure(11, 5)
-    axes = figure.subplot_mosaic([["losses", "scores"], ["losses", "scores"], ["rate", "rate"]])
-    for panel, names in (("losses", losses), ("scores", scores)):
-        for name in names:
-            if any(name in row for row in history):
-                values = [row.get(name, math.nan) for row in history]
-                axes[panel].plot(epochs, values, marker="o", markersize=3, label=name.replace("_", " "))
-        axes[panel].grid(alpha=0.3)
-        if axes[panel].lines:
-            axes[panel].legend()
-    axes["losses"].set(title="mean loss of an image", ylim=(0, None))
-    axes["scores"].set(title="on images to choose an epoch on", ylim=(None, 1))
-    rates = [row.get("learning_rate", math.nan) for row in history]
-    axes["rate"].plot(epochs, rates, color="tab:gray")
-    axes["rate"].set(xlabel="epoch", ylabel="learning rate", ylim=(0, None))
+    names = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
+             "rate": _with_numbers(history, ["learning_rate"])}
+    above = [panel for panel in ("losses", "scores") if names[panel]]
+    rows = [above, above, ["rate"] * max(1, len(above))] if names["rate"] else [above]
+    rows = [row for row in rows if row]
+    if not rows:
+        rows = [["scores"]]   # a run without a number: an empty panel says so
+    figure = new_figure(5.5 * len(rows[0]), 1.2 + 1.3 * len(rows) if len(rows) > 1 else 4)
+    for panel, axes in figure.subplot_mosaic(rows).items():
+        _draw_panel(axes, history, names[panel])
+        only = f": {_label(names[panel][0])}" if len(names[panel]) == 1 and panel == "scores" else ""
+        axes.set_title(PANELS[panel] + only)
+        if panel == "losses" or panel == "rate":
+            axes.set_ylim(0, None)
+        if panel == "scores":
+            axes.set_ylim(None, 1.01)
     save_figure(figure, path)
+
+
+def _with_numbers(history, names):
+    """The columns that have a finite number."""
+    return [name for name in names if any(math.isfinite(_number(row, name)) for row in history)]
+
+
+def _number(row, name):
+    value = row.get(name)
+    return math.nan if value is None else value
+
+
+def _label(name):
+    return LABELS.get(name, name.replace("_", " "))
+
+
+def _draw_panel(axes, history, names):
+    epochs = [row["epoch"] for row in history]
+    for name in names:
+        values = [_number(row, name) for row in history]
+        axes.plot(epochs, values, marker="o", markersize=3, label=_label(name))
+    axes.set_xlabel("epoch")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.grid(alpha=0.3)
+    if len(names) > 1:
+        axes.legend(fontsize=9)
 
 
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
@@ -81,7 +114,7 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     figure.colorbar(axes.imshow(shares, cmap="Blues", vmin=0, vmax=1), ax=axes, label="share of the true class")
     places = range(len(names))
-    axes.set(xlabel="predicted", ylabel="true", title="confusion matrix")
+    axes.set(xlabel="predicted class", ylabel="true class", title="how many of each class are taken for which")
     axes.set_xticks(places, names, rotation=90)
     axes.set_yticks(places, names)
     if len(names) < MANY_CLASSES:
@@ -93,7 +126,7 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
 
 def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarray, names: Sequence,
                      path: str | os.PathLike, rows: int = 5, columns: int = 10) -> None:
-    """A grid of images with predicted and true classes, the wrong ones first and framed in red.
+    """A grid of images with their predicted classes. The wrong ones are first, framed in red, with the true class.
 
     Parameters
     ----------
@@ -110,7 +143,7 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     order = np.argsort(predicted == labels, kind="stable")[:rows * columns]
     figure = new_figure(columns, 1.3 * rows + 0.5)
     wrong = int((predicted != labels).sum())
-    figure.suptitle(f"predicted / true: {wrong} of {len(predicted)} images are wrong, in red")
+    figure.suptitle(f"Predicted classes. {wrong} of {len(predicted)} are wrong: red, with the true class in brackets")
     grid = figure.subplots(rows, columns)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
@@ -118,11 +151,14 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     for axes, index in zip(grid.flat, order):
         image, is_right = images[index], predicted[index] == labels[index]
         if len(image) == 1:
-            axes.imshow(image[0], cmap="gray_r", vmin=0, vmax=1)
+            axes.imshow(image[0], cmap="gray", vmin=0, vmax=1)
         else:
             axes.imshow(image.transpose(1, 2, 0), vmin=0, vmax=1)
-        title = f"{names[int(predicted[index])]} / {names[int(labels[index])]}"
-        axes.set_title(title, color="black" if is_right else "red", fontsize=10, pad=3)
+        lines = [str(names[int(predicted[index])])]
+        if not is_right:
+            lines.append(f"({names[int(labels[index])]})")
+        size = max(5, min(10, 130 // max(map(len, lines))))   # a long name fits above its image
+        axes.set_title("\n".join(lines), color="black" if is_right else "red", fontsize=size, pad=3)
         if not is_right:
             axes.set_frame_on(True)
             for spine in axes.spines.values():
@@ -151,7 +187,8 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
     count = min(count, len(dataset))
     columns = min(4, count)
     rows = math.ceil(count / columns)
-    figure = new_figure(3.6 * columns, 3.7 * rows)
+    figure = new_figure(3.6 * columns, 3.7 * rows + 0.4)
+    figure.suptitle("In colour, with class and score: found. White and dashed: labelled.")
     for index, axes in enumerate(np.ravel(figure.subplots(rows, columns))):
         axes.axis("off")
         if index < count:
@@ -178,6 +215,8 @@ def _draw_image(axes, detector, dataset, index, size, device):
 def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
     """Vectors (N, D) as points, a colour for each class; for D > 2 along the two directions of largest variance.
 
+    Both axes have one scale, unless the picture would be three times as long as high.
+
     Parameters
     ----------
     vectors : numpy.ndarray
@@ -189,23 +228,38 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     path : str or os.PathLike
         The PNG.
     """
-    title, aspect = "the embedding", "equal"
-    if vectors.shape[1] == 1:
-        vectors, aspect = np.column_stack([vectors, labels]), "auto"
-        title += ", and the class upwards"
-    if vectors.shape[1] > 2:
-        centred = vectors - vectors.mean(0)
-        _, values, directions = np.linalg.svd(centred, full_matrices=False)
-        vectors = centred @ directions[:2].T
-        title += f", along two directions that have {(values[:2]**2).sum() / (values**2).sum():.0%} of its variance"
-    figure = new_figure(7.5, 6.5)
+    points, title, axis_names = _in_two_dimensions(vectors, labels)
+    figure = new_figure(7.5, 7)
     axes = figure.subplots()
     for label, name in enumerate(names):
-        points = vectors[labels == label]
-        axes.scatter(*points[:, :2].T, s=9, alpha=0.7, label=name, color=f"C{label % 10}")
-        if len(points):
-            axes.annotate(name, points[:, :2].mean(0), weight="bold", ha="center", va="center", fontsize=13,
-                          bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "alpha": 0.8, "lw": 0})
-    axes.set(title=f"{title}; {len(labels)} images", aspect=aspect)
+        of_class = points[labels == label]
+        axes.scatter(*of_class.T, s=9, alpha=0.7, color=f"C{label % 10}")
+        if len(of_class):
+            axes.annotate(name, np.median(of_class, 0), weight="bold", ha="center", va="center",
+                          fontsize=13 if len(str(name)) < 4 else 9,
+                          bbox={"boxstyle": "round,pad=0.15", "fc": "white", "alpha": 0.8, "lw": 0})
+    axes.set(title=title, xlabel=axis_names[0], ylabel=axis_names[1])
+    if vectors.shape[1] > 1 and _has_one_scale(points):
+        axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
     save_figure(figure, path)
+
+
+def _in_two_dimensions(vectors, labels):
+    """(points (N, 2), title, names of the axes)"""
+    title = f"embedding of {len(labels)} images, a colour for each class"
+    if vectors.shape[1] == 1:
+        return np.column_stack([vectors, labels]), title, ("embedding", "class")
+    if vectors.shape[1] == 2:
+        return vectors, title, ("first unit", "second unit")
+    centred = vectors - vectors.mean(0)
+    _, values, directions = np.linalg.svd(centred, full_matrices=False)
+    share = (values[:2]**2).sum() / max((values**2).sum(), 1e-30)
+    title += f";\nthe two directions of largest variance have {share:.0%} of it"
+    return centred @ directions[:2].T, title, ("first direction", "second direction")
+
+
+def _has_one_scale(points):
+    """Whether the points fill a picture whose axes have one scale."""
+    sides = np.ptp(points, axis=0)
+    return sides.max() <= LONGEST_SIDE * sides.min()

@@ -1,14 +1,22 @@
-"""A progress bar, if tqdm is installed, and sentences above it."""
+"""A progress bar on a terminal, a line now and then in a log, and sentences above them."""
 from __future__ import annotations
 
+import shutil
 import sys
+import time
 from collections.abc import Mapping
 
-__all__ = ["Bar"]
+__all__ = ["COLUMNS", "Bar", "columns"]
+
+COLUMNS = 80       # of a log, and of a terminal whose width is unknown
+WIDEST = 100       # of a bar
+WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
+LOG_EVERY = 30     # seconds between lines in a log
+FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"
 
 
 class Bar:
-    """A progress bar on stderr.
+    """A progress bar on stderr. If stderr is no terminal, there are lines instead: one every 30 seconds, and the last.
 
     Parameters
     ----------
@@ -22,12 +30,20 @@ class Bar:
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):
+        self._total, self._done, self._title = total, done, title
+        self._taken = WITHOUT_VALUES + len(title) + len(unit)
+        self._values, self._logged = "", time.monotonic()
+        self._bar = None
+        self._logs = shown and not sys.stderr.isatty()
+        if not shown or self._logs:
+            return
         try:
             from tqdm import tqdm
         except ImportError:   # training works without it
-            self._bar = None
             return
-        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, disable=not shown, dynamic_ncols=True)
+        # unit_scale: a rate has at most five columns, such as 1.23k.
+        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, unit_scale=True, ncols=columns(),
+                         bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
         return self
@@ -35,12 +51,28 @@ class Bar:
     def __exit__(self, *error) -> None:
         if self._bar is not None:
             self._bar.close()
+        if self._logs and self._values:
+            self._log()
 
     def advance(self, count: int, values: Mapping[str, object]) -> None:
-        """Count what was done, and show values beside the bar."""
+        """Count what was done, and show values beside the bar, as many as have room."""
+        self._done += count
+        self._values = _fitting(values, columns() - self._taken)
         if self._bar is not None:
-            self._bar.set_postfix(values, refresh=False)
+            self._bar.ncols = columns()   # the window may have another size now
+            self._bar.set_postfix_str(self._values, refresh=False)
             self._bar.update(count)
+        elif self._logs and time.monotonic() - self._logged > LOG_EVERY:
+            self._log()
+
+    def _log(self):
+        self._logged = time.monotonic()
+        print(f"{self._title}: {self._done / max(1, self._total):4.0%}, {self._values}", file=sys.stderr, flush=True)
+
+
+def columns() -> int:
+    """Columns of the terminal, at most 100; 80 in a log."""
+    return min(shutil.get_terminal_size((COLUMNS, 24)).columns, WIDEST) or COLUMNS
 
 
 def say(text: str) -> None:
@@ -51,3 +83,14 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
     else:
         tqdm.write(text, file=sys.stderr)
+
+
+def _fitting(values, room):
+    """The first values, as many as fit."""
+    text = ""
+    for name, value in values.items():
+        longer = f"{text}, {name}={value}" if text else f"{name}={value}"
+        if len(longer) > room:
+            break
+        text = longer
+    return text

@@ -13,12 +13,13 @@ import numpy as np
 
 from ..version import __version__
 from .files import write
+from .progress import COLUMNS
 
 __all__ = ["describe_epoch", "write_history", "write_results"]
 
 
 def describe_epoch(row: Mapping[str, object], epochs: int, title: str = "training") -> str:
-    """A sentence with the numbers of an epoch.
+    """A sentence with the numbers of an epoch, in lines of at most 80 columns.
 
     Parameters
     ----------
@@ -31,7 +32,15 @@ def describe_epoch(row: Mapping[str, object], epochs: int, title: str = "trainin
     values = [f"{_words(name)} {value:.4g}" for name, value in row.items()
               if name != "epoch" and isinstance(value, numbers.Real)]
     said = f"Epoch {row['epoch']} of {epochs} of the {title} is done"
-    return f"{said}: {', '.join(values)}." if values else f"{said}."
+    if not values:
+        return f"{said}."
+    lines = [f"{said}:"]
+    for value in [f"{value}," for value in values[:-1]] + [f"{values[-1]}."]:
+        if len(lines[-1]) + 1 + len(value) <= COLUMNS:
+            lines[-1] += f" {value}"
+        else:
+            lines.append(f"  {value}")
+    return "\n".join(lines)
 
 
 def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLike) -> None:

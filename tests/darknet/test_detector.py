@@ -190,3 +190,10 @@ def test_gluoncvs_metric_takes_them(rng):
     metric = VOC07MApMetric(iou_thresh=0.5, class_names=["a", "b"])
     metric.update([boxes], [ids], [scores], [boxes], [ids], [mx.nd.zeros_like(ids)])
     assert metric.get()[1][-1] == pytest.approx(1)
+
+
+def test_an_address_that_is_used_again(monkeypatch):
+    """MXNet names the initializer of a constant after its address, and warns of names that it has seen, in red."""
+    monkeypatch.setattr(mx.gluon.parameter, "id", lambda thing: 1, raising=False)
+    for _ in range(2):
+        gops.darknet.Boxes([[1, 1]], 2, 32, prefix="boxes_")

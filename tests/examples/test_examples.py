@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from gluonops.data import digits
 from matplotlib.image import imread
+from training_runs import assert_fits_80_columns, last_words
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_digits.py", "drop_in.py")
@@ -96,7 +97,7 @@ class TestTrainDigits:
     def check(self, out, folder):
         assert sorted(path.name for path in folder.iterdir()) == [
             "best.params", "curve.png", "digits-0000.params", "digits-custom-0000.params", "digits-custom-symbol.json",
-            "digits-symbol.json", "predictions.png", "results.json"]
+            "digits-symbol.json", "example.png", "predictions.png", "results.json"]
         found = results(folder)
         assert f"The net classifies {found['held_out_accuracy']:.4f} of the held-out digits rightly" in out
         assert found["module_accuracy"] == pytest.approx(dict.fromkeys(("builtin", "custom"),
@@ -110,18 +111,22 @@ class TestTrainDigits:
             assert min(picture.shape[:2]) > 300 and picture.std() > 0.05
         return found
 
-    def test_embedded(self, tmp_path):
+    def test_embedded(self, tmp_path, monkeypatch, capsys):
         out, err = run(tmp_path, "train_digits.py", "--epochs", "2", "--seed", "1", "--mode", "CRD")
         found = self.check(out, tmp_path / "out" / "train_digits")
         assert [row["epoch"] for row in found["epochs"]] == [1, 2]
         assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"] and found["held_out_accuracy"] > 0.5
         assert found["options"]["mode"] == "CRD" and "training: 100%" in err
+        assert_fits_80_columns(err)
 
         net = gops.models.lenet_reorg(mode="CRD")
         net.load_parameters(str(tmp_path / "out" / "train_digits" / "best.params"))
         held_out = digits(seed=1)[1]
-        score = (net(mx.nd.array(held_out.images)).asnumpy().argmax(1) == held_out.labels).mean()
-        assert score == pytest.approx(found["held_out_accuracy"], abs=1e-9)
+        predicted = net(mx.nd.array(held_out.images)).asnumpy().argmax(1)
+        assert (predicted == held_out.labels).mean() == pytest.approx(found["held_out_accuracy"], abs=1e-9)
+        monkeypatch.chdir(tmp_path)
+        exec(last_words(out)[1], {})
+        assert capsys.readouterr().out.split()[0] == str(predicted[0])
 
     @pytest.mark.slow
     def test_mnist(self, tmp_path, rng):

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from PIL import Image
-from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
+from training_runs import (
+    EXAMPLES,
+    assert_fits_80_columns,
+    assert_same_run,
+    content,
+    last_words,
+    results,
+    runner,
+    train_state,
+)
 
 SCRIPT = EXAMPLES / "finetune_classifier.py"
 QUICK = ("--model", "mlp", "--batch-size", "128", "--epochs", "2")   # 11 batches an epoch
@@ -21,21 +30,22 @@ def train(monkeypatch, tmp_path):
     return runner(monkeypatch, tmp_path, "finetune_classifier")
 
 
-def test_end_to_end(tmp_path):
+def test_end_to_end(tmp_path, monkeypatch, capsys):
     """As a user runs it: train, export, and load what came out."""
     done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.iterdir()) == [
         "best.params", "classifier-0000.params", "classifier-symbol.json", "confusion.png", "curves.png",
-        "embedding.png", "history.csv", "last.checkpoint", "predictions.png", "results.json"]
+        "embedding.png", "example.png", "history.csv", "last.checkpoint", "predictions.png", "results.json"]
     found = results(folder)
     score = found["held_out_accuracy"]
     assert f"The net classifies {score:.4f} of 359 held-out images rightly." in done.stdout
     assert score > 0.7 and found["classes"] == list("0123456789")
     assert sum(found["confusion"][i][i] for i in range(10)) == round(score * 359)
     assert max(found["export_differences"].values()) <= 1e-5
-    assert "loss=" in done.stderr and "image/s" in done.stderr and "Epoch 2 of 2 of the training is done" in done.stderr
+    assert "training: 100%, epoch=2, loss=" in done.stderr and "Epoch 2 of 2 of the training is done" in done.stderr
+    assert_fits_80_columns(done.stderr)
     assert [row["epoch"] for row in found["epochs"]] == [1, 2]
     assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"]
     for path in folder.glob("*.png"):
@@ -46,6 +56,12 @@ def test_end_to_end(tmp_path):
     held_out = gops.data.digits(seed=1)[1]
     predicted = net(mx.nd.array(held_out.images)).asnumpy().argmax(1)
     assert (predicted == held_out.labels).mean() == pytest.approx(score, abs=1e-9)
+
+    monkeypatch.chdir(tmp_path)
+    command, snippet = last_words(done.stdout)
+    assert " classify out/finetune_classifier/classifier out/finetune_classifier/example.png -o " in command
+    exec(snippet, {})
+    assert capsys.readouterr().out.split()[0] == str(predicted[0])
 
 
 def test_stopped_resumed_and_from_a_config(train, capsys):

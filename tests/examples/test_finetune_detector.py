@@ -16,7 +16,16 @@ import pytest
 from folders import make_coco, make_records, make_voc
 from matplotlib.image import imread
 from PIL import Image
-from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
+from training_runs import (
+    EXAMPLES,
+    assert_fits_80_columns,
+    assert_same_run,
+    content,
+    last_words,
+    results,
+    runner,
+    train_state,
+)
 
 SCRIPT = EXAMPLES / "finetune_detector.py"
 QUICK = ("--count", "20", "6", "--size", "64", "--head-channels", "8", "8", "--batch-size", "4",
@@ -42,15 +51,15 @@ def script(monkeypatch, tmp_path):
     return run
 
 
-def test_end_to_end(tmp_path, script, capsys):
+def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     """As a user runs it; the exported net finds the same in Module, without gluonops, and in the other scripts."""
     done = fresh.python(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
                         cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "history.csv",
-        "last.checkpoint", "pretraining.checkpoint", "results.json"]
+        "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "example.png",
+        "history.csv", "last.checkpoint", "pretraining.checkpoint", "results.json"]
     found = results(folder)
     assert max(found["export_differences"].values()) <= 1e-3   # pixels, and probabilities
     assert found["compared_detections"] > 0 and np.shape(found["anchors"]) == (1, 2)
@@ -62,6 +71,15 @@ def test_end_to_end(tmp_path, script, capsys):
     assert "Epoch 1 of 1 of the pretraining is done" in done.stderr and "coordinates=" in done.stderr
     for path in folder.glob("*.png"):
         assert imread(path).std() > 0.05
+    assert_fits_80_columns(done.stderr)
+
+    command, snippet = last_words(done.stdout)
+    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "drawn into found.png" and ran.stderr == ""
+    (tmp_path / "found.png").unlink()
+    monkeypatch.chdir(tmp_path)
+    exec(snippet, {})
+    assert (tmp_path / "found.png").exists()
 
     exported = str(folder / "detector")
     net = mx.gluon.SymbolBlock.imports(f"{exported}-symbol.json", ["data"], f"{exported}-0000.params")

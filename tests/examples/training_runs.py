@@ -70,3 +70,16 @@ def assert_same_run(one, other):
             np.testing.assert_array_equal(value, theirs[name], err_msg=name)
     assert train_state(one)["history"] == train_state(other)["history"]
     assert results(one)["epochs"] == results(other)["epochs"]
+
+
+def last_words(stdout):
+    """(command, snippet) that a script ends with."""
+    command, snippet = stdout.split("Run the net on a picture, such as ")[1].split("\n\nThe same in Python:\n\n")
+    return command.split("\n\n")[1], snippet.rstrip("\n") + "\n"
+
+
+def assert_fits_80_columns(stderr):
+    """Every line, and nothing of what other packages say; commands are as long as they are."""
+    for line in stderr.replace("\r", "\n").splitlines():
+        assert len(line) <= 80 or " --" in line, line
+    assert "Subgraph" not in stderr and "Warning" not in stderr and "\x1b" not in stderr

@@ -1,4 +1,6 @@
 """Pictures: drawn, of more than one colour, and of nets that are far off."""
+import math
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -28,6 +30,38 @@ def test_curves_confusion_and_predictions(tmp_path, rng):
                                tmp_path / f"{channels}.png", rows=2, columns=5)
     for path in tmp_path.iterdir():
         assert imread(path).std() > 0.02, path
+
+
+def panels(monkeypatch, draw):
+    """The panels of the figure that a function draws."""
+    figures = []
+    monkeypatch.setattr("gluonops.train.pictures.save_figure", lambda figure, path: figures.append(figure))
+    draw()
+    return figures[0].axes
+
+
+def test_nothing_empty(monkeypatch):
+    """No panel without a curve, and no curve without a number."""
+    rows = [{"epoch": epoch, "loss": 1 / epoch, "accuracy": 0.5, "recall": math.nan} for epoch in (1, 2, 3)]
+    scores = ["accuracy", "recall"]
+    left, right = panels(monkeypatch, lambda: train.draw_curves(rows, "", ["loss", "center_loss"], scores))
+    assert [len(axes.lines) for axes in (left, right)] == [1, 1] and right.get_title() == "scores, 1 is best: accuracy"
+    assert all(float(tick).is_integer() for tick in left.get_xticks())
+    only, = panels(monkeypatch, lambda: train.draw_curves(rows, "", [], ["accuracy"]))
+    assert len(only.lines) == 1
+    rows[0]["learning_rate"] = 0.1
+    assert len(panels(monkeypatch, lambda: train.draw_curves(rows, "", ["loss"], ["accuracy"]))) == 3
+
+
+@pytest.mark.parametrize("stretch, aspect", [(2, 1), (50, "auto")])
+def test_an_embedding_is_no_sliver(monkeypatch, rng, stretch, aspect):
+    """One scale for both axes, unless the points would be in a line."""
+    vectors, labels = rng.standard_normal((90, 2)) * [stretch, 1], np.arange(90) % 3
+    axes, = panels(monkeypatch, lambda: train.draw_embedding(vectors, labels, ["cat", "dog", "fire engine"], ""))
+    assert axes.get_aspect() == aspect
+    axes.figure.canvas.draw()
+    shares = np.ptp(vectors, axis=0) / [np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]
+    assert shares.min() > 0.25 and shares.max() < 1
 
 
 def test_boxes_that_overflow_are_drawn(tmp_path):

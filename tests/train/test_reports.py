@@ -15,6 +15,9 @@ ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
 def test_a_sentence():
     said = train.describe_epoch(ROWS[1], 9)
     assert said == "Epoch 2 of 9 of the training is done: loss 0.25, mAP voc07 0.125, score 0.5."
+    wide = {"epoch": 1, **{f"loss_{i}": i / 7 for i in range(12)}}
+    lines = train.describe_epoch(wide, 2).splitlines()
+    assert max(map(len, lines)) <= 80 and len(lines) == 3 and all(line.startswith("  loss ") for line in lines[1:])
     assert train.describe_epoch({"epoch": 1}, 2, "pretraining") == "Epoch 1 of 2 of the pretraining is done."
 
 

@@ -36,11 +36,16 @@ def test_refused(tmp_path, weights):
     net = mx.gluon.nn.Dense(2, in_units=3)
     net.initialize()
     gops.export.symbol(net, tmp_path / "dense", (1, 3))
+    gops.export.symbol(gops.models.classifier("mlp", "ab", (3, 8, 8)), tmp_path / "classifier", (1, 3, 8, 8))
+    detector = train.load_detector(cfg=cfg, weights=weights).detector
+    gops.export.symbol(detector, tmp_path / "blue", (1, 3, 64, 96), metadata={"preprocessing": {"colours": "BGR"}})
     for text, options in (
             ("neither exported nor cfg is given", {}),
             ("exported and cfg are both given", {"exported": "a", "cfg": cfg}),
             ("mini-yolov2.cfg has no weights", {"cfg": cfg}), ("there is no file", {"exported": tmp_path / "none"}),
-            ("has 1 outputs for data of shape (1, 3)", {"exported": tmp_path / "dense"}),
+            ("takes data of shape (1, 3), and is neither", {"exported": tmp_path / "dense"}),
+            ("classifier is a classifier; expected a detector", {"exported": tmp_path / "classifier"}),
+            ("blue takes images prepared as {'colours': 'BGR'", {"exported": tmp_path / "blue"}),
             ("there are 1 names; the net has 2 classes", {"cfg": cfg, "weights": weights, "names": ["a"]})):
         with pytest.raises(gops.OpError) as caught:
             train.load_detector(**options)

@@ -1,7 +1,6 @@
 """Writes the ONNX file of a net, or of files that were exported before."""
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -13,6 +12,7 @@ from ...core.errors import OpError
 from ...core.files import check_target, replace
 from .. import passes
 from ..files import shapes_of_inputs
+from ..metadata import plain_metadata
 from ..model import ExportedModel
 from ..shapes import DataShape, type_name
 from ..warning import ExportWarning
@@ -71,7 +71,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
         is not installed.
     """
     check_onnx(opset)
-    metadata = _plain(metadata or {})
+    metadata = plain_metadata(WHERE, metadata)
     path = os.fspath(path)
     check_target(WHERE, path)
     model = passes.inference(_read(net, data_shape, dtype, epoch))
@@ -79,7 +79,8 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
-    model = passes.lower(model, "builtin")
+    model.metadata.update(metadata)
+    model = passes.lower(passes.describe(model), "builtin")
     save(path, serialized(model, dynamic_batch, opset, metadata))
     return path
 
@@ -153,18 +154,6 @@ def _refused(complaint: str) -> OpError:
     op, node, kind = lacking.groups()
     return OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
                    "Cast its inputs to float32 in the net")
-
-
-def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The user's own properties. An OpError if JSON cannot store them."""
-    try:
-        if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):
-            raise TypeError("its names are strings")
-        json.dumps(metadata)
-    except (TypeError, ValueError) as error:
-        raise OpError(WHERE, f"metadata is {metadata!r}; expected a dict of what JSON can store ({error})",
-                      "Pass strings, numbers, lists and dicts; of an array its tolist()") from error
-    return metadata
 
 
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, dtype: str | None,

@@ -4,6 +4,7 @@ A model from a net or from files is canonical: each operator of gluonops is one 
 by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` and ``quantize`` come later.
 """
 from .canonicalize import canonicalize
+from .describe import describe
 from .fold_batch_norm import fold_batch_norm
 from .fusion import prepare_for_fusion
 from .inference import inference
@@ -11,5 +12,5 @@ from .lower import lower
 from .pad_channels import pad_channels
 from .quantize import quantize
 
-__all__ = ["canonicalize", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion",
+__all__ = ["canonicalize", "describe", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion",
            "quantize"]

@@ -1,0 +1,151 @@
+"""What ``gluonops detect`` and ``gluonops classify`` have in common: their arguments, pictures and JSON."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import export
+from ..core.errors import OpError
+from ..core.files import check_target, make_folder, replace
+from ..core.optional import require
+from ..export.running.load import is_exported
+from .progress import layers
+
+__all__ = ["as_json", "load_net", "output_paths", "write"]
+
+def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, list[str]]:
+    """The net that the arguments name, and the images.
+
+    The net is exported, or Darknet's: the first argument tells which.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        ``words`` are the positional arguments.
+    where : {"detect", "classify"}
+        The command.
+    kind : type
+        ``LoadedDetector`` or ``LoadedClassifier``.
+
+    Raises
+    ------
+    OpError
+        The first argument is neither, the net cannot be loaded, or it is for the other command.
+    """
+    path, weights, images = _split(args, where)
+    if not images:
+        args.parser.error("no image is given")
+    options = {name: getattr(args, name, None) for name in ("nms", "topk")}
+    if weights:   # an exported detector has the boxes above another one; the command leaves out more
+        options["threshold"] = getattr(args, "threshold", None)
+    net = export.load(path, weights, args.names, progress=layers, **options)
+    if not isinstance(net, kind):
+        is_classifier = isinstance(net, export.LoadedClassifier)
+        other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")
+        raise OpError(where, f"{path} is a {other}", f"Run: gluonops {command} {path} ...")
+    return net, images
+
+
+def _split(args, where):
+    """(path, weights or None, images)."""
+    first, *rest = args.words
+    cfg, weights = getattr(args, "cfg", None), getattr(args, "weights", None)
+    if (cfg is None) != (weights is None):
+        args.parser.error("--cfg and --weights go together")
+    if cfg is not None:
+        return cfg, weights, args.words
+    if first.endswith(".cfg"):
+        if not rest:
+            args.parser.error(f"{first} has no weights: gluonops {where} CFG WEIGHTS IMAGE ...")
+        return first, rest[0], rest[1:]
+    if first.endswith(".onnx") or is_exported(first):
+        return first, None, rest
+    raise OpError(where, f"{first} is neither an exported net (there is no {first}-symbol.json, and it is no .onnx "
+                  "file) nor a Darknet .cfg",
+                  f"Write gluonops {where} PREFIX IMAGE ..., or gluonops {where} CFG WEIGHTS IMAGE ...")
+
+
+def output_paths(output: str | None, images: Sequence[str], where: str) -> dict[str, str]:
+    """The picture to write for each image; empty without ``output``.
+
+    Parameters
+    ----------
+    output : str, optional
+        A picture for one image, or a folder.
+    images : sequence of str
+    where : str
+        The command, for errors.
+
+    Raises
+    ------
+    OpError
+        A picture has no format, would replace an image or another picture, or ``output`` is one for several images.
+    """
+    if output is None:
+        return {}
+    is_folder = len(images) > 1 or os.path.isdir(output) or output.endswith(os.sep)
+    if not is_folder:
+        paths = {images[0]: output}
+    elif os.path.isfile(output) or _format(output):
+        raise OpError(where, f"-o {output} is one picture, and there are {len(images)} images", "Name a folder")
+    else:
+        paths = {image: os.path.join(output, _picture_name(image)) for image in images}
+    for image, path in paths.items():
+        if _format(path) is None:
+            suffix = pathlib.Path(path).suffix.lower()
+            raise OpError(where, f"cannot write {path}: {suffix or 'no extension'} is no image format",
+                          "Give the output an extension such as .png or .jpg, or name a folder that exists")
+        if os.path.realpath(image) == os.path.realpath(path):
+            raise OpError(where, f"{path} is one of the images, and would be replaced", "Choose another -o")
+    if len(set(paths.values())) < len(paths):
+        names = sorted(paths.values())
+        twice = next(name for name, other in zip(names, names[1:]) if name == other)
+        raise OpError(where, f"two images would be drawn into {twice}", "Draw the folders one after the other")
+    return paths
+
+
+def _picture_name(image):
+    name = os.path.basename(image)
+    return name if _format(name) else f"{name}.png"
+
+
+def _format(path):
+    """Pillow's name for the format of a file's extension; None if it cannot write it."""
+    image = require("PIL.Image", "export.draw")
+    name = image.registered_extensions().get(pathlib.Path(path).suffix.lower())
+    return name if name in image.SAVE else None
+
+
+def write(where: str, pictures: dict[str, Callable], json_path: str | None, rows: list[dict[str, Any]]) -> None:
+    """Write the pictures and the JSON file, all or none.
+
+    Parameters
+    ----------
+    where : str
+        The command, for errors.
+    pictures : dict of str to callable
+        Path -> function that returns a PIL.Image.Image. They are drawn one at a time.
+    json_path : str, optional
+        None or ``-`` for no file.
+    rows : list of dict
+        The content of the JSON file.
+    """
+    def saver(path, draw):
+        return lambda temporary: draw().save(temporary, format=_format(path))
+
+    savers = {path: saver(path, draw) for path, draw in pictures.items()}
+    if json_path not in (None, "-"):
+        savers[json_path] = lambda temporary: pathlib.Path(temporary).write_text(as_json(rows) + "\n", encoding="utf-8")
+    for path in savers:
+        make_folder(where, path)
+        check_target(where, path)
+    replace(where, savers)
+
+
+def as_json(rows: list[dict[str, Any]]) -> str:
+    """The text of a JSON file."""
+    return json.dumps(rows, indent=2)

@@ -1,0 +1,74 @@
+"""Notes in the metadata what a net is for, and how images are prepared for it."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import OpError
+from ..graph import Graph
+from ..preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+# Operators behind a softmax that leave it a softmax.
+AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
+
+
+def describe(model: ExportedModel) -> ExportedModel:
+    """Complete the metadata of a net for images, so that :func:`gluonops.export.load` can run the file.
+
+    - ``task``: ``detection`` if the outputs are ids, scores and boxes, ``classification`` if it is a score for each
+      class. A net whose metadata have a ``task``, and another net, stay as they are.
+    - ``output`` of a classifier: ``logits`` or ``probabilities``.
+    - ``preprocessing``: all values of :class:`gluonops.export.Preprocessing`, if the net has some.
+
+    Parameters
+    ----------
+    model : ExportedModel
+
+    Returns
+    -------
+    ExportedModel
+    """
+    model = model.copy()
+    if not (model.has_label() or model.metadata.get("training")):
+        model.metadata = {**_task(model), **model.metadata}
+    if isinstance(model.metadata.get("preprocessing"), dict):
+        model.metadata["preprocessing"] = _completed(model.metadata["preprocessing"])
+    return model
+
+
+def ends_in_softmax(graph: Graph) -> bool:
+    """Whether the output is a softmax, also if it is divided by its sum or copied."""
+    node = graph.heads[0][0]
+    while node.op in AFTER_SOFTMAX:
+        node = node.source()
+    return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")
+
+
+def _task(model: ExportedModel) -> dict[str, str]:
+    """``task``, and ``output`` of a classifier; empty for a net that is neither a detector nor a classifier."""
+    if [len(shape) for shape in model.inputs.values()] != [4]:
+        return {}
+    shapes = _output_shapes(model)
+    if len(shapes) == 3 and [(len(shape), *shape[2:]) for shape in shapes] == [(3, 1), (3, 1), (3, 4)]:
+        return {"task": "detection"}
+    if len(shapes) == 1 and len(shapes[0]) == 2:
+        return {"task": "classification", "output": "probabilities" if ends_in_softmax(model.graph) else "logits"}
+    return {}
+
+
+def _output_shapes(model: ExportedModel) -> list[tuple[int, ...]]:
+    known = {name: array.shape for name, array in model.parameters.items()}
+    symbol = model.graph.symbol()
+    names = set(symbol.list_inputs())
+    known = {name: shape for name, shape in {**known, **model.inputs}.items() if name in names}
+    return symbol.infer_shape_partial(**known)[1]
+
+
+def _completed(preprocessing: dict[str, Any]) -> dict[str, Any]:
+    """With all values; unchanged if it is not what gluonops calls preprocessing."""
+    try:
+        return Preprocessing.from_metadata(preprocessing).as_dict()
+    except OpError:
+        return preprocessing

@@ -1,0 +1,50 @@
+"""The bar: in 80 columns of a terminal, and lines in a log."""
+import io
+import sys
+
+import pytest
+from gluonops.train import progress
+from gluonops.train.progress import Bar
+
+VALUES = {"epoch": 12, "coordinates": "5.968", "objectness": "0.335", "no_objectness": "0.760", "classes": "6.491"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns, shown", [
+    ("80", "coordinates=5.968"), ("60", "epoch=12"), ("300", "objectness=0.335")])
+def test_on_a_terminal(columns, shown, monkeypatch):
+    """As many values as there is room for; never wider than the window, nor than 100 columns."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Bar(80000, 0, "training", "image", True) as bar:
+        for _ in range(5):
+            bar.advance(16000, VALUES)
+        progress.say("Epoch 1 is done.")
+    lines = sys.stderr.getvalue().replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= min(int(columns), 100)
+    assert "training: 100%|" in lines[-1] and shown in lines[-1] and "image/s" in lines[-1]
+
+
+def test_in_a_log(monkeypatch):
+    """No bar: a line every 30 seconds, and the last one."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    now = iter([0, 10, 31, 31, 40, 50])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    with Bar(4, 1, "training", "image", True) as bar:
+        bar.advance(1, VALUES)
+        bar.advance(1, VALUES)
+        bar.advance(1, VALUES)
+    assert sys.stderr.getvalue() == ("training:  75%, epoch=12, coordinates=5.968\n"
+                                     "training: 100%, epoch=12, coordinates=5.968\n")
+
+
+def test_a_silent_worker(monkeypatch):
+    for stream in (io.StringIO(), Terminal()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Bar(4, 0, "training", "image", False) as bar:
+            bar.advance(4, VALUES)
+        assert stream.getvalue() == ""
