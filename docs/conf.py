@@ -1,4 +1,4 @@
-"""The settings of Sphinx. `make docs` builds the pages into docs/_build/html; it generates those of docs/ops and docs/api."""
+"""The settings of Sphinx. `make docs` generates the pages in docs/ops and docs/api, and builds all into docs/_build."""
 from __future__ import annotations
 
 import pathlib

@@ -97,8 +97,8 @@ EXAMPLES = [
             ("python examples/finetune_digits.py --epochs 4",),
             r"Share of the held-out .*?released +[\d.]+"),
     Example("Fine-tune an exported net with Module",
-            "The net is loaded from files, cut at an inner output, and gets a `softmax_output` head. `Module.fit` trains "
-            "the head. Everything below it stays the same, bit for bit.",
+            "The net is loaded from files, cut at an inner output, and gets a `softmax_output` head. `Module.fit` "
+            "trains the head. Everything below it stays the same, bit for bit.",
             ("python examples/module_finetune.py --epochs 5",),
             r"The net was cut .*? at most\.", "out/module_finetune/predictions.png",
             "Held-out digits 5 to 9, the wrong ones first."),
