@@ -3,6 +3,8 @@
 VENV   ?= .venv
 MXNET  ?= cpu
 OUT     = out/demo
+SITE    = docs/_build/html
+EXAMPLE =
 NAME    =
 SECONDS = 600
 SEED    = 0
@@ -14,7 +16,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs new-op clean
+.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -59,22 +61,25 @@ lint: $(STAMP) ## ruff
 format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code alone
 	$(BIN)/python -m ruff check --fix .
 
-table: $(STAMP) ## write the support table of README.md anew, from the contracts
-	$(BIN)/python tools/table.py README.md
+table: $(STAMP) ## write the operators' tables of README.md and docs/ops.md anew, from the contracts
+	$(BIN)/python tools/table.py
 
 docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
-	@echo "docs/_build/html/index.html"
+	@echo "Drawing the pictures and building the pages. It takes about a minute."
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(SITE)
+	@echo "The site is built. Open $(SITE)/index.html"
+
+gallery: $(STAMP) ## run the examples shortly, and write docs/gallery.md with their results; EXAMPLE=x for one of them
+	$(BIN)/python docs/gallery.py $(EXAMPLE)
 
 new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files are filled
 	$(BIN)/python tools/new_op.py "$(NAME)"
 
 clean: ## remove what was built and cached; keeps .venv and out/
-	rm -rf build dist *.egg-info docs/_build docs/ops .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info docs/_build docs/ops docs/api docs/drawn .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(STAMP): setup.py pyproject.toml
 	@sh tools/venv.sh $(VENV) $(PYTHONS)
-	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev]'
+	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev,docs]'
 	@touch $@

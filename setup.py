@@ -58,7 +58,7 @@ EXTRAS = {
         "nvidia-cuda-nvrtc-cu11==11.8.89; sys_platform == 'linux' and platform_machine == 'x86_64'",
     ],
     "dev": ["ruff>=0.6", "build>=1.0"],
-    "docs": ["sphinx>=7", "myst-parser>=3", "furo>=2024"],
+    "docs": ["sphinx>=7", "myst-parser>=3", "furo>=2024", "sphinx-copybutton>=0.5.2", "sphinx-design>=0.6"],
 }
 
 

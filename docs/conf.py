@@ -1,11 +1,11 @@
-"""The settings of Sphinx. `make docs` builds the pages into docs/_build/html, and operators' pages from docstrings."""
+"""The settings of Sphinx. `make docs` generates the pages in docs/ops and docs/api, and builds all into docs/_build."""
 from __future__ import annotations
 
 import pathlib
 import sys
 
 import gluonops
-from gluonops import loss, nn, ops, table
+from sphinx.application import Sphinx
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -13,66 +13,45 @@ sys.path.insert(0, str(HERE))
 project = "gluonops"
 copyright = "the gluonops developers, Apache-2.0"
 version = release = gluonops.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_copybutton",
+              "sphinx_design"]
 html_theme = "furo"
 html_title = "gluonops"
+html_static_path = ["static"]
+html_css_files = ["gluonops.css"]
+html_copy_source = False
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 napoleon_google_docstring = False
-autodoc_default_options = {"members": True}
+napoleon_use_ivar = True   # else an attribute has two entries: this one, and its own
+autodoc_default_options = {"members": True, "exclude-members": "hybrid_forward"}   # MXNet alone calls it
+autosummary_generate = False   # reference.py writes the pages
+toc_object_entries_show_parents = "hide"
+copybutton_prompt_text = "$ "
 nitpicky = False
 
-OP_PAGE = """\
-.. conf.py generates this page. Its text is the docstring of gluonops/ops/{name}/__init__.py.
 
-{name}
-{line}
-
-.. automodule:: gluonops.ops.{name}
-   :no-index:
-   :no-members:
-{picture}
-.. autofunction:: gluonops.ops.{name}
-
-{blocks}
-"""
-PICTURE = """
-.. image:: {name}-light.svg
-   :class: only-light
-   :alt: {name}, as the next paragraph describes it
-
-.. image:: {name}-dark.svg
-   :class: only-dark
-   :alt: {name}, as the next paragraph describes it
-
-*{words}*
-"""
-
-
-def write_pages(_) -> None:
-    """Write a page per operator, the support table, and the pictures into docs/ops."""
+def write_pages(app: Sphinx) -> None:
+    """Write a page for each operator and its pictures into docs/ops, pictures of other pages into docs/drawn, and the
+    reference into docs/api."""
+    import guide_pictures
+    import operator_pages
     import pictures
-    folder = HERE / "ops"
-    folder.mkdir(exist_ok=True)
-    descriptions = pictures.draw(folder)
-    for name in ops.list():
-        picture = PICTURE.format(name=name, words=descriptions[name]) if name in descriptions else ""
-        page = OP_PAGE.format(name=name, line="=" * len(name), picture=picture, blocks="\n".join(_blocks(name)))
-        (folder / f"{name}.rst").write_text(page)
-    (folder / "table.txt").write_text(table.sections("ops"))
+    import reference
+    reference.write(HERE / "api")
+    pictures.draw(HERE / "drawn", guide_pictures.PICTURES)
+    guide_pictures.draw_folding(HERE / "drawn")
+    operator_pages.write(HERE / "ops", pictures.draw(HERE / "ops", pictures.PICTURES))
 
 
-def _blocks(name):
-    """The reStructuredText for each block of an operator."""
-    texts = []
-    for module in (nn, loss):
-        for block in module.__all__:
-            if getattr(module, block).__module__ == f"gluonops.ops.{name}.block":
-                texts.append(f".. autoclass:: {module.__name__}.{block}\n   :no-members:\n")
-    return texts
+def skip_field(app: object, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+    """Skip the fields of named tuples: the class's docstring describes them. None leaves the rest to autodoc."""
+    is_field = str(getattr(value, "__doc__", "")).startswith("Alias for field number")
+    return True if is_field else None
 
 
-def setup(app) -> None:
+def setup(app: Sphinx) -> None:
     """Sphinx calls this function before it builds the pages."""
     app.connect("builder-inited", write_pages)
+    app.connect("autodoc-skip-member", skip_field)

@@ -1,6 +1,7 @@
 """The pictures of the operators' pages, drawn from what the operators put out.
 
 ``make docs`` draws them into ``docs/ops``: one for the light theme of the site and one for the dark one.
+``guide_pictures.py`` has those of the other pages. ``python docs/pictures.py`` writes the picture of the README.
 """
 from __future__ import annotations
 
@@ -22,25 +23,29 @@ BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # on whi
 TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # of cells; their numbers are black
 
 
-def draw(folder: pathlib.Path) -> dict[str, str]:
-    """Write ``<operator>-<theme>.svg`` for every operator.
+def draw(folder: pathlib.Path, pictures: dict[str, Callable[[], plt.Figure]]) -> dict[str, str]:
+    """Write ``<name>-<theme>.svg`` for every picture.
 
     Parameters
     ----------
     folder : pathlib.Path
+        It is made if it is missing.
+    pictures : dict of str to callable
+        Name -> the function that draws.
 
     Returns
     -------
     dict of str to str
-        Operator -> what its picture shows, in words.
+        Name -> what the picture shows, in words.
     """
+    folder.mkdir(exist_ok=True)
     for theme in INK:
         with plt.rc_context(style(theme)):
-            for name, picture in PICTURES.items():
+            for name, picture in pictures.items():
                 figure = picture()
                 figure.savefig(folder / f"{name}-{theme}.svg", transparent=True)
                 plt.close(figure)
-    return {name: " ".join(picture.__doc__.split()) for name, picture in PICTURES.items()}
+    return {name: " ".join(picture.__doc__.split()) for name, picture in pictures.items()}
 
 
 def style(theme: str) -> dict[str, object]:
@@ -267,3 +272,16 @@ def region_loss() -> plt.Figure:
 PICTURES = {"abs": abs_, "center_loss": center_loss, "region_decode": region_decode, "region_loss": region_loss,
             "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
             "softmax_output": softmax_output, "tile": tile}
+
+
+def main() -> None:
+    """Write the picture of the README: that of reorg, as PNG."""
+    folder = pathlib.Path(__file__).parent / "images"
+    folder.mkdir(exist_ok=True)
+    for theme in INK:
+        with plt.rc_context(style(theme)):
+            reorg().savefig(folder / f"reorg-{theme}.png", transparent=True, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

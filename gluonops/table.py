@@ -1,4 +1,4 @@
-"""The support table of the operators: in Markdown for the README, as text for a terminal, and as plain data.
+"""The support table of the operators: in Markdown for the README and the pages, as text for a terminal, and as data.
 
 Everything in it comes from the contracts.
 """
@@ -127,17 +127,18 @@ def _choices(attr: Attr) -> tuple:
     return ()
 
 
-def markdown() -> str:
-    """The table in Markdown, for the README."""
-    lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
+def catalogue() -> str:
+    """What the operators do, in Markdown: a line for each, for the README."""
+    keys = ("layer", "op", "summary")
+    lines = ["| " + " | ".join(HEADINGS[key] for key in keys) + " |", "|" + " --- |" * len(keys)]
     for row in rows():
-        cells = [cell.replace("|", "\\|") for cell in _quoted(row).values()]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells = _quoted(row)
+        lines.append("| " + " | ".join(cells[key].replace("|", "\\|") for key in keys) + " |")
     return "\n".join(lines)
 
 
 def sections(folder: str) -> str:
-    """The table in Markdown as one section per operator, for the documentation. It fits narrow screens.
+    """The whole table in Markdown: a section for each operator, which fits narrow screens.
 
     Parameters
     ----------
@@ -188,8 +189,15 @@ def _attributes(row: dict, quote: str = "") -> str:
     return ", ".join(texts) or "none"
 
 
-def replace(text: str) -> str:
-    """``text`` with a new table between the two markers.
+def replace(text: str, table: str) -> str:
+    """``text`` with a table between the two markers.
+
+    Parameters
+    ----------
+    text : str
+        Markdown.
+    table : str
+        What goes between the markers.
 
     Raises
     ------
@@ -200,4 +208,4 @@ def replace(text: str) -> str:
         raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{markdown()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"

@@ -83,13 +83,20 @@ def test_the_command_line(tmp_path, monkeypatch):
         "net-symbol.json", "net-0000.params", "net.onnx", "large.onnx", "one.onnx"}
 
 
-def test_pictures(tmp_path, monkeypatch):
-    """Operators' pictures have no background, and ink that fits the theme."""
+@pytest.fixture
+def docs(monkeypatch):
+    """Lets a test import the modules that make the pages."""
     monkeypatch.syspath_prepend(str(DOCS))
+
+
+def test_pictures(docs, tmp_path, monkeypatch):
+    """Pictures have no background, and ink that fits the theme."""
+    import guide_pictures
     import pictures
     monkeypatch.setattr(pictures, "INK", {"dark": "#abcdef"})
-    words = pictures.draw(tmp_path)
-    assert set(words) <= set(gops.ops.list())
+    monkeypatch.setattr(guide_pictures, "EPOCHS", 1)
+    assert set(pictures.PICTURES) <= set(gops.ops.list())
+    words = pictures.draw(tmp_path, {**pictures.PICTURES, **guide_pictures.PICTURES})
     assert all(len(text) > 60 for text in words.values())
     for name in words:
         picture = (tmp_path / f"{name}-dark.svg").read_text(encoding="utf-8")
@@ -97,6 +104,46 @@ def test_pictures(tmp_path, monkeypatch):
         assert "#abcdef" in picture and "fill: none" in background
 
 
+def test_pictures_of_a_net_before_and_after_folding(docs, tmp_path):
+    import guide_pictures
+    guide_pictures.draw_folding(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net-folded.svg", "net.svg"]
+    before, after = ((tmp_path / name).read_text(encoding="utf-8") for name in ("net.svg", "net-folded.svg"))
+    assert before.count("BatchNorm") == 2 and "BatchNorm" not in after
+    assert before.count("Convolution") == after.count("Convolution") == 2
+
+
+def test_the_reference_has_every_public_name(docs, tmp_path):
+    """An entry on its module's page; or for an operator's function and block, on the operator's page."""
+    import operator_pages
+    import reference
+    reference.write(tmp_path)
+    entries = "".join(page.read_text(encoding="utf-8") for page in tmp_path.glob("*.rst"))
+    entries += "".join(operator_pages.page(name, "") for name in gops.ops.list())
+    found = set(re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", entries, re.M))
+    for module in (gops, gops.models, gops.data, gops.export, gops.export.passes, gops.darknet, gops.legacy, gops.loss,
+                   gops.nn, gops.ops, gops.train):
+        missing = {f"{module.__name__}.{name}" for name in module.__all__} - found
+        assert not {name for name in missing if not (tmp_path / f"{name}.rst").exists()}
+
+
+def test_the_gallery_shows_every_example():
+    scripts = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
+    assert {name for name in scripts if f"`{name}.py`" not in PAGES["gallery"]} == set()
+    pictures = set(re.findall(r"\]\((gallery/\S+\.png)\)", PAGES["gallery"]))
+    assert pictures == {f"gallery/{path.name}" for path in DOCS.glob("gallery/*.png")}
+    assert all((DOCS / picture).stat().st_size < 300_000 for picture in pictures)
+
+
+def test_python_fits_its_column():
+    """90 characters are as wide as the text of a page. A shell's lines may be longer: they wrap."""
+    wide = [line for page in PAGES for block in blocks(page, "python") for line in block.text.splitlines()
+            if len(line) > 90]
+    assert not wide
+    css = (DOCS / "static" / "gluonops.css").read_text(encoding="utf-8")
+    assert re.search(r"pre[^{]*\{[^}]*white-space: pre-wrap", css)
+
+
 def test_every_page_is_in_the_table_of_contents():
     listed = re.findall(r"^([a-z0-9_/]+)$", PAGES["index"], re.M)
-    assert sorted([*listed, "index"]) == sorted(PAGES)
+    assert sorted([*listed, "index"]) == sorted([*PAGES, "api/index"])

@@ -166,10 +166,20 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
 
 def test_an_unsupported_file_prints_its_reason(monkeypatch):
     entry = registry.get("abs")
-    without = dataclasses.replace(entry.op, cuda=None, unsupported={"kernel.cu": "one | line of mx.nd"})
+    without = dataclasses.replace(entry.op, cuda=None, unsupported={"kernel.cu": "one line of mx.nd"})
     monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=without)})
-    assert table.rows()[0]["backends"] == "custom, native, builtin; no CUDA kernel: one | line of mx.nd"
-    assert "one \\| line of mx.nd" in table.markdown()
+    assert table.rows()[0]["backends"] == "custom, native, builtin; no CUDA kernel: one line of mx.nd"
+    assert "no CUDA kernel: one line of mx.nd" in table.sections("ops")
+
+
+def test_the_catalogue_has_a_line_for_each_operator(monkeypatch):
+    lines = table.catalogue().splitlines()
+    assert lines[0] == "| Layer or loss | Operator | What it does |"
+    assert [line.split(" | ")[1] for line in lines[2:]] == [f"`{name}`" for name in gops.ops.list()]
+    entry = registry.get("abs")
+    summary = dataclasses.replace(entry.op, summary="one | two")
+    monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=summary)})
+    assert table.catalogue().endswith("| `nn.Abs` | `abs` | one \\| two |")
 
 
 def test_sections_hold_what_the_table_does():
@@ -180,8 +190,8 @@ def test_sections_hold_what_the_table_does():
 
 def test_the_table_takes_the_place_of_the_old_one():
     text = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
-    new = table.replace(text)
-    assert new == f"before\n{table.BEGIN}\n{table.markdown()}\n{table.END}\nafter\n" == table.replace(new)
+    new = table.replace(text, "new")
+    assert new == f"before\n{table.BEGIN}\nnew\n{table.END}\nafter\n" == table.replace(new, "new")
     for bad in ("", table.BEGIN, f"{table.END}{table.BEGIN}", text + text):
         with pytest.raises(gops.OpError, match="lacks the two lines <!-- table:begin -->"):
-            table.replace(bad)
+            table.replace(bad, "new")

@@ -1,20 +1,30 @@
-"""The README's example runs, as it stands there."""
+"""The README: its code runs as it stands there, its links lead somewhere, and its table is that of the contracts."""
 import pathlib
 import re
+import runpy
 
 import fresh
-from gluonops import table
 
-README = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+ROOT = pathlib.Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_twenty_lines(tmp_path):
+def test_ten_lines(tmp_path):
     code, = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 27
+    assert len([line for line in code.splitlines() if line.strip()]) == 10
     fresh.python("-c", code, cwd=tmp_path).check_returncode()
     assert (tmp_path / "digits-symbol.json").is_file() and (tmp_path / "digits-0000.params").is_file()
 
 
-def test_the_table_is_the_contracts():
-    shown = README.split("<!-- table:begin -->")[1].split("<!-- table:end -->")[0].strip()
-    assert shown == table.markdown().strip(), "run `make table`"
+def test_links_lead_to_files():
+    links = re.findall(r"\]\(([^)#]+)", README) + re.findall(r'(?:src|srcset)="([^"]+)"', README)
+    assert len(links) > 20
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
+def test_the_tables_are_those_of_the_contracts():
+    tables = runpy.run_path(str(ROOT / "tools" / "table.py"))["tables"]()
+    for name, table in tables.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        shown = text.split("<!-- table:begin -->")[1].split("<!-- table:end -->")[0].strip()
+        assert shown == table, f"{name}: run `make table`"

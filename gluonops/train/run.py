@@ -44,6 +44,8 @@ BEST = "best.params"
 class Run:
     """A training run, over all its interruptions.
 
+    A script has such a loop::
+
         run = Run(net, trainer, len(dataset), epochs=30, batch_size=32, out="out")
         run.resume("auto")
         for epoch in run.epochs():

@@ -1,0 +1,164 @@
+"""The pictures of the other pages: speed, anchors, embeddings of the losses, and a net before and after folding.
+
+``make docs`` draws them into ``docs/drawn``, from the results of the benchmark, from data sets and from nets.
+"""
+from __future__ import annotations
+
+import functools
+import pathlib
+import sys
+
+import gluonops as gops
+import matplotlib.pyplot as plt
+import mxnet as mx
+import numpy as np
+from gluonops.data.anchors import box_sizes, kmeans
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+from pictures import BLUE, GREEN, ORANGE, RED, panels
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
+from benchmarks.common import results  # noqa: E402
+from benchmarks.operators.report import OTHERS, OURS, of  # noqa: E402
+
+GREY = "#8b949e"
+EPOCHS = 30   # of the nets whose features are drawn
+
+
+def speed() -> plt.Figure:
+    """Forward and backward in a hybridized net: how many times as long as gluonops others take."""
+    measured = results.load(ROOT / "benchmarks" / "operators" / "results.json")
+    cases = first_cases(next(iter(measured["runs"].values())))
+    figure, (axes,) = panels(1, height=3.6)
+    for place, (name, times) in enumerate(zip(SPEED_NAMES, zip(*map(ratios, cases)))):
+        rows = np.arange(len(cases)) + (place - 1) * 0.27
+        widths = [np.nan if time is None else time for time in times]
+        bars = axes.barh(rows, widths, 0.25, color=SPEED_NAMES[name], label=name)
+        axes.bar_label(bars, ["" if time is None else f"{time:.1f}x" for time in times], padding=3, fontsize=8)
+    names = [case["name"].split()[0] for case in cases]
+    axes.set(xscale="log", xlim=(1, 120), yticks=range(len(cases)), yticklabels=names,
+             xlabel="time, as a multiple of the time of gluonops")
+    axes.set_xticks([1, 3, 10, 30, 100], ["1x", "3x", "10x", "30x", "100x"])
+    axes.minorticks_off()
+    axes.invert_yaxis()
+    axes.legend(loc="lower right")
+    return figure
+
+
+SPEED_NAMES = {"torch": BLUE, "the fastest of MXNet's own": ORANGE, "a CustomOp in NumPy": GREY}
+
+
+def first_cases(cases: list[dict]) -> list[dict]:
+    """The first measured case of each operator."""
+    found = {}
+    for case in cases:
+        if case["kind"] == "case" and case["times"]:
+            found.setdefault(case["name"].split()[0], case)
+    return list(found.values())
+
+
+def ratios(case: dict) -> tuple[float | None, ...]:
+    """The times of torch, of the fastest of MXNet's own operators and of NumPy, over that of gluonops."""
+    def time(peer: str) -> float | None:
+        return of(case, peer, "net", "both")
+
+    own = min(time(peer) for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS))
+    return tuple(None if value is None else value / time(OURS) for value in (time("torch"), own, time("numpy")))
+
+
+def anchors() -> plt.Figure:
+    """The sizes of the boxes in 300 scenes of digits, with three anchors that k-means found; and the mean IoU of the
+    boxes with their best anchor, by the number of anchors."""
+    sizes, found = clusters()
+    figure, (left, right) = panels(1, 1, height=3.4)
+    left.plot(*sizes.T, ".", color=GREY, markersize=3, alpha=0.6, label=f"{len(sizes)} boxes")
+    for number, ((width, height), colour) in enumerate(zip(found[3][0], (BLUE, ORANGE, GREEN)), 1):
+        left.add_patch(plt.Rectangle((0, 0), width, height, fill=False, edgecolor=colour, linewidth=2))
+        left.plot(width, height, "o", color=colour, label=f"anchor {number}: {width:.1f} x {height:.1f}")
+    left.set(title="sizes of boxes", xlabel="width, cells", ylabel="height, cells", xlim=(0, None), ylim=(0, None))
+    left.legend(loc="upper left")
+    left.set_ylim(0, sizes[:, 1].max() * 1.35)   # room for the legend
+    right.plot(list(found), [iou for _, iou in found.values()], "o-", color=RED)
+    right.set(title="mean IoU with the best anchor", xlabel="number of anchors", xticks=list(found))
+    return figure
+
+
+@functools.lru_cache
+def clusters() -> tuple[np.ndarray, dict[int, tuple[np.ndarray, float]]]:
+    """The sizes of boxes in cells, and by their number the anchors with their mean IoU."""
+    sizes = box_sizes(gops.data.detection("digits", None, "train", count=300), 192) / 32
+    return sizes, {number: kmeans(sizes, number) for number in range(1, 7)}
+
+
+def embeddings() -> plt.Figure:
+    """Four nets with a layer of two units before their output, each trained on the digits of scikit-learn with another
+    loss. The points are held-out digits, a colour for each class. The spread is the mean squared distance of a point to
+    the mean of its class, divided by that of the means from their mean: the lower, the tighter are the classes."""
+    figure, axes = panels(1, 1, 1, 1, height=2.7)
+    for axis, (title, (vectors, labels, accuracy)) in zip(axes, embedded().items()):
+        axis.scatter(*vectors.T, c=labels, cmap="tab10", s=5)
+        spread = gops.train.class_spread(vectors, labels)
+        axis.set(title=f"{title}\n{accuracy:.1%} are right\nspread {spread:.3f}", xticks=[], yticks=[])
+    return figure
+
+
+@functools.lru_cache
+def embedded() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
+    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is classified rightly."""
+    found = {"SoftmaxCELoss": train(gops.loss.SoftmaxCELoss()),
+             "smoothing=0.1": train(gops.loss.SoftmaxCELoss(smoothing=0.1))}
+    for weight in (0.1, 1):
+        found[f"+ CenterLoss, weight={weight}"] = train(
+            gops.loss.SoftmaxCELoss(), gops.loss.CenterLoss(10, 2, weight=weight))
+    return found
+
+
+def train(loss: gluon.loss.Loss,
+          center: gops.loss.CenterLoss | None = None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Train a small net on digits, with the loss of its output and the center loss of its vectors."""
+    gops.train.set_seeds(0)
+    training, held_out = gops.data.digits(size=8)
+    body, output = nn.HybridSequential(), nn.Dense(10)
+    body.add(nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(2))
+    blocks = [block for block in (body, output, loss, center) if block is not None]
+    for block in blocks:
+        block.initialize(mx.init.Xavier())
+        block.hybridize(static_alloc=True)
+    parameters = body.collect_params()
+    for block in blocks[1:]:
+        parameters.update(block.collect_params())
+    images, labels = (mx.nd.array(array) for array in training)
+    trainer = gluon.Trainer(parameters, "adam", {"learning_rate": 0.003})
+    for epoch in range(EPOCHS):
+        order = mx.nd.array(np.random.RandomState(epoch).permutation(len(labels))[:1408]).reshape((-1, 64))
+        for batch in order:
+            with autograd.record():
+                vectors = body(images.take(batch))
+                losses = loss(output(vectors), labels.take(batch))
+                if center is not None:
+                    losses = losses + center(vectors, labels.take(batch))
+            losses.backward()
+            trainer.step(len(batch))
+            if center is not None:
+                center.update(trainer)
+    vectors = body(mx.nd.array(held_out.images))
+    return (vectors.asnumpy(), held_out.labels,
+            gops.train.accuracy(output(vectors).asnumpy(), held_out.labels))
+
+
+PICTURES = {"speed": speed, "anchors": anchors, "embeddings": embeddings}
+
+
+def draw_folding(folder: pathlib.Path) -> None:
+    """Write ``net.svg`` and ``net-folded.svg``: an exported net, as it is and with folded batch norms."""
+    net = nn.HybridSequential(prefix="")
+    net.add(nn.Conv2D(16, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), gops.nn.Reorg(2),
+            nn.Conv2D(32, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+    net.initialize()
+    for name, fold in (("net", False), ("net-folded", True)):
+        prefix = str(folder / name)
+        paths = gops.export.symbol(net, prefix, (1, 3, 32, 32), backend="native", fold_batch_norm=fold)
+        gops.export.picture(prefix, folder / f"{name}.svg")
+        for path in paths:
+            pathlib.Path(path).unlink()
