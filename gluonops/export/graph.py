@@ -14,6 +14,8 @@ from ..core.errors import OpError
 VARIABLE = "null"
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 _OTHER_CUSTOM = {}   # op_type -> attribute, package; see describe_custom
+# Operators behind a softmax that leave it a softmax.
+AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 
 
 class Node:
@@ -268,6 +270,14 @@ def _entry(nodes: list[Node], entry: list[int]) -> Entry:
     if number < 0 or index < 0:
         raise IndexError(f"output {index} of node {number}")
     return nodes[number], index
+
+
+def ends_in_softmax(graph: Graph) -> bool:
+    """Whether the output is a softmax, also if it is divided by its sum or copied."""
+    node = graph.heads[0][0]
+    while node.op in AFTER_SOFTMAX:
+        node = node.source()
+    return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")
 
 
 def is_ours(node: Node) -> bool:

@@ -15,9 +15,8 @@ from ..core import registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from .canonical import canonicalize_graph
-from .graph import Graph
+from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
-from .passes.describe import ends_in_softmax
 from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}

@@ -4,14 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import OpError
-from ..graph import Graph
+from ..graph import ends_in_softmax
 from ..preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
-
-# Operators behind a softmax that leave it a softmax.
-AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 
 
 def describe(model: ExportedModel) -> ExportedModel:
@@ -36,14 +33,6 @@ def describe(model: ExportedModel) -> ExportedModel:
     if isinstance(model.metadata.get("preprocessing"), dict):
         model.metadata["preprocessing"] = _completed(model.metadata["preprocessing"])
     return model
-
-
-def ends_in_softmax(graph: Graph) -> bool:
-    """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.heads[0][0]
-    while node.op in AFTER_SOFTMAX:
-        node = node.source()
-    return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")
 
 
 def _task(model: ExportedModel) -> dict[str, str]:

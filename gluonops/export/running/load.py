@@ -14,9 +14,9 @@ from ... import darknet
 from ...core.errors import OpError
 from ...data.base import class_names
 from .. import passes
+from ..graph import ends_in_softmax
 from ..metadata import metadata_of
 from ..model import ExportedModel
-from ..passes.describe import ends_in_softmax
 from ..preprocessing import Preprocessing
 from .nets import LoadedClassifier, LoadedDetector
 from .onnx_net import OnnxNet
