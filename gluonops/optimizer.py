@@ -37,8 +37,8 @@ class FusedSGD(mx.optimizer.SGD):
 
     Notes
     -----
-    Where servers run the optimizer (``update_on_kvstore`` of a distributed kvstore), it is MXNet's ``SGD`` there: it is
-    pickled as one, because servers need not have gluonops. Saved states that hold the optimizer hold an ``SGD``, too.
+    Where servers run the optimizer (``update_on_kvstore`` of a distributed kvstore), it is MXNet's ``SGD`` there. It is
+    sent as one, because servers need not have gluonops. Saved states that hold the optimizer hold an ``SGD``, too.
 
     Examples
     --------
