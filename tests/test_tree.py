@@ -109,8 +109,8 @@ def test_nothing_imports_upward(room, below):
 
 
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
-GENERAL = {"axis", "batch", "centers", "channels", "features", "height", "layout", "mode", "outer", "parts", "repeated", "reverse",
-           "seen", "stride", "thresh", "width"}
+GENERAL = {"axis", "batch", "centers", "channels", "features", "height", "layout", "mode", "outer", "parts",
+           "repeated", "reverse", "seen", "stride", "thresh", "width"}
 
 
 def names_of_operators():
