@@ -32,6 +32,7 @@ INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
 ROLES = ("layer", "loss", "loss head")
 MAX_NDIM = 8
+PREFIX = "gluonops_"   # of the operators' names in graphs
 BLOCK = 0   # a length; see Cuda
 
 
@@ -260,7 +261,7 @@ class Op:
 
     @property
     def graph_name(self) -> str:
-        return f"gluonops_{self.name}"
+        return f"{PREFIX}{self.name}"
 
     @property
     def tensors(self) -> tuple:
