@@ -193,7 +193,7 @@ def fill_in(text: str, values: dict) -> str:
     return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
 class Op:
     """The contract of one operator.
 
@@ -253,6 +253,7 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
+        object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
         for name in ("parse_key", "validate", "strings", "number_returned"):

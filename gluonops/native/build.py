@@ -37,7 +37,7 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
 THREADS = ["-pthread"]
-# MXNet's wheels have the std::string of compilers before GCC 5. inference.cc calls MXNet in C++.
+# MXNet's wheels have the std::string of compilers before GCC 5. registration.cc calls MXNet in C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
@@ -131,7 +131,8 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
-    yield unit("inference", HERE / "inference.cc", [*hidden, *MXNET_ABI, "-isystem", str(mxnet / "include")])
+    yield unit("registration", HERE / "registration.cc",
+               [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
     for target, flags in targets.items():

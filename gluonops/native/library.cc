@@ -5,8 +5,8 @@
 #define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
-#include "inference.h"
 #include "pool.h"
+#include "registration.h"
 #include "target.h"
 
 extern "C" {
@@ -35,10 +35,16 @@ GLUONOPS_PUBLIC void gluonops_set_threads(int threads)
     gluonops::set_most_threads(threads);
 }
 
+// Whether the operators honour MXNet's request to add to a gradient.
+GLUONOPS_PUBLIC bool gluonops_honours_requests()
+{
+    return gluonops::honours_requests();
+}
+
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)
 {
     if (version == GLUONOPS_MXNET_NUMBER) {
-        if (version == 10901)   // the one whose classes inference.cc knows
+        if (version == 10901)   // the one whose classes registration.cc knows
             gluonops::find_mxnet(__builtin_return_address(0));
         return mxnet::ext::MX_SUCCESS;
     }
