@@ -6,6 +6,8 @@ Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then re
 ``gluonops.darknet``.
 """
 import importlib
+import importlib.util
+import typing
 
 from . import threads as _threads
 from ._compat import import_mxnet
@@ -22,15 +24,11 @@ native.load()
 _threads.tune_threads()
 _memory.tune_at_import()
 
-from . import darknet, data, export, legacy, loss, nn, ops, optimizer  # noqa: E402
-
-try:
-    from . import models
-except ImportError as _error:
-    if getattr(_error, "name", None) not in (__name__, f"{__name__}.models"):
-        raise
+if importlib.util.find_spec(f"{__name__}.models") is None:
     raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
-                      "Run in the clone: pip install -e .") from _error
+                      "Run in the clone: pip install -e .")
+
+from . import legacy, loss, nn, ops, optimizer  # noqa: E402
 from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .core.native import library_path as native_library_path  # noqa: E402
@@ -43,9 +41,15 @@ __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "d
            "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory", "tune_threads"]
 
 
-def __getattr__(name):
-    if name == "train":   # when it is used first: programs that only run a net do not need it
-        return importlib.import_module(f"{__name__}.train")
+# Imported when they are used first: a program that only runs a net does not need them.
+_LAZY = ("darknet", "data", "export", "models", "train")
+if typing.TYPE_CHECKING:
+    from . import darknet, data, export, models, train
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -51,6 +51,8 @@ ROWS = {
         Row((32, 64, 26, 26), {"mode": "DCR"}),
         Row((32, 64, 26, 26), {"mode": "CRD"}),
         Row((32, 256, 13, 13), {"reverse": True}),
+        Row((32, 64, 24, 24), {"stride": 3, "mode": "DCR"}),
+        Row((32, 64, 24, 24), {"stride": 4, "mode": "DCR"}),
         Row((32, 64, 26, 26), dtype="float16"),
     ],
     "softmax": [

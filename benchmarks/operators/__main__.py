@@ -20,15 +20,15 @@ MODULE = "benchmarks.operators"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "benchmarks" / "README.md"
 # The largest sizes need all the memory: they get a process of their own.
-GROUPS = (("case", "node"), ("sweep",))
+GROUPS = (("case", "corner", "call", "node"), ("sweep",))
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", help="only this operator; may be given several times")
-    parser.add_argument("--kind", action="append", choices=["case", "node", "sweep"], help="only these rows; may be "
-                        "given several times")
+    parser.add_argument("--kind", action="append", choices=[kind for group in GROUPS for kind in group],
+                        help="only these rows; may be given several times")
     parser.add_argument("--quick", action="store_true", help="small sizes and few samples: shows that it runs, no more")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results (with --readme: read)")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw a PNG; needs matplotlib")

@@ -8,9 +8,7 @@ import numpy as np
 from gluonops.bench.cases import typical as typical_case
 
 from ..common import suites
-from .declare import EXACT, ROUNDED, Case, Target, in_mxnet, in_numpy, ours
-
-KINDS = ("case", "node", "sweep")
+from .declare import EXACT, KINDS, ROUNDED, Case, Target, in_mxnet, in_numpy, ours
 
 
 def cases(quick: bool = False, ops: Optional[Iterable[str]] = None) -> list[Case]:

@@ -13,7 +13,8 @@ from gluonops.core import registry
 
 from ..common import torch_peers
 
-NODES = 20            # operators in the chain that the cost of a node is taken from
+NODES = 64            # operators in the chain that the cost of a node is taken from
+KINDS = ("case", "corner", "call", "node", "sweep")
 MODES = ("net", "alone")
 PASSES = ("forward", "backward", "both")
 MOVES = ("forward", "backward")
@@ -39,7 +40,8 @@ class Case:
     """One row: an operator at a shape.
 
     ``moved`` is the shape whose bytes ``numpy.copyto`` moves, the limit; that of the data unless given. ``nodes`` is
-    how many operators ``run`` chains; times are given for one. ``kind`` is case, node or sweep. ``label``: whether a
+    how many operators ``run`` chains; times are given for one. ``kind`` is one of KINDS; a corner is
+    a case that is used less often, and a call is so small that nothing but the call counts. ``label``: whether a
     class index for every row follows the data. ``draw(rng)`` gives all inputs in NumPy instead, the data first.
     """
     op: str
@@ -126,16 +128,25 @@ def chained(peer: Peer, times: int) -> Peer:
 
 
 def node(op: str, peers: typing.Iterable[Peer], calls: int) -> Case:
-    """The cost of a node: NODES operators on 173 kB, where ``calls`` calls of a peer make so many."""
-    shape = (1, 64, 26, 26)
+    """The cost of a node: NODES operators on 16 kB, where ``calls`` calls of a peer make so many."""
+    shape = (1, 16, 16, 16)
     chains = tuple(chained(peer, calls) for peer in peers)
     return Case(op, f"{op} per node", shape, chains, kind="node", nodes=NODES, modes=("net",))
 
 
 def node_targets(op: str) -> tuple:
-    return (Target(op, ("forward",), microseconds=8, kind="node"),
-            Target(op, ("both",), microseconds=16, kind="node"),
+    return (Target(op, ("forward",), microseconds=4, kind="node"),
+            Target(op, ("both",), microseconds=10, kind="node"),
             Target(op, ("forward", "both"), "custom", faster=5, kind="node"))
+
+
+def call(op: str, peers: typing.Iterable[Peer], tolerance: float = EXACT) -> Case:
+    """The cost of a call: an operator on 512 bytes."""
+    return Case(op, f"{op} per call", (8, 16), tuple(peers), kind="call", modes=("alone",), tolerance=tolerance)
+
+
+def call_target(op: str) -> Target:
+    return Target(op, ("forward", "both"), "mxnet", at_most=1.2, kind="call", mode="alone")
 
 
 def sweep(op: str, peers: typing.Iterable[Peer], shape: typing.Callable, reference: str, quick: bool,

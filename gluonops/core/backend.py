@@ -135,14 +135,16 @@ def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array |
     build = _builder(op, current_backend())
     if is_symbolic(op.error, inputs):
         return _emit_symbol(op, build, attrs, inputs, name)
-    shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
-                         tuple(array.dtype for array in inputs.values()))
-    if labels.checking():
+    checks_values = op.restricts_values and labels.checking()
+    # The library validates as well, in less time: reading a shape and a dtype takes as long as a small call.
+    if build is not _native or checks_values:
+        shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
+                             tuple(array.dtype for array in inputs.values()))
+    if checks_values:
         labels.check(op, attrs, inputs)
-    is_empty = 0 in shapes[op.outputs[0].name]
-    if build is _builtin and is_empty:
+    if build is _builtin and 0 in shapes[op.outputs[0].name]:
         build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
-    return build(op, mx.nd, attrs, inputs.values(), {})
+    return build(op, mx.nd, attrs, list(inputs.values()), {})
 
 
 def _emit_symbol(op: Op, build: Callable, attrs: tuple, inputs: dict, name: str | None) -> Array | tuple:
@@ -206,21 +208,23 @@ def full_name(name: str | None, hint: str) -> str:
     return current.value.get(name, hint)
 
 
-def _native(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
-    """Emit the C++ operator, with an identity as a guard in front of each input.
+def _native(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], named: dict[str, str]) -> Array | tuple:
+    """Emit the C++ operator, in a graph with an identity as a guard in front of each input.
 
-    MXNet does not pass the request on to a library's operator. So the operator overwrites a gradient that it should
-    add to, for ``grad_req="add"`` or for an input that is used twice. The backward of an identity honours the request.
-    Labels have a guard too, because they have a gradient of zeros. Inside a hybridized graph the identity works in
-    place. An imperative call needs it only if it is recorded.
+    What MXNet makes of a library does not pass the request on to an operator: it overwrites a gradient that it should
+    add to, for ``grad_req="add"`` or for an input that is used twice. The library repairs that where it can, and a
+    guard everywhere: the backward of an identity honours the request. Graphs have guards because they are loaded
+    elsewhere. Labels have one too, because they have a gradient of zeros. Inside a hybridized graph the identity works
+    in place.
     """
-    if space is mx.sym:
-        inputs = _guards(op, inputs, named["name"])
-    elif mx.autograd.is_recording():
-        inputs = [space.identity(value) for value in inputs]
-    if space is mx.nd or op.reads_head_gradient:
-        result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named)
-        return _returned(op, attrs, result)
+    if space is mx.nd:
+        if not native.honours_requests() and mx.autograd.is_recording():
+            inputs = [space.identity(value) for value in inputs]
+        return _returned(op, attrs, native.run(op, attrs, inputs))
+
+    inputs = _guards(op, inputs, named["name"])
+    if op.reads_head_gradient:
+        return _returned(op, attrs, getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named))
     # A library's operator always needs a head gradient. Module gives a loss head none, but make_loss does. The mark
     # prevents a hybridized graph from merging two equal heads.
     name = named["name"]
@@ -402,6 +406,8 @@ def is_symbolic(error: Callable, inputs: dict) -> bool:
         ``error(what, remedy)`` makes the exception for other inputs.
     inputs : dict of str to NDArray or Symbol
     """
+    if all(type(value) is mx.nd.NDArray for value in inputs.values()):
+        return False
     kinds = {_kind(value) for value in inputs.values()}
     if "Symbol" in kinds:
         kinds.discard("NoneType")

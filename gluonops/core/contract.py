@@ -32,6 +32,7 @@ INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
 ROLES = ("layer", "loss", "loss head")
 MAX_NDIM = 8
+PREFIX = "gluonops_"   # of the operators' names in graphs
 BLOCK = 0   # a length; see Cuda
 
 
@@ -192,7 +193,7 @@ def fill_in(text: str, values: dict) -> str:
     return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
 class Op:
     """The contract of one operator.
 
@@ -252,6 +253,7 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
+        object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
         for name in ("parse_key", "validate", "strings", "number_returned"):
@@ -260,7 +262,7 @@ class Op:
 
     @property
     def graph_name(self) -> str:
-        return f"gluonops_{self.name}"
+        return f"{PREFIX}{self.name}"
 
     @property
     def tensors(self) -> tuple:

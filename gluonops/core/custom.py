@@ -19,8 +19,8 @@ from .registry import Entry
 Arrays = list[mx.nd.NDArray]
 Targets = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
 
-
 WRITES = ("write", "inplace")
+described = {}   # op_type -> attribute, package; see describe
 
 
 def guarded(body: bool) -> Callable:
@@ -318,6 +318,20 @@ def register(entry: Entry) -> None:
 def add(op_type: str, prop: type) -> None:
     """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
     _register(op_type)(prop)
+
+
+def describe(op_type: str, attribute: str, package: str) -> None:
+    """Note a package whose Custom nodes share an ``op_type``, for messages about them.
+
+    Parameters
+    ----------
+    op_type : str
+    attribute : str
+        The nodes' attribute with the name of the operator.
+    package : str
+        The package that must be imported for the nodes to run.
+    """
+    described[op_type] = attribute, package
 
 
 def _print_unless_remembered(text: str) -> None:

@@ -7,7 +7,8 @@ import os
 import pathlib
 import re
 import threading
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Sequence
+from typing import Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
@@ -15,19 +16,17 @@ from mxnet.ndarray.register import _make_ndarray_function
 from mxnet.symbol.register import _make_symbol_function
 
 from ..version import __version__
+from .contract import Op
 
-if TYPE_CHECKING:
-    from .contract import Op
-
-__all__ = ["backward", "forward", "function", "has", "keep_blocks", "kept_bytes", "library_path", "load", "loaded",
-           "operator_handle", "reason", "set_threads", "target", "threads"]
+__all__ = ["backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes", "library_path",
+           "load", "loaded", "operator_handle", "reason", "run", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
 FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place")
+             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -49,6 +48,40 @@ def loaded() -> bool:
 def has(op: Op) -> bool:
     """Whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
+
+
+@functools.cache
+def honours_requests() -> bool:
+    """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
+    ask = ctypes.CDLL(_state["path"]).gluonops_honours_requests
+    ask.restype = ctypes.c_bool
+    return ask()
+
+
+def run(op: Op, attrs: tuple, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+    """All outputs of an operator, hidden ones included.
+
+    It does what the Python function that MXNet generates for an operator does, with strings that are made once.
+
+    Raises
+    ------
+    OpError
+        The shapes or the dtypes of the inputs are not valid.
+    """
+    handle, count, names, texts = _c_arguments(op, attrs)
+    arrays = (ctypes.c_void_p * len(inputs))(*[array.handle for array in inputs])
+    number, outputs = ctypes.c_int(0), ctypes.POINTER(ctypes.c_void_p)()
+    mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
+        handle, len(inputs), arrays, ctypes.byref(number), ctypes.byref(outputs), count, names, texts))
+    return [mx.nd.NDArray(ctypes.c_void_p(outputs[i])) for i in range(number.value)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _c_arguments(op: Op, attrs: tuple) -> tuple:
+    """(handle, number of attributes, their names, their texts) for MXNet's C interface."""
+    strings = op.strings(attrs)
+    return (ctypes.c_void_p(operator_handle(op.graph_name)), len(strings), mx.base.c_str_array(strings),
+            mx.base.c_str_array(strings.values()))
 
 
 def forward(op: Op) -> Callable:

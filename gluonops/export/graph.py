@@ -9,11 +9,12 @@ from collections.abc import Iterable
 
 import mxnet as mx
 
+from ..core import custom
+from ..core.contract import PREFIX
 from ..core.errors import OpError
 
 VARIABLE = "null"
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
-_OTHER_CUSTOM = {}   # op_type -> attribute, package; see describe_custom
 # Operators behind a softmax that leave it a softmax.
 AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 
@@ -283,27 +284,13 @@ def ends_in_softmax(graph: Graph) -> bool:
 def is_ours(node: Node) -> bool:
     """Whether a node is an operator of gluonops, custom or native."""
     name = node.attrs.get("op_type", "") if node.op == "Custom" else node.op
-    return name.startswith("gluonops_")
+    return name.startswith(PREFIX)
 
 
 def our_name(node: Node) -> str:
     """The operator's name without ``gluonops_``."""
     name = node.attrs["op_type"] if node.op == "Custom" else node.op
-    return name[len("gluonops_"):]
-
-
-def describe_custom(op_type: str, attribute: str, package: str) -> None:
-    """Register a package whose Custom nodes share an ``op_type``, for messages about them.
-
-    Parameters
-    ----------
-    op_type : str
-    attribute : str
-        The nodes' attribute with the name of the operator.
-    package : str
-        The package that must be imported for the nodes to run.
-    """
-    _OTHER_CUSTOM[op_type] = attribute, package
+    return name[len(PREFIX):]
 
 
 def kind(node: Node) -> str:
@@ -311,10 +298,10 @@ def kind(node: Node) -> str:
     if node.op != "Custom":
         return node.op
     op_type = node.attrs.get("op_type")
-    attribute, _ = _OTHER_CUSTOM.get(op_type, ("op_type", None))
+    attribute, _ = custom.described.get(op_type, ("op_type", None))
     return node.attrs.get(attribute, op_type)
 
 
 def package_of(node: Node) -> str | None:
     """The registered package of a Custom node; None if there is none."""
-    return _OTHER_CUSTOM.get(node.attrs.get("op_type"), (None, None))[1]
+    return custom.described.get(node.attrs.get("op_type"), (None, None))[1]

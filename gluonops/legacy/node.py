@@ -10,7 +10,6 @@ import numpy as np
 
 from ..core import backend, custom
 from ..core.errors import OpError
-from ..export.graph import describe_custom
 from . import instances
 
 if TYPE_CHECKING:
@@ -219,4 +218,4 @@ class Properties(mx.operator.CustomOpProp):
 
 
 custom.add(OP_TYPE, Properties)
-describe_custom(OP_TYPE, attribute="operator", package="gluonops.legacy")
+custom.describe(OP_TYPE, attribute="operator", package="gluonops.legacy")

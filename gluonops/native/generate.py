@@ -560,8 +560,8 @@ class Operator:
 
     # The two passes.
     def _forward(self) -> list[str]:
-        views = [f"tensors.{arg.name} = view(inputs[{i}]);" for i, arg in enumerate(self.op.inputs)]
-        views += [f"tensors.{out.name} = view(outputs[{i}]);" for i, out in enumerate(self.op.outputs)]
+        views = [f"tensors.{arg.name} = inputs[{i}];" for i, arg in enumerate(self.op.inputs)]
+        views += [f"tensors.{out.name} = outputs[{i}];" for i, out in enumerate(self.op.outputs)]
         checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
         if checks:
             checks = ["if (checking_values()) {", *indented(checks), "}"]
@@ -608,13 +608,13 @@ class Operator:
     def _backward(self) -> list[str]:
         op = self.op
         read = set(op.backward)
-        views = [f"tensors.{out.name}_grad = view(grads[{i}]);" for i, out in enumerate(op.outputs)
+        views = [f"tensors.{out.name}_grad = grads[{i}];" for i, out in enumerate(op.outputs)
                  if f"{out.name}_grad" in read]
         for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
             for i, tensor in enumerate(tensors):
-                made = "view" if tensor.name in read else "shape_of"
-                views.append(f"tensors.{tensor.name} = {made}({source}[{i}]);")
-        views += [f"tensors.{arg.name}_grad = view(results[{i}]);" for i, arg in enumerate(op.inputs) if arg.gradient]
+                given = f"{source}[{i}]" if tensor.name in read else f"shape_of({source}[{i}])"
+                views.append(f"tensors.{tensor.name} = {given};")
+        views += [f"tensors.{arg.name}_grad = results[{i}];" for i, arg in enumerate(op.inputs) if arg.gradient]
         arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
         return function(f"static void backward(const Attrs &attrs, {arrays})", [
             f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),

@@ -6,8 +6,8 @@
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
 #include "blocks.h"
-#include "inference.h"
 #include "pool.h"
+#include "registration.h"
 #include "target.h"
 
 extern "C" {
@@ -47,10 +47,16 @@ GLUONOPS_PUBLIC int64_t gluonops_kept_bytes()
     return gluonops::kept_bytes();
 }
 
+// Whether the operators honour MXNet's request to add to a gradient.
+GLUONOPS_PUBLIC bool gluonops_honours_requests()
+{
+    return gluonops::honours_requests();
+}
+
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)
 {
     if (version == GLUONOPS_MXNET_NUMBER) {
-        if (version == 10901)   // the one whose classes inference.cc knows
+        if (version == 10901)   // the one whose classes registration.cc knows
             gluonops::find_mxnet(__builtin_return_address(0));
         return mxnet::ext::MX_SUCCESS;
     }

@@ -16,15 +16,15 @@
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
-#include "inference.h"
 #include "kernel.h"
+#include "registration.h"
 
 namespace gluonops {
 
 using mxnet::ext::MXReturnValue;
 using mxnet::ext::MXTensor;
 
-typedef MXTensor *Arrays;
+typedef const View *Arrays;
 typedef Attributes::Strings Strings;
 
 // A tensor's name and type variable: T the data's, A what T accumulates in, L the label's.
@@ -41,25 +41,30 @@ struct TypeVariable {
 };
 typedef std::vector<TypeVariable> TypeVariables;
 
-inline View view(const MXTensor &array)
+// The tensors that lib_api.h hands over.
+inline std::vector<View> views(const std::vector<MXTensor> &arrays)
 {
-    View result;
-    result.data = array.data_ptr;
-    result.type = array.dtype;
-    result.sizes = &array.shape;
+    std::vector<View> result;
+    for (const MXTensor &array : arrays) {
+        View view;
+        view.data = array.data_ptr;
+        view.type = array.dtype;
+        view.sizes = &array.shape;
+        result.push_back(view);
+    }
     return result;
 }
 
-// The same without its address: a tensor that this pass does not read.
-inline View shape_of(const MXTensor &array)
+// A tensor without its address: this pass does not read it.
+inline View shape_of(const View &array)
 {
-    View result = view(array);
+    View result = array;
     result.data = nullptr;
     return result;
 }
 
 // Zeros, in place of the gradient of an input that has none.
-inline void clear(MXTensor &array) { memset(array.data_ptr, 0, size_t(array.size() * size_of(array.dtype))); }
+inline void clear(const View &array) { memset(array.data, 0, size_t(array.size() * size_of(array.type))); }
 
 inline const char *type_name(int type)
 {
@@ -102,20 +107,20 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
         if (type == -1 || variable == variables.size())
             continue;
         const std::vector<int> &allowed = variables[variable].types;
-        const std::string has = std::string(tensor.name) + " has dtype " + type_name(type) + "; expected ";
+        const auto has = [&] { return std::string(tensor.name) + " has dtype " + type_name(type) + "; expected "; };
         if (std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
             std::string expected = type_name(allowed[0]);
             for (size_t a = 1; a < allowed.size(); ++a)
                 expected += std::string(", ") + type_name(allowed[a]);
             const char *other = type_name(allowed[std::min(size_t(1), allowed.size() - 1)]);
-            refuse(where, has + expected, std::string("Cast it, for instance ") + tensor.name + ".astype('" + other +
+            refuse(where, has() + expected, std::string("Cast it, for instance ") + tensor.name + ".astype('" + other +
                    "')");
         }
         Bound &bound = bounds[variable];
         if (bound.type == -1)
             bound = {type, tensor.name};
         else if (bound.type != type)
-            refuse(where, has + type_name(bound.type) + ", the dtype of " + bound.source,
+            refuse(where, has() + type_name(bound.type) + ", the dtype of " + bound.source,
                    std::string("Cast it with ") + tensor.name + ".astype('" + type_name(bound.type) + "')");
     }
     const size_t data = number_of('T'), label = number_of('L');
@@ -130,33 +135,72 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
     return types;
 }
 
+// Runs a body. Every exception becomes one that MXNet can pass on: what it throws itself has a string of ours.
+template <typename Body>
+void reported(const char *where, const Body &body)
+{
+    try {
+        body();
+    } catch (const Refusal &refusal) {
+        throw std::runtime_error(refusal.text);
+    } catch (const std::exception &error) {
+        throw std::runtime_error("gluonops." + std::string(where) + ": " + error.what() +
+                                 ". If the input is sound, report it.");
+    }
+}
+
+// The same for lib_api.h, which takes no exceptions.
 template <typename Body>
 MXReturnValue guarded(const char *where, const Body &body)
 {
     try {
-        body();
+        reported(where, body);
         return mxnet::ext::MX_SUCCESS;
-    } catch (const Refusal &refusal) {
-        return fail(refusal.text);
-    } catch (const std::exception &error) {
-        return fail("gluonops." + std::string(where) + ": " + error.what() +
-                    ". If the input is sound, report it.");
+    } catch (const std::runtime_error &error) {
+        return fail(error.what());
     }
+}
+
+inline bool are_equal(const Strings &strings, const Texts &texts)
+{
+    if (strings.size() != texts.size())
+        return false;
+    for (const auto &text : texts) {
+        const auto found = strings.find(text.first);
+        if (found == strings.end() || found->second != text.second)
+            return false;
+    }
+    return true;
 }
 
 // The functions that MXNet calls, from what is generated of an operator: NAME, INPUTS, OUTPUTS, Attrs, attributes(),
 // parse(), tensors(), types(), shapes(), forward() and backward().
 template <typename Op>
 struct Registered {
-    static typename Op::Attrs parse(const Strings &strings)
+    typedef typename Op::Attrs Attrs;
+
+    static Attrs parse(const Strings &strings)
     {
         return Op::parse(Attributes(Op::NAME, strings, Op::attributes()));
+    }
+
+    // The same for the functions of registration.h. Most calls in a thread have the attributes of the one before.
+    static const Attrs &parse(const Texts &texts)
+    {
+        static thread_local Strings strings;
+        static thread_local std::optional<Attrs> attrs;
+        if (!attrs || !are_equal(strings, texts)) {
+            attrs.reset();
+            strings = Strings(texts.begin(), texts.end());
+            attrs = parse(strings);
+        }
+        return *attrs;
     }
 
     static MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
     {
         return guarded(Op::NAME, [&] {
-            install_inference();
+            install_operators();
             if (strings.count(MX_STR_EXTRA_INPUTS))   // MXNet takes any number there
                 refuse(Op::NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
             parse(strings);
@@ -165,35 +209,64 @@ struct Registered {
         });
     }
 
-    static MXReturnValue infer_type(const Strings &strings, std::vector<int> *inputs, std::vector<int> *outputs)
+    static MXReturnValue infer_type_of_strings(const Strings &strings, std::vector<int> *inputs,
+                                               std::vector<int> *outputs)
     {
         return guarded(Op::NAME, [&] {
-            check_count("inputs", inputs->size(), Op::INPUTS);
-            const Tensors tensors = Op::tensors(parse(strings));
-            const std::vector<int> types = inferred_types(Op::NAME, Op::types(), tensors, *inputs);
-            for (size_t i = 0; i < tensors.size(); ++i)
-                (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = types[i];
+            outputs->assign(outputs->size(), -1);
+            complete_types(parse(strings), inputs, outputs);
         });
     }
 
-    // Every tensor's shape from those that are known, forwards and backwards.
-    static void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
+    static void infer_type(const Texts &texts, std::vector<int> *inputs, std::vector<int> *outputs)
     {
-        try {
-            Strings strings;
-            for (const auto &text : texts)
-                strings.emplace(text.first, text.second);
-            complete(strings, inputs, outputs);
-        } catch (const Refusal &refusal) {
-            throw std::runtime_error(refusal.text);
-        }
+        reported(Op::NAME, [&] { complete_types(parse(texts), inputs, outputs); });
     }
 
-    static void complete(const Strings &strings, PartialShapes *inputs, PartialShapes *outputs)
+    // Every tensor's type from those of the inputs.
+    static void complete_types(const Attrs &attrs, std::vector<int> *inputs, std::vector<int> *outputs)
     {
         check_count("inputs", inputs->size(), Op::INPUTS);
         check_count("outputs", outputs->size(), Op::OUTPUTS);
-        const typename Op::Attrs attrs = parse(strings);
+        const std::vector<int> types = inferred_types(Op::NAME, Op::types(), Op::tensors(attrs), *inputs);
+        for (size_t i = 0; i < types.size(); ++i)
+            assign(types[i], i < Op::INPUTS ? &(*inputs)[i] : &(*outputs)[i - Op::INPUTS]);
+    }
+
+    static void assign(int type, int *known)
+    {
+        if (*known == -1)
+            *known = type;
+        else if (type != -1 && type != *known)
+            refuse(Op::NAME, std::string("an output has dtype ") + type_name(*known) + "; expected " + type_name(type),
+                   "Pass another array as out");
+    }
+
+    // Every tensor's shape from those that are known, forwards and backwards. Most calls in a thread ask what the one
+    // before has asked.
+    static void infer_shape(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
+    {
+        static thread_local Strings strings;
+        static thread_local PartialShapes known_inputs, known_outputs, found_inputs, found_outputs;
+        const bool asked = found_inputs.size() && are_equal(strings, texts) && known_inputs == *inputs &&
+                           known_outputs == *outputs;
+        if (!asked) {
+            found_inputs.clear();
+            strings = Strings(texts.begin(), texts.end());
+            known_inputs = *inputs;
+            known_outputs = *outputs;
+            reported(Op::NAME, [&] { complete(parse(texts), inputs, outputs); });
+            found_inputs = *inputs;
+            found_outputs = *outputs;
+        }
+        *inputs = found_inputs;
+        *outputs = found_outputs;
+    }
+
+    static void complete(const Attrs &attrs, PartialShapes *inputs, PartialShapes *outputs)
+    {
+        check_count("inputs", inputs->size(), Op::INPUTS);
+        check_count("outputs", outputs->size(), Op::OUTPUTS);
         const Tensors tensors = Op::tensors(attrs);
         std::vector<int> ndims;
         std::vector<Known> known;
@@ -213,7 +286,7 @@ struct Registered {
     }
 
     // The first input's number of dimensions, where the other tensors leave just one; else -1.
-    static int only_ndim(const typename Op::Attrs &attrs, std::vector<int> ndims, const std::vector<Known> &known)
+    static int only_ndim(const Attrs &attrs, std::vector<int> ndims, const std::vector<Known> &known)
     {
         int found = -1;
         for (int ndim = 1; ndim <= MAX_NDIM; ++ndim) {
@@ -227,7 +300,7 @@ struct Registered {
         return found;
     }
 
-    static bool fits(const typename Op::Attrs &attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
+    static bool fits(const Attrs &attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
     {
         std::vector<Pattern> patterns;
         try {
@@ -243,11 +316,11 @@ struct Registered {
         return any && all;
     }
 
-    // lib_api.h's inference, which MXNet uses where install_inference() could not do better. It shows no output. A shape
+    // lib_api.h's inference, which MXNet uses where install_operators() could not do better. It shows no output. A shape
     // that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the largest
     // number and goes back as 0.
-    static MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
-                                     std::vector<std::vector<unsigned>> *outputs)
+    static MXReturnValue infer_shape_of_strings(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
+                                                std::vector<std::vector<unsigned>> *outputs)
     {
         return guarded(Op::NAME, [&] {
             PartialShapes known_inputs, known_outputs(outputs->size());
@@ -256,7 +329,7 @@ struct Registered {
                 for (const unsigned size : shape)
                     known_inputs.back().sizes.push_back(size == ~0u ? UNKNOWN : int64_t(size));
             }
-            complete(strings, &known_inputs, &known_outputs);
+            complete(parse(strings), &known_inputs, &known_outputs);
             *inputs = as_unsigned(known_inputs);
             *outputs = as_unsigned(known_outputs);
         });
@@ -285,35 +358,49 @@ struct Registered {
                    std::to_string(expected), "Correct the graph");
     }
 
-    static MXReturnValue forward(const Strings &strings, std::vector<MXTensor> *inputs, std::vector<MXTensor> *outputs,
-                                 const mxnet::ext::OpResource &)
+    static MXReturnValue forward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
+                                            std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
     {
-        return guarded(Op::NAME, [&] {
-            check_count("inputs", inputs->size(), Op::INPUTS);
-            const typename Op::Attrs attrs = parse(strings);
-            verify(attrs, *inputs, 0, *outputs);
-            Op::forward(attrs, inputs->data(), outputs->data());
-        });
+        return guarded(Op::NAME, [&] { run_forward(parse(strings), views(*inputs), views(*outputs)); });
+    }
+
+    static MXReturnValue backward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
+                                             std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
+    {
+        return guarded(Op::NAME, [&] { run_backward(parse(strings), views(*inputs), views(*outputs)); });
+    }
+
+    static void forward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    {
+        reported(Op::NAME, [&] { run_forward(parse(texts), inputs, outputs); });
+    }
+
+    static void backward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    {
+        reported(Op::NAME, [&] { run_backward(parse(texts), inputs, outputs); });
+    }
+
+    static void run_forward(const Attrs &attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    {
+        check_count("inputs", inputs.size(), Op::INPUTS);
+        verify(attrs, inputs, 0, outputs);
+        Op::forward(attrs, inputs.data(), outputs.data());
     }
 
     // MXNet hands over the head gradients, the inputs and the outputs, and wants the gradient of every input.
-    static MXReturnValue backward(const Strings &strings, std::vector<MXTensor> *inputs, std::vector<MXTensor> *outputs,
-                                  const mxnet::ext::OpResource &)
+    static void run_backward(const Attrs &attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        return guarded(Op::NAME, [&] {
-            check_count("inputs of the gradient", inputs->size(), Op::INPUTS + 2 * Op::OUTPUTS);
-            const typename Op::Attrs attrs = parse(strings);
-            const Arrays all = inputs->data();
-            verify(attrs, *inputs, Op::OUTPUTS, {});
-            Op::backward(attrs, all, all + Op::OUTPUTS, all + Op::OUTPUTS + Op::INPUTS, outputs->data());
-        });
+        check_count("inputs of the gradient", inputs.size(), Op::INPUTS + 2 * Op::OUTPUTS);
+        verify(attrs, inputs, Op::OUTPUTS, {});
+        const Arrays all = inputs.data();
+        Op::backward(attrs, all, all + Op::OUTPUTS, all + Op::OUTPUTS + Op::INPUTS, outputs.data());
     }
 
     // A tensor without dimensions passes shape inference as one of unknown shape: the kernels must not see it.
-    static void verify(const typename Op::Attrs &attrs, const std::vector<MXTensor> &inputs, size_t first,
-                       const std::vector<MXTensor> &outputs)
+    static void verify(const Attrs &attrs, const std::vector<View> &inputs, size_t first,
+                       const std::vector<View> &outputs)
     {
-        if (!inputs[first].shape.empty())
+        if (!inputs[first].shape().empty())
             return;
         const Tensors tensors = Op::tensors(attrs);
         std::vector<int> ndims;
@@ -321,7 +408,9 @@ struct Registered {
         for (size_t i = 0; i < tensors.size(); ++i) {
             const bool input = i < Op::INPUTS;
             known.push_back({tensors[i].name, input || !outputs.empty(),
-                             input ? inputs[first + i].shape : outputs.empty() ? Shape() : outputs[i - Op::INPUTS].shape});
+                             input              ? inputs[first + i].shape()
+                             : outputs.empty() ? Shape()
+                                                : outputs[i - Op::INPUTS].shape()});
             if (input)
                 ndims.push_back(int(known[i].shape.size()));
         }
@@ -329,14 +418,16 @@ struct Registered {
     }
 };
 
-#define GLUONOPS_REGISTER_OP(graph_name, Op)                    \
-    REGISTER_OP(graph_name)                                     \
-        .setParseAttrs(Registered<Op>::parse_attributes)        \
-        .setInferType(Registered<Op>::infer_type)               \
-        .setInferShape(Registered<Op>::infer_shape)             \
-        .setForward(Registered<Op>::forward, "cpu")             \
-        .setBackward(Registered<Op>::backward, "cpu");          \
-    const Inference inference(#graph_name, Registered<Op>::infer);
+#define GLUONOPS_REGISTER_OP(graph_name, Op)                                                     \
+    REGISTER_OP(graph_name)                                                                      \
+        .setParseAttrs(Registered<Op>::parse_attributes)                                         \
+        .setInferType(Registered<Op>::infer_type_of_strings)                                     \
+        .setInferShape(Registered<Op>::infer_shape_of_strings)                                   \
+        .setForward(Registered<Op>::forward_of_strings, "cpu")                                   \
+        .setBackward(Registered<Op>::backward_of_strings, "cpu");                                \
+    const Registration registration(#graph_name, Op::INPUTS, Op::OUTPUTS, Registered<Op>::infer_shape, \
+                                    Registered<Op>::infer_type, Registered<Op>::forward,         \
+                                    Registered<Op>::backward);
 
 }  // namespace gluonops
 

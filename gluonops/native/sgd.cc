@@ -118,7 +118,7 @@ void check_count(size_t inputs, const SgdAttrs &attrs)
 MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
 {
     return guarded(NAME, [&] {
-        install_inference();
+        install_operators();
         if (strings.count(MX_STR_EXTRA_INPUTS))
             refuse(NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
         *inputs = int(parse(strings).inputs());
@@ -180,7 +180,7 @@ void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     }
 }
 
-// Where install_inference() could not do better.
+// Where install_operators() could not do better.
 MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
                           std::vector<std::vector<unsigned>> *outputs)
 {
@@ -227,7 +227,7 @@ REGISTER_OP(_gluonops_sgd_update)
     .setInferShape(infer_shape)
     .setMutateInputs(mutated_inputs)
     .setForward(forward, "cpu");
-const Inference inference("_gluonops_sgd_update", infer);
+const Registration registration("_gluonops_sgd_update", infer);
 
 }  // namespace
 }  // namespace gluonops

@@ -36,7 +36,7 @@ def test_results(quick):
     assert set(results) == {"date", "command", "quick", "machine", "targets", "runs"}
     assert results["quick"] is True and set(results["runs"]) == {"tuned"}
     assert {"cpu", "cores", "threads", "memory_gb", "mxnet", "numpy", "torch", "gluonops"} <= set(results["machine"])
-    assert {case["kind"] for case in results["runs"]["tuned"]} == {"case", "node", "sweep"}
+    assert {case["kind"] for case in results["runs"]["tuned"]} == {"case", "corner", "node", "sweep"}
     assert "reorg darknet" in printed and "copyto" in printed
 
 
@@ -44,7 +44,7 @@ def test_every_peer_is_measured_in_every_way(quick):
     for case in quick[1]["runs"]["tuned"]:
         assert case["op"] == "reorg" and not case["mismatches"]
         measured = {(row["peer"], row["mode"], row["pass"]) for row in case["times"]}
-        modes = {"case": ("net", "alone"), "node": ("net",), "sweep": ("alone",)}[case["kind"]]
+        modes = {"node": ("net",), "sweep": ("alone",)}.get(case["kind"], ("net", "alone"))
         passes = ("forward",) if case["kind"] == "sweep" else ("forward", "backward", "both")
         for peer in set(case["peers"]) - set(case["notes"]):
             assert {(peer, mode, part) for mode in modes for part in passes} <= measured

@@ -48,20 +48,19 @@ def test_an_operator_without_a_native_kernel(monkeypatch):
         gops.ops.abs(mx.sym.var("data"))
 
 
-def test_the_identity_guard():
-    """In graphs and recorded calls only."""
+@pytest.mark.parametrize("honoured", [False, True])
+def test_the_identity_guard(honoured, monkeypatch):
+    """In graphs, and in recorded calls where the library does not honour the request."""
+    identity, called = mx.nd.identity, []
+    monkeypatch.setattr(mx.nd, "identity", lambda *args, **kwargs: called.append(args) or identity(*args))
+    monkeypatch.setattr(native, "honours_requests", lambda: honoured)
     with gops.backend("native"):
         assert kinds(gops.ops.reorg(mx.sym.var("data"))) == {"_copy", "gluonops_reorg"}
-        data, called = mx.nd.ones((1, 4, 2, 2)), []
-        identity, mx.nd.identity = mx.nd.identity, lambda *args, **kwargs: called.append(args) or identity(*args)
-        try:
-            gops.ops.reorg(data)
-            assert not called
-            with mx.autograd.record():
-                gops.ops.reorg(data)
-            assert len(called) == 1
-        finally:
-            mx.nd.identity = identity
+        gops.ops.reorg(mx.nd.ones((1, 4, 2, 2)))
+        assert not called
+        with mx.autograd.record():
+            gops.ops.reorg(mx.nd.ones((1, 4, 2, 2)))
+        assert len(called) == (0 if honoured else 1)
 
 
 def test_scope_and_setter():

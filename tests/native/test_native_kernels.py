@@ -138,6 +138,58 @@ def test_float16_keeps_what_it_can_hold():
     assert (run("softmax", {}, [ones])[0] == np.float16(1 / 2049)).all()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("stride", [2, 3, 4, 5])
+def test_reorg_of_rows_of_any_width(stride, dtype):
+    """Rows shorter than a vector, of whole vectors, and with a rest; in both directions."""
+    for width in (1, 3, 8, 16, 31, 32, 33, 130):
+        data = np.random.RandomState(width).randint(0, 255, (1, 2, stride, stride * width)).astype(dtype)
+        blocks = data.reshape(1, 2, 1, stride, width, stride).transpose(0, 3, 5, 1, 2, 4)
+        output, gradient = run("reorg", {"stride": stride, "mode": "DCR"}, [data], blocks.reshape(1, -1, 1, width))
+        np.testing.assert_array_equal(output, blocks.reshape(output.shape))
+        np.testing.assert_array_equal(gradient, data)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+def test_gradients_are_added_where_mxnet_requests_it(dtype):
+    """Without the emitter's guard: to what ``grad_req="add"`` keeps, and for an input that is used twice."""
+    data = mx.nd.array([-1, 2, 3], dtype=dtype)
+    data.attach_grad("add")
+    for _ in range(3):
+        with autograd.record():
+            output = mx.nd.gluonops_abs(data) + mx.nd.gluonops_abs(data)
+        output.backward()
+    np.testing.assert_array_equal(data.grad.asnumpy(), [-6, 6, 6])
+
+
+def test_a_gradient_that_nobody_wants():
+    """``center_loss`` has two; one of them is requested."""
+    data, label, centers = mx.nd.ones((2, 3)), mx.nd.array([0, 1]), mx.nd.zeros((2, 3))
+    for wanted, other in ((data, centers), (centers, data)):
+        wanted.attach_grad()
+        other.attach_grad("null")
+        with autograd.record():
+            output = mx.nd.gluonops_center_loss(data, label, centers)
+        (output[0] if isinstance(output, list) else output).backward()
+        assert np.abs(wanted.grad.asnumpy()).sum() > 0
+
+
+def test_behind_a_layout_of_onednn():
+    """The output of a convolution is copied to plain layout, and so is the gradient of its output."""
+    data, weight = mx.nd.random.uniform(shape=(2, 16, 8, 8)), mx.nd.random.uniform(shape=(32, 16, 3, 3))
+    results = []
+    for function in (mx.nd.abs, mx.nd.gluonops_abs):
+        weight.attach_grad()
+        with autograd.record():
+            features = mx.nd.Convolution(data, weight, kernel=(3, 3), num_filter=32, no_bias=True)
+            output = mx.nd.Convolution(function(features), weight.reshape((16, 32, 3, 3)), kernel=(3, 3),
+                                       num_filter=16, no_bias=True)
+        output.backward()
+        results.append((output.asnumpy(), weight.grad.asnumpy()))
+    for ours, theirs in zip(*results):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
 def test_empty_tensors():
     with mx.util.np_shape(True):
         for name, suite in SUITES.items():

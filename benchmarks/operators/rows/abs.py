@@ -8,6 +8,8 @@ from ..declare import (
     NODES,
     Case,
     Target,
+    call,
+    call_target,
     image_of_megabytes,
     images,
     in_mxnet,
@@ -26,6 +28,7 @@ TARGETS = (
     Target("abs", MOVES, "copyto", at_most=1.3),
     Target("abs", MOVES, "torch", faster=1),
     Target("abs", MOVES, "mxnet", faster=1),
+    call_target("abs"),
     *node_targets("abs"),
     sweep_target("abs"),
 )
@@ -34,5 +37,6 @@ TARGETS = (
 def cases(quick: bool) -> Iterator[Case]:
     for shape in (images(quick)[-1], rows(quick)[0]):
         yield Case("abs", "abs", shape, PEERS)
+    yield call("abs", PEERS)
     yield node("abs", [peer for peer in PEERS if not peer.torch], NODES)
     yield from sweep("abs", PEERS, image_of_megabytes, "mxnet", quick)

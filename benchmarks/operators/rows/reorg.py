@@ -23,12 +23,13 @@ from ..declare import (
     torch_peer,
 )
 
-STRIDE = 2
+STRIDE = 2   # of Darknet's networks
 TARGETS = (
     Target("reorg", MOVES, "copyto", at_most=1.5),
     Target("reorg", MOVES, "space_to_depth", faster=15),
     Target("reorg", ("forward",), "identity", at_most=1.3, mode="alone"),
     Target("reorg", ("forward",), "torch", faster=3, mode="alone"),
+    Target("reorg", MOVES, "copyto", at_most=1.5, kind="corner"),
     *node_targets("reorg"),
     sweep_target("reorg"),
 )
@@ -38,22 +39,25 @@ def cases(quick: bool) -> Iterator[Case]:
     for shape in images(quick):
         for layout in ("darknet", "DCR", "CRD"):
             yield Case("reorg", f"reorg {layout}", shape, peers(shape, layout))
+    for stride in (3, 4):
+        shape = (1, 16, 24, 24) if quick else (16, 64, 72, 72)
+        yield Case("reorg", f"reorg stride {stride}", shape, peers(shape, "DCR", stride), kind="corner")
     yield node("reorg", there_and_back(), NODES // 2)
     yield from sweep("reorg", lambda shape: peers(shape, "CRD"), image_of_megabytes, "transpose", quick)
 
 
-def peers(shape: tuple, layout: str) -> tuple:
+def peers(shape: tuple, layout: str, stride: int = STRIDE) -> tuple:
     batch, channels, height, width = shape
-    larger = batch, channels * STRIDE**2, height // STRIDE, width // STRIDE
-    _, blocks, order = reorg_blocks(shape, STRIDE, layout)
+    larger = batch, channels * stride**2, height // stride, width // stride
+    _, blocks, order = reorg_blocks(shape, stride, layout)
 
     def permuted(torch, data):
         """What pixel_unshuffle itself does, for the layouts that torch has no function for."""
         return data.reshape(blocks).permute(order).reshape(larger)
 
-    attrs = {"stride": STRIDE, "mode": layout}
+    attrs = {"stride": stride, "mode": layout}
     return (
-        *ours("reorg", lambda data: gops.ops.reorg(data, STRIDE, layout)),
+        *ours("reorg", lambda data: gops.ops.reorg(data, stride, layout)),
         *in_mxnet("reorg", shape, **attrs),
         in_numpy("reorg", **attrs, reverse=False),
         in_torch("reorg", len(shape), **attrs) if layout == "CRD" else torch_peer(permuted),

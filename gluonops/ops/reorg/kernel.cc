@@ -23,11 +23,13 @@ struct ReorgCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// Vectors of BYTES bytes: two of them are split into even and odd elements, or joined from these.
-template <typename T, int BYTES>
-struct Pairs {
+// STRIDE vectors of BYTES bytes are split into the elements of each remainder modulo STRIDE, or joined from these. A
+// lane of a result is taken from the first two vectors, and replaced if it comes from a later one.
+template <typename T, int BYTES, int STRIDE>
+struct Interleaved {
     enum { N = BYTES / int(sizeof(T)) };
     typedef T Vector __attribute__((vector_size(BYTES)));
+    typedef std::make_integer_sequence<int, N> Lanes;
 
     static GLUONOPS_INLINE Vector load(const T *from)
     {
@@ -49,77 +51,102 @@ struct Pairs {
 #endif
     }
 
-    template <int... I>
-    static GLUONOPS_INLINE void split(Vector a, Vector b, T *even, T *odd, std::integer_sequence<int, I...>)
+    // Where a lane of a result comes from: the vector, and the lane in it. Result `r` of a split has every STRIDE-th
+    // element from the r-th on; result `r` of a join has N elements in order.
+    template <bool SPLIT>
+    static constexpr int vector_of(int r, int lane)
     {
-        store(even, shuffle<2 * I...>(a, b));
-        store(odd, shuffle<(2 * I + 1)...>(a, b));
+        return SPLIT ? (STRIDE * lane + r) / N : (r * N + lane) % STRIDE;
     }
 
-    template <int... I>
-    static GLUONOPS_INLINE void join(Vector even, Vector odd, T *to, std::integer_sequence<int, I...>)
+    template <bool SPLIT>
+    static constexpr int lane_of(int r, int lane)
     {
-        store(to, shuffle<(I / 2 + I % 2 * N)...>(even, odd));
-        store(to + N, shuffle<((I + N) / 2 + I % 2 * N)...>(even, odd));
+        return SPLIT ? (STRIDE * lane + r) % N : (r * N + lane) / STRIDE;
+    }
+
+    template <bool SPLIT, int R, int... I>
+    static GLUONOPS_INLINE Vector first_two(const Vector *v, std::integer_sequence<int, I...>)
+    {
+        return shuffle<(vector_of<SPLIT>(R, I) == 1 ? N + lane_of<SPLIT>(R, I) : lane_of<SPLIT>(R, I))...>(v[0], v[1]);
+    }
+
+    template <bool SPLIT, int R, int K, int... I>
+    static GLUONOPS_INLINE Vector replaced(Vector result, const Vector *v, std::integer_sequence<int, I...> lanes)
+    {
+        if constexpr (K < STRIDE) {
+            result = shuffle<(vector_of<SPLIT>(R, I) == K ? N + lane_of<SPLIT>(R, I) : I)...>(result, v[K]);
+            return replaced<SPLIT, R, K + 1>(result, v, lanes);
+        }
+        return result;
+    }
+
+    template <bool SPLIT, int R>
+    static GLUONOPS_INLINE Vector result(const Vector *v)
+    {
+        return replaced<SPLIT, R, 2>(first_two<SPLIT, R>(v, Lanes()), v, Lanes());
+    }
+
+    template <int... R>
+    static GLUONOPS_INLINE void split(const T *large, T *small, int64_t step, std::integer_sequence<int, R...>)
+    {
+        const Vector v[STRIDE] = {load(large + R * N)...};
+        (store(small + R * step, result<true, R>(v)), ...);
+    }
+
+    template <int... R>
+    static GLUONOPS_INLINE void join(const T *small, int64_t step, T *large, std::integer_sequence<int, R...>)
+    {
+        const Vector v[STRIDE] = {load(small + R * step)...};
+        (store(large + R * N, result<false, R>(v)), ...);
     }
 };
 
-// even[x] and odd[x] <-> large[2 * x] and large[2 * x + 1], by vectors; the row has one at least. The last vector
+// small[dx * step + x] <-> large[x * STRIDE + dx] for a row, by vectors; the row has one at least. The last vector
 // overlaps the one before it.
-template <bool SHRINK, int BYTES, typename T>
-GLUONOPS_INLINE void move_pairs_by_vectors(T *large, T *even, T *odd, int64_t width)
+template <bool SHRINK, int STRIDE, int BYTES, typename T>
+GLUONOPS_INLINE void move_by_vectors(T *large, T *small, int64_t step, int64_t width)
 {
-    typedef Pairs<T, BYTES> P;
-    enum { N = P::N };
-    const std::make_integer_sequence<int, N> lanes{};
+    typedef Interleaved<T, BYTES, STRIDE> Vectors;
+    enum { N = Vectors::N };
+    const std::make_integer_sequence<int, STRIDE> remainders{};
     for (int64_t x = 0;; x += N) {
         x = x + N > width ? width - N : x;
         if (SHRINK)
-            P::split(P::load(large + 2 * x), P::load(large + 2 * x + N), even + x, odd + x, lanes);
+            Vectors::split(large + STRIDE * x, small + x, step, remainders);
         else
-            P::join(P::load(even + x), P::load(odd + x), large + 2 * x, lanes);
+            Vectors::join(small + x, step, large + STRIDE * x, remainders);
         if (x + N >= width)
             return;
     }
 }
 
-// The same for any width: rows shorter than a vector take shorter vectors, down to 8 bytes.
-template <bool SHRINK, int BYTES, typename T>
-GLUONOPS_INLINE void move_pairs(T *large, T *even, T *odd, int64_t width)
+// The same by elements, for any stride.
+template <bool SHRINK, typename T>
+GLUONOPS_INLINE void move_by_elements(T *large, T *small, int64_t step, int64_t width, int64_t stride)
 {
-    enum { N = Pairs<T, BYTES>::N };
-    if constexpr (N >= 2) {
-        if (width >= N)
-            return move_pairs_by_vectors<SHRINK, BYTES>(large, even, odd, width);
-        if constexpr (BYTES > 8)
-            return move_pairs<SHRINK, BYTES / 2>(large, even, odd, width);
-    }
-    for (int64_t x = 0; x < width; ++x) {
-        if (SHRINK) {
-            even[x] = large[2 * x];
-            odd[x] = large[2 * x + 1];
-        } else {
-            large[2 * x] = even[x];
-            large[2 * x + 1] = odd[x];
-        }
-    }
-}
-
-// small[dx * step + x] <-> large[x * stride + dx], for a row. STRIDE is the stride, or 0 for one known at run time.
-template <bool SHRINK, int STRIDE, typename T>
-GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, int64_t stride)
-{
-    if (STRIDE == 2)
-        return move_pairs<SHRINK, WIDTH>(large, small, small + step, width);
-
-    const int64_t s = STRIDE ? STRIDE : stride;
-    for (int64_t dx = 0; dx < s; ++dx)
+    for (int64_t dx = 0; dx < stride; ++dx)
         for (int64_t x = 0; x < width; ++x) {
             if (SHRINK)
-                small[dx * step + x] = large[x * s + dx];
+                small[dx * step + x] = large[x * stride + dx];
             else
-                large[x * s + dx] = small[dx * step + x];
+                large[x * stride + dx] = small[dx * step + x];
         }
+}
+
+// The same for any width: rows shorter than a vector take shorter vectors, down to 8 bytes. STRIDE is the stride, or 0
+// for one known at run time.
+template <bool SHRINK, int STRIDE, int BYTES, typename T>
+GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, int64_t stride)
+{
+    enum { N = BYTES / int(sizeof(T)) };
+    if constexpr (STRIDE && N >= 2) {
+        if (width >= N)
+            return move_by_vectors<SHRINK, STRIDE, BYTES>(large, small, step, width);
+        if constexpr (BYTES > 8)
+            return move_row<SHRINK, STRIDE, BYTES / 2>(large, small, step, width, stride);
+    }
+    move_by_elements<SHRINK>(large, small, step, width, STRIDE ? STRIDE : stride);
 }
 
 // One of the tensors is read, the other written. Streaming stores were tried and do not pay: the parts of a row are
@@ -145,7 +172,7 @@ void move(const ReorgCall &call)
             T *small_row = small + first_plane * plane + y * width;
             T *large_rows = large + row * squares * width;
             for (int64_t dy = 0; dy < s; ++dy)
-                move_row<SHRINK, STRIDE>(large_rows + dy * s * width, small_row + dy * s * step, step, width, s);
+                move_row<SHRINK, STRIDE, WIDTH>(large_rows + dy * s * width, small_row + dy * s * step, step, width, s);
         }
     });
 }
@@ -159,7 +186,7 @@ void move(const ReorgCall &call)
         move<false, STRIDE, T>(call);
 }
 
-// The loops over a small stride are unrolled.
+// Small strides have vectors.
 template <typename T>
 void move_elements(const ReorgCall &call)
 {
