@@ -63,7 +63,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         whose batch norm is not folded is not padded.
     metadata : dict, optional
         Further values to store in the file, such as ``classes`` and ``preprocessing``, which :func:`load` reads. The
-        net's attributes of these names are stored anyway.
+        net's attributes of these names are stored anyway. ``dtype`` is always that of the inputs.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
 
     model = ExportedModel.from_net(net, data_shape, dtype, head, where)
-    model.metadata.update(metadata)
+    model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
     if training:
         model.metadata["training"] = True   # it cannot be told from names of labels and losses
     else:

@@ -118,7 +118,8 @@ def test_the_stamp(rng, tmp_path):
     symbol, _ = gops.export.symbol(build(rng), tmp_path / "net", SHAPE, backend="native")
     kind, text = json.loads(pathlib.Path(symbol).read_text())["attrs"]["gluonops"]
     assert kind == "str" and json.loads(text) == {
-        "version": gops.__version__, "needs": ["abs", "reorg"], "inputs": {"data": list(SHAPE)}, "dtype": "float32"}
+        "version": gops.__version__, "needs": ["abs", "reorg"], "inputs": {"data": list(SHAPE)}, "dtype": "float32",
+        "task": "classification", "output": "logits"}
 
 
 def edited(tmp_path, rng, change, backend="custom"):

@@ -79,7 +79,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
-    model.metadata.update(metadata)
+    model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
     model = passes.lower(passes.describe(model), "builtin")
     save(path, serialized(model, dynamic_batch, opset, metadata))
     return path
