@@ -73,7 +73,7 @@ def test_an_operator_without_rows_is_checked_and_timed():
 
 def test_every_target_is_judged(quick):
     printed, results = quick
-    assert len(results["targets"]) == 2 * 2 * 3 + 2 * 3 + 4 + 1   # moves, alone, per node, time against size
+    assert len(results["targets"]) == 2 * 2 * 3 + 2 * 3 + 2 * 2 + 4 + 1   # moves, alone, corners, per node, sizes
     assert all(target["passed"] in (True, False, None) for target in results["targets"])
     assert all(f"{target['target']} " in printed for target in results["targets"])
 
