@@ -5,7 +5,8 @@
     python examples/finetune_detector.py --dataset yolo --root out/shapes/detection
     python examples/finetune_classifier.py --dataset folder --root out/shapes/classification
 
-detection/       Darknet's: images/train/0.png, labels/train/0.txt with a line `class x y width height` per shape; .names
+detection/       Darknet's: images/train/0.png, labels/train/0.txt with a line `class x y width height` per shape, and
+                 the names of the classes in shapes.names
 classification/  a folder per class: train/circle/0.png, with one shape in each picture
 """
 import gluonops as gops

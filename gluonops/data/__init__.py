@@ -18,8 +18,8 @@ from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes,
 from .transforms.pipeline import Augmented, Batches, Letterboxed, SampleKey, detection_batch, validation_batch
 
 __all__ = ["Augment", "Augmented", "Batches", "Detection", "DigitScenes", "ImageFolder", "Letterbox", "Letterboxed",
-           "Resize", "SampleKey", "ShapeScenes", "Split", "anchors_of", "classification", "coco_average_precision", "detection",
-           "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
+           "Resize", "SampleKey", "ShapeScenes", "Split", "anchors_of", "classification", "coco_average_precision",
+           "detection", "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
            "unletterbox_boxes", "validation_batch"]
 
 _BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}

@@ -16,8 +16,8 @@ from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
 from ..data.images import progress
 
-__all__ = ["Cached", "ClassSubset", "Classification", "classification_batch", "classification_parts",
-           "default_augment", "detection_parts", "find_anchors"]
+__all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
+           "classification_parts", "default_augment", "detection_parts", "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
@@ -279,6 +279,36 @@ class Cached(gluon.data.Dataset):
     def name(self, index: int) -> str:
         """What an error calls the image."""
         return self._dataset.name(index)
+
+
+class Repeated(gluon.data.Dataset):
+    """A data set, several times over: an epoch of few images is over too soon to validate after each.
+
+    In :class:`gluonops.data.Augmented` each of the times has random numbers of its own.
+
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+    times : int
+        At least 1.
+    """
+
+    def __init__(self, dataset: gluon.data.Dataset, times: int):
+        self._dataset, self._times = dataset, times
+
+    def __len__(self):
+        return self._times * len(self._dataset)
+
+    def __getitem__(self, index):
+        return self._dataset[index % len(self._dataset)]
+
+    def fingerprint(self) -> str:
+        """Of the data set."""
+        return self._dataset.fingerprint()
+
+    def name(self, index: int) -> str:
+        """What an error calls the image."""
+        return self._dataset.name(index % len(self._dataset))
 
 
 def check_root(root: str | os.PathLike | None, where: str) -> None:
