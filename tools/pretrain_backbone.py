@@ -5,8 +5,8 @@
 
 The net learns to tell classes of two kinds apart, in images of 64 x 64 pixels:
 
-- outlines: random polygons and random waves around a circle. A class is one outline, at any angle, size, place and
-  colour. Circles, regular polygons and stars are not among them, so that gluonops.data.ShapeScenes are new to the net.
+- outlines: random polygons and random waves around a circle. A class is one outline, of any size, place and colour,
+  and turned a little. Circles, regular polygons and stars are not among them, so that gluonops.data.ShapeScenes are new to the net.
 - patches: places in scikit-image's photographs. A class is one place, at another scale and in other colours each time,
   after Dosovitskiy, Springenberg, Riedmiller and Brox, "Discriminative Unsupervised Feature Learning with Convolutional
   Neural Networks" (2014).
@@ -28,8 +28,10 @@ from mxnet import autograd, gluon
 TARGET = pathlib.Path(__file__).resolve().parents[1] / "models" / "pretrained" / "tiny_yolov2_backbone.params"
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "retina", "immunohistochemistry")
 SIZE = 64
-POLYGONS, WAVES, PATCHES = 40, 40, 48      # classes of each kind
-RADIUS = (9, 29)                           # pixels
+POLYGONS, WAVES, PATCHES = 12, 20, 16      # classes of each kind
+BACKGROUNDS = 1500                         # each image has a part of one of them
+TURN = 0.5                                 # radians by which an outline is turned, each way
+RADIUS = (12, 30)                           # pixels
 CONTRAST = 0.25                            # smallest distance of the mean colours of a shape and its background
 LIMIT = 2 * 10**6                          # bytes of the file
 
@@ -89,7 +91,7 @@ class Objects(gluon.data.Dataset):
             x, y = rng.randint(60, width - 60), rng.randint(60, height - 60)
             if self.photographs[number][y - 32:y + 32, x - 32:x + 32].std((0, 1)).mean() > 30:
                 self.patches.append((number, x, y))
-        self.backgrounds = [self._make_background(rng) for _ in range(1500)]
+        self.backgrounds = [self._make_background(rng) for _ in range(BACKGROUNDS)]
 
     def __len__(self):
         return self.count
@@ -134,7 +136,7 @@ class Objects(gluon.data.Dataset):
     def _shape(self, rng, outline):
         left, top = rng.randint(0, 33, 2)
         image = self.backgrounds[rng.randint(len(self.backgrounds))][top:top + SIZE, left:left + SIZE].copy()
-        angle, stretch = rng.uniform(0, 2 * np.pi), rng.uniform(0.85, 1.15)
+        angle, stretch = rng.uniform(-TURN, TURN), rng.uniform(0.85, 1.15)
         mask = paint_outline(outline, rng.uniform(*RADIUS), angle, stretch)[:SIZE, :SIZE]
         rows, columns = mask.shape
         left, top = rng.randint(0, SIZE - columns + 1), rng.randint(0, SIZE - rows + 1)
@@ -156,9 +158,9 @@ class Objects(gluon.data.Dataset):
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("data", "--images", type=train.positive, default=12800, help="images of an epoch")
+    options.add("data", "--images", type=train.positive, default=6400, help="images of an epoch")
     options.add("net", "--write", type=pathlib.Path, default=TARGET, help="where the backbone goes")
-    options.add_training(epochs=10, batch_size=64, lr=0.1)
+    options.add_training(epochs=8, batch_size=32, lr=0.05)
     options.add_run(out="out/pretrain_backbone")
     options.defaults(threads=1, warmup=0.5)
     return options.parse()

@@ -26,7 +26,7 @@ __all__ = ["FEW_UPDATES", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", 
            "warning_of_few_updates"]
 
 SMALL = 1000              # images; fewer are a small data set
-LEAST_UPDATES = 1000      # of a run that is not given --epochs
+LEAST_UPDATES = 600       # of a run that is not given --epochs
 LEAST_PRETRAINING = 300   # of the pretraining on objects
 OBJECT_BATCH = 32         # objects of a batch of the pretraining
 FEW_UPDATES = 300         # fewer train nothing from random weights; a tenth of them trains nothing at all
