@@ -6,7 +6,8 @@
 The net learns to tell classes of two kinds apart, in images of 64 x 64 pixels:
 
 - outlines: random polygons and random waves around a circle. A class is one outline, of any size, place and colour,
-  and turned a little. Circles, regular polygons and stars are not among them, so that gluonops.data.ShapeScenes are new to the net.
+  and turned a little. Circles, regular polygons and stars are not among them, so that gluonops.data.ShapeScenes are new
+  to the net.
 - patches: places in scikit-image's photographs. A class is one place, at another scale and in other colours each time,
   after Dosovitskiy, Springenberg, Riedmiller and Brox, "Discriminative Unsupervised Feature Learning with Convolutional
   Neural Networks" (2014).
