@@ -14,6 +14,7 @@ The net learns to tell classes of two kinds apart, in images of 64 x 64 pixels:
 
 The backgrounds are parts of the photographs, and those of the scenes. scikit-image is in the extra `test`.
 """
+import argparse
 import pathlib
 import sys
 
@@ -40,7 +41,7 @@ LIMIT = 2 * 10**6                          # bytes of the file
 class Outline:
     """A random outline, the same for the same seed: angles to distances of the edge."""
 
-    def __init__(self, seed, is_polygon):
+    def __init__(self, seed: int, is_polygon: bool):
         rng = np.random.RandomState([7, seed])
         if is_polygon:
             corners = rng.randint(3, 9)
@@ -53,7 +54,7 @@ class Outline:
         self.largest = 1.0
         self.largest = float(self(np.linspace(0, 2 * np.pi, 720)).max())
 
-    def __call__(self, angle):
+    def __call__(self, angle: np.ndarray) -> np.ndarray:
         if self.waves:
             return np.maximum(1 + sum(a * np.cos(k * angle + phase) for k, a, phase in self.waves), 0.15) / self.largest
         # The straight line through the two corners on both sides of the angle.
@@ -78,7 +79,7 @@ class Objects(gluon.data.Dataset):
     seed : int
     """
 
-    def __init__(self, count, seed):
+    def __init__(self, count: int, seed: int):
         import skimage.data
 
         self.count, self.seed = count, seed
@@ -97,7 +98,7 @@ class Objects(gluon.data.Dataset):
     def __len__(self):
         return self.count
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Of what the images are drawn from."""
         return f"{self.count}-{self.seed}-{POLYGONS}-{WAVES}-{PATCHES}"
 
@@ -157,7 +158,7 @@ class Objects(gluon.data.Dataset):
         return np.clip(image, 0, 1).transpose(2, 0, 1)
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     options = train.Options(__doc__)
     options.add("data", "--images", type=train.positive, default=6400, help="images of an epoch")
     options.add("net", "--write", type=pathlib.Path, default=TARGET, help="where the backbone goes")
@@ -167,7 +168,7 @@ def arguments():
     return options.parse()
 
 
-def main(args):
+def main(args: argparse.Namespace) -> None:
     train.set_seeds(args.seed)
     images = Objects(args.images, args.seed)
     backbone = gops.models.tiny_yolov2(width=0.5).backbone

@@ -60,7 +60,8 @@ def repeats(args: argparse.Namespace, images: int, workers: Workers | None = Non
     if args.epochs * updates_per_epoch(images, args.batch_size, workers, args.accumulate) >= LEAST_UPDATES:
         return 1
     images_per_update = args.batch_size * args.accumulate * (workers.count if workers else 1)
-    return math.ceil(LEAST_UPDATES / args.epochs) * images_per_update // images + 1
+    full_updates = math.ceil(LEAST_UPDATES / args.epochs) - 1   # of an epoch; the last may have fewer images
+    return full_updates * images_per_update // images + 1
 
 
 def passes_over_objects(objects: int, passes: int) -> int:

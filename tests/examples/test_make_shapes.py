@@ -42,8 +42,8 @@ def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
     train = runner(monkeypatch, tmp_path, "finetune_detector")
     folder = train("out", *SMALL)
     args = results(folder)["options"]
-    assert (args["epochs"], args["repeat"], args["pretrained"], args["pretrain_epochs"]) == (14, 6, "auto", 0)
-    assert train_state(folder)["seen"] == 14 * 6 * 9 and args["anchor_images"] == 14 * 6 * 9 // 50
+    assert (args["epochs"], args["repeat"], args["pretrained"], args["pretrain_epochs"]) == (14, 4, "auto", 0)
+    assert train_state(folder)["seen"] == 14 * 4 * 9 and args["anchor_images"] == 14 * 4 * 9 // 50
     said = capsys.readouterr()
     assert "The net starts from the backbone in the package;" in said.out and "Warning" not in said.err
 
