@@ -45,6 +45,13 @@ def test_small_data_sets_make_enough_updates(task, images):
     assert passes * train.updates_per_epoch(images, recipe.OBJECT_BATCH) >= recipe.LEAST_PRETRAINING
 
 
+@pytest.mark.parametrize("flip, hue, images, is_digits, found", [
+    (None, None, 60, False, (0.5, 0.5)), (0, 0.1, 60, False, (0, 0.1)), (None, None, 60, True, (0, 0)),
+    (None, None, 1000, False, (0, 0.1)), (0.5, None, 4000, True, (0.5, 0))])
+def test_few_images_change_more(flip, hue, images, is_digits, found):
+    assert train.changes(argparse.Namespace(flip=flip, hue=hue), images, is_digits) == found
+
+
 def momenta(net):
     return {block._kwargs["momentum"] for block in train.freezing.blocks_of(net)
             if isinstance(block, mx.gluon.nn.BatchNorm)}
