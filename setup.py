@@ -115,7 +115,7 @@ setup(
     packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
-    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"]},
+    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"], "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     include_package_data=False,

@@ -1,6 +1,7 @@
 """Train or fine-tune a classifier on digits, MNIST's files, folders of images or RecordIO; export and check it.
 
     python examples/finetune_classifier.py                                   # digits, from nothing
+    python examples/finetune_classifier.py --dataset folder --root DIR       # a few dozen pictures are enough
     python examples/finetune_classifier.py --dataset folder --root DIR --model resnet18_v1 --size 64 --flip 0.5
     python examples/finetune_classifier.py --classes 5 6 7 --pretrained out/finetune_classifier/last.checkpoint
     python examples/finetune_classifier.py --embedding 2 --center-loss 0.01  # classes drawn together; see embedding.png
@@ -19,14 +20,20 @@ from mxnet import autograd, gluon
 def arguments():
     options = train.Options(__doc__)
     options.add_data("classification", size=28)
-    options.add("net", "--model", default="lenet_reorg", help="mlp, lenet_reorg, darknet19, or of gluoncv's model zoo")
+    options.add("net", "--model", help="mlp, lenet_reorg, darknet19, tiny_yolov2 for its backbone at half its width, "
+                "or of gluoncv's model zoo (default: lenet_reorg for digits, else tiny_yolov2)")
     options.add("net", "--embedding", type=train.natural, default=0,
                 help="units of a layer before the output, 2 to look at it; 0: no layer")
     options.add("net", "--center-loss", type=train.non_negative, default=0, help="weight of CenterLoss")
     options.add_pretrained()
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")
-    return options.parse()
+    options.defaults(size=None)
+    args = options.parse()
+    is_digits = args.dataset in train.OF_DIGITS
+    args.model = args.model or ("lenet_reorg" if is_digits else "tiny_yolov2")
+    args.size = args.size or (28 if is_digits or args.model in ("lenet_reorg", "mlp") else 96)
+    return args
 
 
 def fit(net, images, args, workers):
@@ -38,14 +45,19 @@ def fit(net, images, args, workers):
     for block in (net, softmax, *losses.values()):
         block.hybridize(static_alloc=True)
 
-    updates = train.updates_per_epoch(len(images.training), args.batch_size, workers, args.accumulate)
+    training = train.Repeated(images.training, args.repeat)
+    updates = train.updates_per_epoch(len(training), args.batch_size, workers, args.accumulate)
+    train.fit_batch_norm(net, args.epochs * updates)
     trainer = train.make_trainer(net.collect_params(), args.optimizer, train.schedule_of(args, updates), args.wd,
                                  workers=workers)
-    run = train.Run(net, trainer, len(images.training), **train.run_arguments(args), blocks=losses, workers=workers,
-                    data=images.training.fingerprint(), extra={"classes": net.classes})
+    run = train.Run(net, trainer, len(training), **train.run_arguments(args), blocks=losses, workers=workers,
+                    data=training.fingerprint(), extra={"classes": net.classes})
     run.resume(train.find_checkpoint(args.out, args.resume))
+    warning = train.warning_of_few_updates(args.epochs * updates, args.epochs, args.pretrained != "none", "classifier")
+    if warning:
+        run.say(warning)
 
-    augmented = Augmented(images.training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
+    augmented = Augmented(training, args.size, train.default_augment(args.dataset, args.flip, args.hue), args.seed)
     for epoch in run.epochs():
         run.freeze(net.features, args.freeze < 0 or epoch < args.freeze)
         embed = run.mixed(net.embed)
@@ -85,9 +97,12 @@ def main(args):
     images = train.classification_parts(args.dataset, args.root, args.classes, args.size, args.seed)
     held_out = Letterboxed(images.held_out, args.size)
     net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
-    if args.pretrained and not train.find_checkpoint(args.out, args.resume):
+    args.pretrained = train.pretrained_source(args.pretrained, net, len(images.training))
+    args.flip, args.hue = train.changes(args, len(images.training), args.dataset in train.OF_DIGITS)
+    args.repeat = train.repeats(args, len(images.training), workers)
+    if args.pretrained != "none" and not train.find_checkpoint(args.out, args.resume):
         kept = train.load_pretrained_classifier(net, args.pretrained, args.pretrained_names)
-        print(f"{args.pretrained} is loaded. The output is kept for {', '.join(kept) or 'no class'}.")
+        print(train.describe_pretrained(args.pretrained, kept))
     net.collect_params().reset_ctx(devices)
     run = fit(net, images, args, workers)
     if workers.rank:
@@ -111,6 +126,9 @@ def main(args):
     print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
           "The exported net computes the same, in Module and without gluonops.\n"
           f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
+    hint = train.hint_for_classifier(labels, logits, run.trainer.optimizer.num_update, args.pretrained != "none")
+    if hint:
+        print(hint)
     print(train.how_to_run("classify", args.out / "classifier", train.save_example(images.held_out[0][0], args.out)))
 
 

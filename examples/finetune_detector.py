@@ -4,6 +4,7 @@
     python examples/finetune_detector.py --dataset voc --root VOCdevkit --model yolov2 --size 416 --multi-scale 320 608
         --pretrained darknet19_448.conv.23 --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4 --anchors voc
         --lr 0.001 --box-loss mse --coord-scale 1 --anchor-images 12800                          # as Darknet
+    python examples/finetune_detector.py --dataset yolo --root DIR                # a few dozen pictures are enough
     python examples/finetune_detector.py --dataset yolo --root DIR --size 416 --flip 0.5 --freeze 2
         --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --width 1 --head-channels 1024 1024
     python examples/finetune_detector.py --cfg yolov2-voc.cfg --backbone-layers 23 --dataset coco --root COCO --size 416
@@ -21,6 +22,7 @@ from mxnet import autograd, gluon
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 METRICS = ("mAP", "mAP_voc07", "AP", "AP50", "AP75", "matched_iou")
+ANCHOR_IMAGES, OBJECT_EPOCHS = 1000, 3   # of thousands of images
 SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall")
 
 
@@ -44,15 +46,15 @@ def arguments():
                 help="auto: k-means on the data set, as few as fit; voc; coco; cfg: those of --cfg; or "
                 "w,h w,h ... in cells")
     options.add_pretrained()
-    options.add("loss", "--anchor-images", type=train.natural, default=1000,
-                help="images at the start that draw all boxes to the anchors")
+    options.add("loss", "--anchor-images", type=train.natural, help="images at the start that draw all boxes to the "
+                f"anchors (default: {ANCHOR_IMAGES}, or a fiftieth of those of the run)")
     options.add("loss", "--box-loss", choices=("giou", "mse"), default="giou",
                 help="generalized IoU, or Darknet's squared errors")
     options.add("loss", "--coord-scale", type=train.non_negative, default=3, help="weight of the boxes; Darknet's is 1")
     options.add("loss", "--class-scale", type=train.non_negative, default=1, help="weight of the classes")
-    options.add("training", "--pretrain-epochs", type=train.natural, default=3, help="passes over the objects, cut "
-                "out, on which the backbone first learns to classify; never with --pretrained, or a --cfg without "
-                "--backbone-layers")
+    options.add("training", "--pretrain-epochs", type=train.natural, help="passes over the objects, cut out, on which "
+                "the backbone first learns to classify; never with --pretrained, or a --cfg without --backbone-layers "
+                f"(default: {OBJECT_EPOCHS}, and more for few objects)")
     options.add_training(epochs=16, batch_size=16, lr=0.01)
     options.add_run(out="out/finetune_detector")
     options.defaults(threads=2)
@@ -73,8 +75,29 @@ def make_net(args, classes, anchors):
     return net
 
 
+def settle(args, net, training, workers):
+    """Give the options that are left to the number of images their values."""
+    images = len(training)
+    if args.pretrained is None and args.pretrain_epochs:
+        args.pretrained = "none"
+    args.pretrained = train.pretrained_source(args.pretrained, net, images)
+    if args.pretrained != "none":
+        args.pretrain_epochs = 0
+    elif args.pretrain_epochs is None:
+        args.pretrain_epochs = OBJECT_EPOCHS
+        if train.is_small(images):
+            args.pretrain_epochs = train.passes_over_objects(len(train.Cutouts(training, args.seed)), OBJECT_EPOCHS)
+    args.flip, args.hue = train.changes(args, images, args.dataset in train.OF_DIGITS)
+    args.repeat = train.repeats(args, images, workers)
+    if args.anchor_images is None:
+        args.anchor_images = train.anchor_images(ANCHOR_IMAGES, images * args.repeat * args.epochs)
+
+
 def fit(net, training, validation, args, workers, device):
     """Train the net; returns the run."""
+    training = train.Repeated(training, args.repeat)
+    updates = train.updates_per_epoch(len(training), args.batch_size, workers, args.accumulate)
+    train.fit_batch_norm(net, args.epochs * updates)
     loss = gops.loss.RegionLoss(net.anchors.ravel().tolist(), len(net.classes), coord_scale=args.coord_scale,
                                 class_scale=args.class_scale, box_loss=args.box_loss, softmax=net.class_softmax,
                                 warmup_images=args.anchor_images)
@@ -85,15 +108,17 @@ def fit(net, training, validation, args, workers, device):
     held_out = gluon.data.DataLoader(data.Letterboxed(validation, args.size), args.batch_size, thread_pool=True,
                                      batchify_fn=data.validation_batch, num_workers=args.threads)
 
-    updates = train.updates_per_epoch(len(training), args.batch_size, workers, args.accumulate)
     trainer = train.make_trainer(net.collect_params(), args.optimizer, train.schedule_of(args, updates), args.wd,
                                  workers=workers)
     run = train.Run(net, trainer, len(training), **train.run_arguments(args), blocks={"loss": loss}, workers=workers,
                     data=training.fingerprint(), extra={"classes": net.classes, "anchors": net.anchors.tolist()},
                     means_over=dict.fromkeys(PARTS[5:8], "truths"))
     run.resume(train.find_checkpoint(args.out, args.resume))
+    warning = train.warning_of_few_updates(args.epochs * updates, args.epochs, args.pretrained != "none", "detector")
+    if warning:
+        run.say(warning)
 
-    augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
+    augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip, args.hue), args.seed)
     sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
     for epoch in run.epochs():
         run.freeze(net.backbone, args.freeze < 0 or epoch < args.freeze)
@@ -125,9 +150,10 @@ def main(args):
     anchors = train.find_anchors(args.anchors, training, args.size, args.seed, args.cfg)
     net = make_net(args, training.classes, anchors)
     is_new = train.find_checkpoint(args.out, args.resume) is None
-    if is_new and args.pretrained:
+    settle(args, net, training, workers)
+    if is_new and args.pretrained != "none":
         kept = train.load_pretrained_detector(net, args.pretrained, args.pretrained_names)
-        print(f"{args.pretrained} is loaded. The output is kept for {', '.join(kept) or 'no class'}.")
+        print(train.describe_pretrained(args.pretrained, kept))
     elif is_new and args.pretrain_epochs and not (args.cfg and not args.backbone_layers) and workers.rank == 0:
         net.collect_params().reset_ctx(devices[0])   # the other workers get its parameters
         share = train.pretrain_backbone(net.backbone, net.classes, training, args.pretrain_epochs, args.out, args.seed,
@@ -157,6 +183,9 @@ def main(args):
           f"Its boxes overlap their objects by {best['matched_iou']:.2f} on average.\n"
           "The exported detector finds the same, in Module and without gluonops.\n"
           f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
+    hint = train.hint_for_detector(best["mAP"], run.trainer.optimizer.num_update, args.pretrained != "none")
+    if hint:
+        print(hint)
     print(train.how_to_run("detect", args.out / "detector", train.save_example(validation[0][0], args.out)))
 
 

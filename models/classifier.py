@@ -23,11 +23,13 @@ from mxnet.gluon.model_zoo import vision
 from .darknet19 import darknet19
 from .lenet_reorg import lenet_reorg
 from .mlp import mlp
+from .weights import BACKBONE_WIDTH, fits_backbone, load_backbone
+from .yolov2 import tiny_yolov2
 
 __all__ = ["Classifier", "classifier"]
 
 WHERE = "models.classifier"
-OURS = ("mlp", "lenet_reorg", "darknet19")
+OURS = ("mlp", "lenet_reorg", "darknet19", "tiny_yolov2")
 
 
 class Classifier(gluon.HybridBlock):
@@ -69,6 +71,21 @@ class Classifier(gluon.HybridBlock):
         """The model's own layers: the backbone."""
         return self.embed[0]
 
+    @property
+    def has_pretrained_backbone(self) -> bool:
+        """Whether the package has weights for the features: those of ``tiny_yolov2``."""
+        return fits_backbone(self.features)
+
+    def load_pretrained_backbone(self) -> None:
+        """Load the backbone in the package into this net. See :mod:`gluonops.models.weights`.
+
+        Raises
+        ------
+        OpError
+            The net has other features.
+        """
+        load_backbone(self.features, WHERE)
+
     def hybrid_forward(self, F, data):
         return self.output(self.embed(data))
 
@@ -101,7 +118,8 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     Parameters
     ----------
     name : str
-        ``mlp``, ``lenet_reorg``, ``darknet19``, or the name of a classifier in MXNet's or gluoncv's model zoo.
+        ``mlp``, ``lenet_reorg``, ``darknet19``, ``tiny_yolov2`` for the backbone of this detector at half its width, or
+        the name of a classifier in MXNet's or gluoncv's model zoo.
     classes : sequence of str
         Names of the classes.
     shape : tuple of int
@@ -142,6 +160,8 @@ def _features(name, classes, shape):
         features, net = nn.HybridSequential(), darknet19(classes)
         features.add(net.features.fine, net.features.coarse)
         return features
+    if name == "tiny_yolov2":
+        return tiny_yolov2(width=BACKBONE_WIDTH).backbone
     try:
         return vision.get_model(name, classes=classes).features
     except (ValueError, AttributeError):

@@ -33,7 +33,7 @@ from mxnet.gluon import nn
 from .backbone import gluoncv_features
 from .classes import class_names, copied_rows
 from .darknet19 import POOL, Darknet19Features, DarknetModel, stack
-from .weights import without_pretrained
+from .weights import fits_backbone, load_backbone, without_pretrained
 
 __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
 
@@ -77,6 +77,21 @@ class YOLOv2Base(DarknetModel):
     @property
     def _where(self):
         return f"models.{type(self).__name__}"
+
+    @property
+    def has_pretrained_backbone(self) -> bool:
+        """Whether the package has weights for the backbone of this net: ``tiny_yolov2`` with a width of 0.5."""
+        return fits_backbone(self.backbone)
+
+    def load_pretrained_backbone(self) -> None:
+        """Load the backbone in the package into this net, which is initialized. See :mod:`gluonops.models.weights`.
+
+        Raises
+        ------
+        OpError
+            The net has another backbone.
+        """
+        load_backbone(self.backbone, self._where)
 
     def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
         """Change the classes. The net gets a new output layer, as in gluoncv's detectors. The other layers stay.
@@ -307,7 +322,8 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
         channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
     width : float, default 1.0
         Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
-        processes larger images in the same time.
+        processes larger images in the same time. The package has weights for the backbone with 0.5: initialize the net,
+        and call ``net.load_pretrained_backbone()``.
     **kwargs
         ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
 
@@ -322,6 +338,8 @@ def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike 
         An argument is out of range.
     """
     options = without_pretrained("models.tiny_yolov2", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), or train the "
-                                 "network with examples/finetune_detector.py")
+                                 "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), load the "
+                                 "small backbone in the package with tiny_yolov2(width=0.5), net.initialize() and "
+                                 "net.load_pretrained_backbone(), or train the network with "
+                                 "examples/finetune_detector.py")
     return TinyYOLOv2(classes, anchors, head_channels, width, **options)

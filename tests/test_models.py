@@ -5,6 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.models.weights import BACKBONE
 from mxnet import autograd, gluon
 
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "builtin"])
@@ -53,6 +54,36 @@ def test_pretrained_says_where_weights_come_from(name, source):
     reason = "pretrained is True; expected False, because gluonops downloads no weights"
     assert str(caught.value).startswith(f"gluonops.models.{name}: {reason}. {source}")
     gops.models.get_model(name, pretrained=False)
+
+
+@pytest.fixture
+def weights():
+    """The tensors of the file in the package."""
+    return mx.nd.load(str(BACKBONE))
+
+
+def test_the_pretrained_backbone(weights):
+    """It is small, and a net that has it can load it: the detector, and the classifier of the same name."""
+    assert BACKBONE.stat().st_size <= 2 * 10**6
+    assert all(value.dtype == np.float16 and np.isfinite(value.asnumpy()).all() for value in weights.values())
+    detector = gops.models.tiny_yolov2(classes=2, width=0.5)
+    detector.initialize()
+    classifier = gops.models.classifier("tiny_yolov2", ["a", "b"], (3, 64, 64))
+    for net, backbone in ((detector, detector.backbone), (classifier, classifier.features)):
+        assert net.has_pretrained_backbone
+        net.load_pretrained_backbone()
+        for name, parameter in backbone._collect_params_with_prefix().items():
+            assert parameter.dtype == np.float32
+            np.testing.assert_array_equal(parameter.data().asnumpy(), weights[name].asnumpy().astype("float32"))
+
+
+@pytest.mark.parametrize("name, options", [("tiny_yolov2", {}), ("tiny_yolov2", {"width": 0.25}), ("yolov2", {})])
+def test_other_backbones_have_no_weights(name, options):
+    net = gops.models.get_model(name, **options)
+    assert not net.has_pretrained_backbone
+    with pytest.raises(gops.OpError, match="the net has another backbone than that in the package; expected "
+                       "tiny_yolov2's with width=0.5. Make such a net, or start from a file of weights"):
+        net.load_pretrained_backbone()
 
 
 @pytest.mark.parametrize("name", ["alexnet", "MLP", "", None])

@@ -89,7 +89,15 @@ def check_installed(environment, gluonops, models, cwd):
 def packaged(*suffixes):
     """Paths inside the installed package, as the repository has them."""
     found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gluonops").rglob("*") if path.suffix in suffixes}
-    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "models").rglob("*.py")}
+    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "models").rglob("*")
+                    if path.suffix in (".py", ".params")}
+
+
+def test_setup_names_the_weights():
+    """Files that are not Python are installed only if setup.py names them."""
+    patterns = re.search(r'"gluonops.models": (\[.*?\])', (ROOT / "setup.py").read_text()).group(1)
+    named = {path for pattern in json.loads(patterns) for path in (ROOT / "models").glob(pattern)}
+    assert named == set((ROOT / "models").rglob("*.params")) != set()
 
 
 @pytest.mark.slow

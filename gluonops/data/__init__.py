@@ -11,14 +11,15 @@ from .base import Detection
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
 from .datasets.scenes import DigitScenes
+from .datasets.shapes import ShapeScenes
 from .load import classification, detection, format_names
 from .transforms.augment import Augment
 from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
 from .transforms.pipeline import Augmented, Batches, Letterboxed, SampleKey, detection_batch, validation_batch
 
 __all__ = ["Augment", "Augmented", "Batches", "Detection", "DigitScenes", "ImageFolder", "Letterbox", "Letterboxed",
-           "Resize", "SampleKey", "Split", "anchors_of", "classification", "coco_average_precision", "detection",
-           "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
+           "Resize", "SampleKey", "ShapeScenes", "Split", "anchors_of", "classification", "coco_average_precision",
+           "detection", "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
            "unletterbox_boxes", "validation_batch"]
 
 _BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}

@@ -3,6 +3,7 @@
 :class:`Run` counts, averages, shows, updates, saves, resumes, and stops at Ctrl-C. Around it:
 
 - :mod:`~gluonops.train.devices`, :mod:`~gluonops.train.plan`: devices, workers of a job, the batches of an epoch
+- :mod:`~gluonops.train.recipe`: what follows from the number of images
 - :mod:`~gluonops.train.schedules`, :mod:`~gluonops.train.optimizers`: learning rates and optimizers by name
 - :mod:`~gluonops.train.averaging`, :mod:`~gluonops.train.freezing`, :mod:`~gluonops.train.gradients`,
   :mod:`~gluonops.train.precision`: averages of parameters, frozen layers, accumulation and clipping, 16 bits
@@ -36,9 +37,11 @@ from .freezing import clear_graphs, freeze
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
 from .graphs import cut_symbol, fits, keep_statistics, load_module
 from .images import (
+    OF_DIGITS,
     Cached,
     Classification,
     ClassSubset,
+    Repeated,
     classification_batch,
     classification_parts,
     default_augment,
@@ -63,8 +66,19 @@ from .options import (
 from .pictures import draw_confusion, draw_curves, draw_detections, draw_embedding, draw_predictions, save_figure
 from .plan import plan, set_seeds, updates_per_epoch
 from .precision import DTYPES, MixedPrecision, check_dtype
-from .pretrained import load_pretrained_classifier, load_pretrained_detector
+from .pretrained import describe_pretrained, load_pretrained_classifier, load_pretrained_detector, pretrained_source
 from .pretraining import Cutouts, pretrain_backbone
+from .recipe import (
+    anchor_images,
+    changes,
+    fit_batch_norm,
+    hint_for_classifier,
+    hint_for_detector,
+    is_small,
+    passes_over_objects,
+    repeats,
+    warning_of_few_updates,
+)
 from .reports import describe_epoch, write_history, write_results
 from .run import Run
 from .schedules import (
@@ -86,19 +100,21 @@ from .tensorboard import EventWriter
 from .usage import how_to_run, save_example
 
 __all__ = [
-    "DETECTIONS", "DTYPES", "KVSTORES", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
+    "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
     "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter",
-    "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random", "Run",
-    "Schedule", "Sigmoid", "Step", "Steps", "WarmRestarts", "Workers", "accumulate_gradients", "accuracy",
-    "check_dtype", "check_input_sizes", "class_spread", "classification_batch", "classification_parts",
-    "clear_graphs", "clip_gradients", "command_to_resume", "confusion_matrix", "cut_symbol", "darknet_schedule",
-    "default_augment", "describe_epoch", "detection_parts", "detections", "devices", "draw_confusion",
-    "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
-    "find_anchors", "find_checkpoint", "fit_classifier", "fits", "fraction", "freeze", "how_to_run", "join_workers",
-    "keep_statistics", "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
-    "make_folder", "make_trainer", "natural", "net_tensors", "non_negative", "plan", "positive", "predict_logits",
-    "pretrain_backbone", "read_checkpoint", "read_parameters", "reproducible", "restore_checkpoint", "restore_net",
-    "run_arguments", "run_script", "save_checkpoint", "save_example", "save_figure", "save_tensors", "schedule",
-    "schedule_of", "set_seeds", "split_batches", "total", "updates_per_epoch", "write", "write_history",
-    "write_results", "zero_gradients",
+    "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
+    "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "WarmRestarts", "Workers", "accumulate_gradients",
+    "accuracy", "anchor_images", "changes", "check_dtype", "check_input_sizes", "class_spread",
+    "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
+    "confusion_matrix", "cut_symbol", "darknet_schedule", "default_augment", "describe_epoch",
+    "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",
+    "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
+    "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
+    "hint_for_classifier", "hint_for_detector", "how_to_run", "is_small", "join_workers", "keep_statistics",
+    "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector", "make_folder",
+    "make_trainer", "natural", "net_tensors", "non_negative", "passes_over_objects", "plan", "positive",
+    "predict_logits", "pretrain_backbone", "pretrained_source", "read_checkpoint", "read_parameters", "repeats",
+    "reproducible", "restore_checkpoint", "restore_net", "run_arguments", "run_script", "save_checkpoint",
+    "save_example", "save_figure", "save_tensors", "schedule", "schedule_of", "set_seeds", "split_batches", "total",
+    "updates_per_epoch", "warning_of_few_updates", "write", "write_history", "write_results", "zero_gradients",
 ]

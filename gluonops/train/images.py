@@ -15,9 +15,10 @@ from ..core.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
 from ..data.images import progress
+from .recipe import HUE
 
-__all__ = ["Cached", "ClassSubset", "Classification", "classification_batch", "classification_parts",
-           "default_augment", "detection_parts", "find_anchors"]
+__all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
+           "classification_parts", "default_augment", "detection_parts", "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
@@ -223,7 +224,7 @@ def _fewest_anchors(dataset, size, seed):
     return anchors.round(4).tolist()
 
 
-def default_augment(name: str, flip: float = 0) -> data.Augment:
+def default_augment(name: str, flip: float = 0, hue: float = HUE) -> data.Augment:
     """How training images of a format change: as in Darknet; digits keep their colours and move less.
 
     Parameters
@@ -232,10 +233,12 @@ def default_augment(name: str, flip: float = 0) -> data.Augment:
         Of a format of data sets.
     flip : float, default 0
         Probability of mirroring an image.
+    hue : float, default 0.1
+        Largest rotation of the hues, as a fraction of the colour circle; not for digits.
     """
     if name in OF_DIGITS:
         return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)
-    return data.Augment(flip=flip)
+    return data.Augment(flip=flip, hue=hue)
 
 
 def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
@@ -281,6 +284,36 @@ class Cached(gluon.data.Dataset):
     def name(self, index: int) -> str:
         """What an error calls the image."""
         return self._dataset.name(index)
+
+
+class Repeated(gluon.data.Dataset):
+    """A data set, several times over: an epoch of few images is over too soon to validate after each.
+
+    In :class:`gluonops.data.Augmented` each of the times has random numbers of its own.
+
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+    times : int
+        At least 1.
+    """
+
+    def __init__(self, dataset: gluon.data.Dataset, times: int):
+        self._dataset, self._times = dataset, times
+
+    def __len__(self):
+        return self._times * len(self._dataset)
+
+    def __getitem__(self, index):
+        return self._dataset[index % len(self._dataset)]
+
+    def fingerprint(self) -> str:
+        """Of the data set."""
+        return self._dataset.fingerprint()
+
+    def name(self, index: int) -> str:
+        """What an error calls the image."""
+        return self._dataset.name(index % len(self._dataset))
 
 
 def check_root(root: str | os.PathLike | None, where: str) -> None:

@@ -16,6 +16,7 @@ from ..data import format_names
 from .devices import KVSTORES
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
+from .recipe import HUE, LEAST_UPDATES, SMALL, SMALL_FLIP, SMALL_HUE
 from .schedules import SCHEDULES, Schedule, schedule
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
@@ -79,6 +80,7 @@ class Options:
     def __init__(self, description: str):
         self.parser = argparse.ArgumentParser(description=description, formatter_class=_Help, allow_abbrev=False)
         self._groups: dict[str, Any] = {}
+        self._epochs: int | None = None   # the default of --epochs, if it is one that the images may stretch
 
     def add(self, group: str, *names: str, **settings) -> None:
         """Add an option to a group of ``--help``; the rest is as of ``argparse``'s ``add_argument``."""
@@ -100,7 +102,7 @@ class Options:
                  "results.json; the command line wins")
 
     def add_data(self, task: str, size: int | None = None) -> None:
-        """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
+        """``--dataset`` and ``--root``; with a default ``size`` the options of images to train on as well.
 
         Parameters
         ----------
@@ -114,13 +116,16 @@ class Options:
         if size is not None:
             self.add("data", "--classes", nargs="+", help="names of the classes to train on")
             self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
-            self.add("data", "--flip", type=fraction, default=0,
-                     help="probability of mirroring an image; 0.5 but for digits and letters")
+            self.add("data", "--flip", type=fraction, help="probability of mirroring an image; 0 for digits, letters "
+                     f"and arrows (default: 0, and {SMALL_FLIP} for fewer than {SMALL} images that are not digits)")
+            self.add("data", "--hue", type=fraction, help="largest rotation of an image's hues; 0.5: colours mean "
+                     f"nothing (default: {HUE}, {SMALL_HUE} for fewer than {SMALL} images, and 0 for digits)")
 
     def add_pretrained(self) -> None:
         """``--pretrained`` and ``--pretrained-names``."""
         self.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or from Darknet's "
-                 ".weights or .conv.N")
+                 ".weights or .conv.N; auto: from the backbone in the package; none (default: auto for fewer than "
+                 f"{SMALL} images, if the net has this backbone)")
         self.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
 
     def add_detector(self, threshold: float) -> None:
@@ -140,7 +145,10 @@ class Options:
     def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
         """The options of :class:`gluonops.train.Run`, of optimizers, schedules and devices, with these defaults."""
         group = "training"
-        self.add(group, "--epochs", type=positive, default=epochs, help="passes over the training images")
+        self._epochs = epochs
+        self.add(group, "--epochs", type=positive, help=f"passes over the training images (default: {epochs})")
+        self.add(group, "--repeat", type=natural, metavar="TIMES", help="how often an epoch shows each image; 0: as "
+                 f"often as makes {LEAST_UPDATES} updates in all (default: 0, and 1 with --epochs)")
         self.add(group, "--batch-size", type=positive, default=batch_size, help="images of a batch on each worker")
         self.add(group, "--lr", type=non_negative, default=lr, help="highest learning rate")
         self.add(group, "--optimizer", choices=OPTIMIZERS, default="sgd", help="sgd has momentum 0.9")
@@ -199,7 +207,12 @@ class Options:
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         first.add_argument("--config", nargs="?")
         config = first.parse_known_args(words)[0].config
-        return self.parser.parse_args([*(self._config_words(config) if config else []), *words])
+        args = self.parser.parse_args([*(self._config_words(config) if config else []), *words])
+        if self._epochs is not None:
+            if args.repeat is None:
+                args.repeat = 0 if args.epochs is None else 1
+            args.epochs = args.epochs or self._epochs
+        return args
 
     def _config_words(self, path):
         """The options of a config as words of a command line, so that argparse checks them."""

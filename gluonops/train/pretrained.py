@@ -12,11 +12,51 @@ from ..core.errors import OpError
 from ..darknet import load_weights
 from ..data.base import class_names
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
+from .recipe import is_small
 
-__all__ = ["load_pretrained_classifier", "load_pretrained_detector"]
+__all__ = ["describe_pretrained", "load_pretrained_classifier", "load_pretrained_detector", "pretrained_source"]
 
 Path = os.PathLike
+AUTO, NONE = "auto", "none"   # of --pretrained
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
+
+
+def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
+    """What ``--pretrained`` means for a net and a data set.
+
+    Parameters
+    ----------
+    words : str or None
+        ``auto``: the backbone in the package. ``none``: random weights. A file. None: ``auto`` for a small data set, if
+        the package has weights for this net, and else ``none``.
+    net : gluon.Block
+        A detector of :mod:`gluonops.models`, or a :class:`gluonops.models.Classifier`.
+    images : int
+        Number of training images.
+
+    Returns
+    -------
+    str
+        ``auto``, ``none`` or the file.
+    """
+    if words is not None:
+        return words
+    return AUTO if is_small(images) and net.has_pretrained_backbone else NONE
+
+
+def describe_pretrained(source: str, kept: Sequence[str]) -> str:
+    """A sentence about the weights that were loaded.
+
+    Parameters
+    ----------
+    source : str
+        Of :func:`pretrained_source`.
+    kept : sequence of str
+        The classes whose rows of the output are kept.
+    """
+    if source == AUTO:
+        return "The net starts from the backbone in the package; --pretrained none starts from random weights."
+    return f"{source} is loaded. The output is kept for {', '.join(kept) or 'no class'}."
 
 
 def load_pretrained_classifier(net: gluon.Block, path: str | Path,
@@ -31,7 +71,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     net : gluonops.models.Classifier
         Initialized, with known shapes.
     path : str or os.PathLike
-        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19.
+        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19. ``auto``: the backbone in
+        the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
 
@@ -46,6 +87,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
         The file cannot be read, or is of another net; the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
+    if path.name == AUTO:
+        return _load_package_backbone(net, names, where)
     _check_names(path, names, where)
     known = list(class_names(names, where)) if names else None
     if path.suffix == ".checkpoint":
@@ -86,7 +129,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
         Initialized, with known shapes.
     path : str or os.PathLike
         A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
-        weights, ``.conv.N``.
+        weights, ``.conv.N``. ``auto``: the backbone in the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
         checkpoint has them itself, and first layers have none.
@@ -102,6 +145,8 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
         The file cannot be read, or is of another net; the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
+    if path.name == AUTO:
+        return _load_package_backbone(net, names, where)
     _check_names(path, names, where)
     if FIRST_LAYERS.search(path.name):
         load_weights(net.backbone, path)
@@ -128,6 +173,14 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     if known != wanted:
         net.reset_class(wanted, reuse_weights=reused or None)
     return reused
+
+
+def _load_package_backbone(net, names, where):
+    if names:
+        raise OpError(where, f"--pretrained-names {names} beside {AUTO}; expected a file of parameters without names",
+                      "Leave it out: the backbone in the package has no classes")
+    net.load_pretrained_backbone()
+    return []
 
 
 def _check_names(path, names, where):

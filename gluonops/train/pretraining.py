@@ -19,6 +19,7 @@ from ..loss import SoftmaxCELoss
 from .images import classification_batch
 from .optimizers import make_trainer
 from .plan import updates_per_epoch
+from .recipe import OBJECT_BATCH, fit_batch_norm
 from .run import Run
 from .schedules import Cosine
 
@@ -26,7 +27,7 @@ __all__ = ["Cutouts", "pretrain_backbone"]
 
 SIZE = 64              # of a cut-out, height and width
 MARGIN = (1.1, 1.6)    # its side, in longest sides of the object
-BATCH, RATE, DECAY = 32, 0.05, 5e-4
+RATE, DECAY = 0.05, 5e-4
 NAME = "pretraining"
 
 
@@ -121,11 +122,12 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     classifier.output.initialize(mx.init.Xavier(), ctx=device)
     classifier(mx.nd.zeros((1, 3, SIZE, SIZE), ctx=device))   # fixes the shape of the output
     classifier.hybridize(static_alloc=True)
-    updates = epochs * updates_per_epoch(len(cutouts), BATCH)
+    updates = epochs * updates_per_epoch(len(cutouts), OBJECT_BATCH)
+    fit_batch_norm(classifier, updates)
     schedule = Cosine(RATE, max(updates, 2), warmup=updates // 10)
     trainer = make_trainer(classifier.collect_params(), "sgd", schedule, DECAY)
     softmax = SoftmaxCELoss()
-    run = Run(classifier, trainer, len(cutouts), epochs=epochs, batch_size=BATCH, out=out, seed=seed, name=NAME,
+    run = Run(classifier, trainer, len(cutouts), epochs=epochs, batch_size=OBJECT_BATCH, out=out, seed=seed, name=NAME,
               keep_best=False, title=NAME, unit="object", save_every=save_every, data=dataset.fingerprint(),
               extra={"classes": list(classes)})
     run.resume(resume)

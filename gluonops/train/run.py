@@ -206,6 +206,7 @@ class Run:
         """Write the checkpoint, from the first worker."""
         self._read_losses(0)
         if self.workers.rank == 0:
+            self._check_parameters()
             train_state = {name: getattr(self, name) for name in TRAIN_STATE}
             train_state.update(self.extra, options=self.options, precision=self.precision.state())
             save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
@@ -404,12 +405,30 @@ class Run:
             mine, images, parts = self._unread.popleft()
             values = {name: part.asscalar() for name, part in parts.items()}
             if not all(math.isfinite(value) for value in values.values()):
-                raise OpError(WHERE, f"the loss is no number any more in epoch {self.epoch + 1}: {values}",
-                              f"Lower --lr or raise --warmup; {self.path} is from before")
+                raise self._diverged(f"the loss is no number any more in epoch {self.epoch + 1}: {values}")
             self.sums = {name: self.sums.get(name, 0.0) + float(value) for name, value in values.items()}
             self.measured, self.counted = self.measured + mine, self.counted + images
             means = {name: f"{mean:.3f}" for name, mean in self._means().items()}
             self._bar.advance(images, {"epoch": self.epoch + 1, **means})
+
+    def _check_parameters(self):
+        """A last update can leave parameters that are no numbers behind a loss that still was one."""
+        arrays = [parameter._reduce() for block in self.blocks.values() for parameter in
+                  block._collect_params_with_prefix().values()]
+        arrays = [array for array in arrays if array.dtype == np.float32]
+        if not mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar():
+            raise self._diverged(f"the parameters are no numbers any more in epoch {self.epoch + 1}")
+
+    def _diverged(self, what):
+        """The error of a run that diverged. The checkpoint is from before, if there is one."""
+        remedy = "Lower --lr or raise --warmup"
+        if not self.workers.update_on_servers:   # there the servers have the rate
+            scheduler = self.trainer.optimizer.lr_scheduler
+            base = scheduler.base_lr if scheduler else self.trainer.learning_rate
+            what += f"; the learning rate is {self.trainer.learning_rate:.3g}"
+            remedy = f"Lower --lr, for instance to {base / 10:.2g}, or raise --warmup"
+        kept = f"; {self.path} is from before" if self.path.exists() else ""
+        return OpError(WHERE, what, remedy + kept)
 
     def _means(self):
         counts = {name: self.sums[self.means_over[name]] if name in self.means_over else self.measured

@@ -122,7 +122,8 @@ def photographs(tmp_path, rng):
             for i in range(count):
                 pixels = rng.randint(0, 120, (20, 30, 3)) + 130 * label
                 Image.fromarray(pixels.astype("uint8")).save(tmp_path / "data" / part / name / f"{i}.png")
-    return "--dataset", "folder", "--root", "data", "--size", "32", "--batch-size", "8", "--flip", "0.5"
+    return ("--dataset", "folder", "--root", "data", "--model", "lenet_reorg", "--size", "32", "--batch-size", "8",
+            "--flip", "0.5")
 
 
 @pytest.mark.slow

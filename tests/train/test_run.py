@@ -271,8 +271,37 @@ def test_frozen_parts_keep_their_parameters(tmp_path):
 
 
 def test_a_loss_that_is_no_number(tmp_path):
-    with pytest.raises(gops.OpError, match="the loss is no number any more in epoch 1: .*Lower --lr or raise --warmup"):
+    """The error names the rate, and one to try."""
+    with pytest.raises(gops.OpError, match="the loss is no number any more in epoch 1: .*; the learning rate is "
+                       r".*e.30. Lower --lr, for instance to 1e\+29, or raise --warmup\.$"):
         finish(make(tmp_path, lr=1e30))
+    assert not (tmp_path / "last.checkpoint").exists()
+
+
+@pytest.mark.parametrize("spoiled", ["loss", "parameters"])
+def test_a_run_that_diverges_keeps_its_checkpoint(tmp_path, spoiled):
+    """In its second epoch, in the last update of which the loss may still be a number."""
+    run = make(tmp_path)
+    before = []
+
+    def spoil(epoch, batch):
+        if (epoch, batch) == (1, 4):
+            before.append((tmp_path / "last.checkpoint").read_bytes())
+            run.net.weight.set_data(run.net.weight.data() * np.nan)
+
+    with pytest.raises(gops.OpError, match=f"the {spoiled}.* no numbers? any more in epoch 2.*last.checkpoint is from "
+                       "before"):
+        for epoch in run.epochs():
+            for images in run.batches(Rows(), stack):
+                if spoiled == "loss":
+                    spoil(epoch, run.batch)
+                with autograd.record():
+                    losses = [(run.net(images) ** 2).sum()]
+                run.backward(losses)
+                run.step({"loss": train.total(losses)},
+                         after=None if spoiled == "loss" else lambda: spoil(run.epoch, run.batch - 1))
+            run.end_epoch({}, epoch)
+    assert before == [(tmp_path / "last.checkpoint").read_bytes()]
 
 
 def test_dist_async_cannot_clip(tmp_path):

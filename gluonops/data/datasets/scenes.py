@@ -14,6 +14,7 @@ held-out digits. The same holds for the fragments.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ...core.attributes import Attr, Bool, Choice, Int
 from ..base import COLUMNS, SPLITS, Detection
 from .digits import digits
 
-__all__ = ["DigitScenes"]
+__all__ = ["DigitScenes", "Scenes", "Style"]
 
 COUNT = {"train": 2000, "val": 200}
 SHORT_SIDE = (0.75, 1.0)   # range of the shorter side, as a fraction of the longer side
@@ -38,22 +39,152 @@ class Style(NamedTuple):
     Attributes
     ----------
     heights : tuple of float
-        Range of the height of a digit, as a fraction of ``size``.
+        Range of the height of an object, as a fraction of ``size``.
     brightest : float
         Largest value of the background's colours.
-    darker_digits : bool
-        Whether digits may be darker than their background.
+    darker_objects : bool
+        Whether objects may be darker than their background.
     """
     heights: tuple[float, float]
     brightest: float
-    darker_digits: bool
+    darker_objects: bool
 
 
-EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_digits=False)
-HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_digits=True)
+EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_objects=False)
+HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
 
 
-class DigitScenes(Detection):
+class Scenes(Detection):
+    """Scenes with painted objects. A subclass supplies :meth:`_object` and :meth:`_draw_clutter`.
+
+    A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
+
+    Parameters
+    ----------
+    where : str
+        Name of the data set, for errors.
+    classes : sequence of str
+        Names of the classes.
+    split : {"train", "val"}
+        The split.
+    size : int
+        Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
+    count : int
+        Number of scenes.
+    objects : int
+        Largest number of objects in a scene, at least 1. The smallest number is 1.
+    seed : int
+        Seed of the scenes, at least 0.
+    style : Style
+        Their difficulty.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+    """
+
+    def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
+                 style: Style):
+        split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
+        self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
+        self._count = Attr("count", Int(1), 1, "scenes").parse(where, count)
+        self._objects = Attr("objects", Int(1), 4, "most objects").parse(where, objects)
+        self._style = style
+        self._key = [Attr("seed", Int(0), 0, "seed").parse(where, seed), SPLITS.index(split)]
+        super().__init__(where, classes)
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, index):
+        shape, placed = self._layout(index)
+        return self._paint(index, shape, placed), _label(placed)
+
+    def label(self, index: int) -> np.ndarray:
+        """The boxes of a scene, float32 (objects, 6). The scene is not painted."""
+        _, placed = self._layout(index)
+        return _label(placed)
+
+    def image(self, index: int) -> np.ndarray:
+        """The image without its label, uint8 (height, width, 3)."""
+        shape, placed = self._layout(index)
+        return self._paint(index, shape, placed)
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the scene."""
+        height, width = self._shape(self._rng(index, 0))
+        return width, height
+
+    def name(self, index: int) -> str:
+        """The name of the scene in errors."""
+        return f"scene {index}"
+
+    def _object(self, rng):
+        """A random object: its class id, and its opacity, float32 (height, width)."""
+        raise NotImplementedError
+
+    def _draw_clutter(self, rng, image):
+        """Paint something into the image that is not an object."""
+        raise NotImplementedError
+
+    def _rng(self, index, stage):
+        """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"scene {index} of {len(self)}")
+        return np.random.RandomState([*self._key, int(index), stage])
+
+    def _shape(self, rng):
+        """(height, width) of a scene: what its layout draws first."""
+        # Both margins of the scene in a square canvas are whole pixels.
+        margin = (self._size - int(self._size * rng.uniform(*SHORT_SIDE))) // 2
+        sides = self._size, self._size - 2 * margin
+        return sides if rng.rand() < 0.5 else sides[::-1]
+
+    def _layout(self, index):
+        """The scene's (height, width), and its objects as (class id, left, top, mask)."""
+        rng = self._rng(index, 0)
+        height, width = self._shape(rng)
+        placed = []
+        for _ in range(rng.randint(1, self._objects + 1)):
+            class_id, mask = self._object(rng)
+            position = _free_position(rng, height, width, mask, placed)
+            if position is not None:
+                placed.append((class_id, *position, mask))
+        return (height, width), placed
+
+    def _paint(self, index, shape, placed):
+        rng = self._rng(index, 1)
+        image = _background(rng, *shape, self._style.brightest)
+        for _ in range(rng.randint(0, 5)):
+            _draw_line(rng, image, rng.uniform(0.4, 1))
+        for _ in range(rng.randint(2, 7)):
+            self._draw_clutter(rng, image)
+        for _, left, top, mask in placed:
+            _blend(image, left, top, mask, self._ink(rng, image, left, top, mask))
+        for _ in range(rng.randint(0, 3)):
+            _draw_line(rng, image, rng.uniform(0.2, 0.6))
+        image += (rng.randint(-64, 64, image.shape, "int8") * rng.uniform(0, 0.0014)).astype("float32")
+        return (np.clip(image, 0, 1) * 255 + 0.5).astype("uint8")
+
+    def _ink(self, rng, image, left, top, mask):
+        """A random colour with enough contrast to the background of the object."""
+        background = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
+        darkest, lightest = np.percentile(background, (10, 90))
+        for _ in range(TRIES):
+            colour = rng.rand(3)
+            luma = colour @ LUMA
+            is_lighter = luma > lightest + MIN_CONTRAST
+            is_darker = luma < darkest - MIN_CONTRAST
+            if is_lighter or (self._style.darker_objects and is_darker):
+                return colour
+        is_light_background = darkest + lightest > 1
+        if self._style.darker_objects and is_light_background:
+            return np.zeros(3)
+        return np.ones(3)
+
+
+class DigitScenes(Scenes):
     """Scenes with digits. The module describes the scenes, and :class:`gluonops.data.Detection` the items.
 
     A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
@@ -84,81 +215,17 @@ class DigitScenes(Detection):
                  seed: int = 0, hard: bool = False):
         where = "data.scenes"
         split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
-        self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
-        self._count = Attr("count", Int(1), 1, "scenes").parse(where, COUNT[split] if count is None else count)
-        self._objects = Attr("objects", Int(1), 4, "most digits").parse(where, objects)
-        self._style = HARD if Attr("hard", Bool(), False, "hard scenes").parse(where, hard) else EASY
-        self._key = [Attr("seed", Int(0), 0, "seed").parse(where, seed), SPLITS.index(split)]
-        super().__init__(where, [str(digit) for digit in range(10)])
+        style = HARD if Attr("hard", Bool(), False, "hard scenes").parse(where, hard) else EASY
+        classes = [str(digit) for digit in range(10)]
+        super().__init__(where, classes, split, size, COUNT[split] if count is None else count, objects, seed, style)
         self._digits, self._numbers = digits(size=8)[SPLITS.index(split)]
 
-    def __len__(self):
-        return self._count
+    def _object(self, rng):
+        digit = rng.randint(len(self._digits))
+        mask = _render(rng, self._digits[digit, 0], self._size * rng.uniform(*self._style.heights))
+        return self._numbers[digit], mask
 
-    def __getitem__(self, index):
-        shape, placed = self._layout(index)
-        return self._paint(index, shape, placed), _label(placed)
-
-    def label(self, index: int) -> np.ndarray:
-        """The boxes of a scene, float32 (digits, 6). The scene is not painted."""
-        _, placed = self._layout(index)
-        return _label(placed)
-
-    def image(self, index: int) -> np.ndarray:
-        """The image without its label, uint8 (height, width, 3)."""
-        shape, placed = self._layout(index)
-        return self._paint(index, shape, placed)
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the scene."""
-        height, width = self._shape(self._rng(index, 0))
-        return width, height
-
-    def name(self, index: int) -> str:
-        """The name of the scene in errors."""
-        return f"scene {index}"
-
-    def _rng(self, index, stage):
-        """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"scene {index} of {len(self)}")
-        return np.random.RandomState([*self._key, int(index), stage])
-
-    def _shape(self, rng):
-        """(height, width) of a scene: what its layout draws first."""
-        # Both margins of the scene in a square canvas are whole pixels.
-        margin = (self._size - int(self._size * rng.uniform(*SHORT_SIDE))) // 2
-        sides = self._size, self._size - 2 * margin
-        return sides if rng.rand() < 0.5 else sides[::-1]
-
-    def _layout(self, index):
-        """The scene's (height, width), and its digits as (class id, left, top, mask)."""
-        rng = self._rng(index, 0)
-        height, width = self._shape(rng)
-        placed = []
-        for _ in range(rng.randint(1, self._objects + 1)):
-            digit = rng.randint(len(self._digits))
-            mask = _render(rng, self._digits[digit, 0], self._size * rng.uniform(*self._style.heights))
-            position = _free_position(rng, height, width, mask, placed)
-            if position is not None:
-                placed.append((self._numbers[digit], *position, mask))
-        return (height, width), placed
-
-    def _paint(self, index, shape, placed):
-        rng = self._rng(index, 1)
-        image = _background(rng, *shape, self._style.brightest)
-        for _ in range(rng.randint(0, 5)):
-            _draw_line(rng, image, rng.uniform(0.4, 1))
-        for _ in range(rng.randint(2, 7)):
-            self._draw_fragment(rng, image)
-        for _, left, top, mask in placed:
-            _blend(image, left, top, mask, self._ink(rng, image, left, top, mask))
-        for _ in range(rng.randint(0, 3)):
-            _draw_line(rng, image, rng.uniform(0.2, 0.6))
-        image += (rng.randint(-64, 64, image.shape, "int8") * rng.uniform(0, 0.0014)).astype("float32")
-        return (np.clip(image, 0, 1) * 255 + 0.5).astype("uint8")
-
-    def _draw_fragment(self, rng, image):
+    def _draw_clutter(self, rng, image):
         """A quarter of a digit, smaller than any object."""
         row, column = rng.randint(0, 5, 2)
         part = self._digits[rng.randint(len(self._digits)), 0, row:row + 4, column:column + 4]
@@ -167,22 +234,6 @@ class DigitScenes(Detection):
             top = rng.randint(0, image.shape[0] - mask.shape[0])
             left = rng.randint(0, image.shape[1] - mask.shape[1])
             _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))
-
-    def _ink(self, rng, image, left, top, mask):
-        """A random colour with enough contrast to the background of the digit."""
-        background = image[top:top + mask.shape[0], left:left + mask.shape[1]] @ LUMA
-        darkest, lightest = np.percentile(background, (10, 90))
-        for _ in range(TRIES):
-            colour = rng.rand(3)
-            luma = colour @ LUMA
-            is_lighter = luma > lightest + MIN_CONTRAST
-            is_darker = luma < darkest - MIN_CONTRAST
-            if is_lighter or (self._style.darker_digits and is_darker):
-                return colour
-        is_light_background = darkest + lightest > 1
-        if self._style.darker_digits and is_light_background:
-            return np.zeros(3)
-        return np.ones(3)
 
 
 def _free_position(rng, height, width, mask, placed):
