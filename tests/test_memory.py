@@ -222,11 +222,13 @@ def test_no_two_tensors_share_memory(bound):
 @needs_blocks
 def test_a_forked_process_goes_on(bound):
     free(16)
+    busy = [mx.nd.ones((4, 512, 512)) * i for i in range(50)]   # threads of MXNet's allocate while it forks
     child = os.fork()
     if not child:
         tensor = mx.nd.ones((16, 512, 512))
         os._exit(0 if tensor.sum().asscalar() == tensor.size else 1)
     assert os.waitpid(child, 0)[1] == 0
+    assert [tensor[0, 0, 0].asscalar() for tensor in busy] == list(range(50))
 
 
 @pytest.mark.parametrize("keep", [-1, 2**63, 1.5, True, "1"])

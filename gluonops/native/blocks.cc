@@ -12,14 +12,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 namespace gluonops {
@@ -73,58 +75,98 @@ void *map_block(size_t size)
     return block;
 }
 
+// A lock that a forked process can take although a thread of its parent held it at that moment. A handler of
+// pthread_atfork could not do that: MXNet's own handler waits for threads that may need this lock.
+class Lock {
+public:
+    void lock()
+    {
+        const pid_t process = getpid();
+        for (;;) {
+            pid_t holder = 0;
+            if (holder_.compare_exchange_weak(holder, process))
+                return;
+            const bool is_parents = holder != 0 && holder != process;
+            if (is_parents && holder_.compare_exchange_strong(holder, process)) {
+                was_inherited_ = true;
+                return;
+            }
+            std::this_thread::yield();
+        }
+    }
+
+    void unlock() { holder_.store(0); }
+
+    // Whether what it guards may be half changed. To be asked by its holder.
+    bool was_inherited() const { return was_inherited_; }
+
+private:
+    std::atomic<pid_t> holder_{0};
+    bool was_inherited_ = false;
+};
+
+struct Mapping {
+    void *block;
+    size_t size;
+};
+
 class Blocks {
 public:
     // A block for `size` bytes; null if it would be too large to keep, or if there is no memory.
     void *take(size_t size)
     {
-        std::unique_lock<std::mutex> lock(mutex_);
-        if (size > bound_)
+        std::unique_lock<Lock> lock(lock_);
+        if (size > bound_ || lock_.was_inherited())
             return nullptr;
         const size_t rounded = block_size(size);
         if (void *const block = take_kept(rounded))
             return block;
         lock.unlock();
         void *const block = map_block(rounded);
+        if (!block) {
+            give_to_system(0);   // so that malloc may find some
+            return nullptr;
+        }
         lock.lock();
-        if (block)
-            in_use_[block] = rounded;
-        else
-            shrink_to(0);   // so that malloc may find some
+        in_use_[block] = rounded;
         return block;
     }
 
     // Returns whether it is one of these blocks.
     bool give_back(void *block)
     {
-        std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = in_use_.find(block);
-        if (found == in_use_.end())
-            return false;
-        const size_t size = found->second;
-        in_use_.erase(found);
-        kept_[size].push_back({block, ++freed_});
-        kept_bytes_ += size;
-        shrink_to(bound_);
+        size_t bound;
+        {
+            std::lock_guard<Lock> lock(lock_);
+            if (lock_.was_inherited())
+                return true;   // nobody can tell any more: its memory is lost until the forked process ends
+            const auto found = in_use_.find(block);
+            if (found == in_use_.end())
+                return false;
+            const size_t size = found->second;
+            in_use_.erase(found);
+            kept_[size].push_back({block, ++freed_});
+            kept_bytes_ += size;
+            bound = bound_;
+        }
+        give_to_system(bound);
         return true;
     }
 
     void set_bound(size_t bytes)
     {
-        std::lock_guard<std::mutex> lock(mutex_);
-        bound_ = bytes;
-        shrink_to(bound_);
+        {
+            std::lock_guard<Lock> lock(lock_);
+            bound_ = bytes;
+        }
+        give_to_system(bytes);
     }
 
     size_t kept_bytes()
     {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::lock_guard<Lock> lock(lock_);
         return kept_bytes_;
     }
-
-    // Around fork(), so that no other thread holds the mutex at that moment.
-    void lock() { mutex_.lock(); }
-    void unlock() { mutex_.unlock(); }
 
 private:
     struct Kept {
@@ -147,15 +189,29 @@ private:
         return block;
     }
 
-    void shrink_to(size_t bytes)
+    // What exceeds `bytes` of the kept blocks. Other threads need not wait for the system meanwhile.
+    void give_to_system(size_t bytes)
     {
-        while (kept_bytes_ > bytes) {
-            const auto oldest = find_oldest();
-            munmap(oldest->second.front().block, oldest->first);
-            kept_bytes_ -= oldest->first;
-            oldest->second.pop_front();
-            remove_if_empty(oldest);
+        for (;;) {
+            const Mapping oldest = take_oldest(bytes);
+            if (!oldest.block)
+                return;
+            munmap(oldest.block, oldest.size);
         }
+    }
+
+    // The block that was freed first, if more than `bytes` are kept.
+    Mapping take_oldest(size_t bytes)
+    {
+        std::lock_guard<Lock> lock(lock_);
+        if (kept_bytes_ <= bytes || lock_.was_inherited())
+            return {nullptr, 0};
+        const auto oldest = find_oldest();
+        const Mapping mapping{oldest->second.front().block, oldest->first};
+        oldest->second.pop_front();
+        remove_if_empty(oldest);
+        kept_bytes_ -= mapping.size;
+        return mapping;
     }
 
     BySize::iterator find_oldest()
@@ -173,7 +229,7 @@ private:
             kept_.erase(blocks);
     }
 
-    std::mutex mutex_;
+    Lock lock_;
     size_t bound_ = 0;
     size_t kept_bytes_ = 0;
     uint64_t freed_ = 0;
@@ -281,7 +337,6 @@ bool take_over(const void *inside)
     void **const allocate_address = imports.find("posix_memalign");
     if (!free_address || !allocate_address)
         return false;
-    pthread_atfork([] { blocks().lock(); }, [] { blocks().unlock(); }, [] { blocks().unlock(); });
     __atomic_store_n(free_address, reinterpret_cast<void *>(release), __ATOMIC_SEQ_CST);
     __atomic_store_n(allocate_address, reinterpret_cast<void *>(allocate), __ATOMIC_SEQ_CST);
     return true;
