@@ -57,7 +57,7 @@ def fit(net, images, args, workers):
     if warning:
         run.say(warning)
 
-    augmented = Augmented(training, args.size, train.default_augment(args.dataset, args.flip, args.hue), args.seed)
+    augmented = Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     for epoch in run.epochs():
         run.freeze(net.features, args.freeze < 0 or epoch < args.freeze)
         embed = run.mixed(net.embed)
@@ -98,7 +98,6 @@ def main(args):
     held_out = Letterboxed(images.held_out, args.size)
     net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
     args.pretrained = train.pretrained_source(args.pretrained, net, len(images.training))
-    args.flip, args.hue = train.changes(args, len(images.training), args.dataset in train.OF_DIGITS)
     args.repeat = train.repeats(args, len(images.training), workers)
     if args.pretrained != "none" and not train.find_checkpoint(args.out, args.resume):
         kept = train.load_pretrained_classifier(net, args.pretrained, args.pretrained_names)

@@ -87,7 +87,6 @@ def settle(args, net, training, workers):
         args.pretrain_epochs = OBJECT_EPOCHS
         if train.is_small(images):
             args.pretrain_epochs = train.passes_over_objects(len(train.Cutouts(training, args.seed)), OBJECT_EPOCHS)
-    args.flip, args.hue = train.changes(args, images, args.dataset in train.OF_DIGITS)
     args.repeat = train.repeats(args, images, workers)
     if args.anchor_images is None:
         args.anchor_images = train.anchor_images(ANCHOR_IMAGES, images * args.repeat * args.epochs)
@@ -118,7 +117,7 @@ def fit(net, training, validation, args, workers, device):
     if warning:
         run.say(warning)
 
-    augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip, args.hue), args.seed)
+    augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
     for epoch in run.epochs():
         run.freeze(net.backbone, args.freeze < 0 or epoch < args.freeze)

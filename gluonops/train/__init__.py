@@ -70,7 +70,6 @@ from .pretrained import describe_pretrained, load_pretrained_classifier, load_pr
 from .pretraining import Cutouts, pretrain_backbone
 from .recipe import (
     anchor_images,
-    changes,
     fit_batch_norm,
     hint_for_classifier,
     hint_for_detector,
@@ -104,7 +103,7 @@ __all__ = [
     "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter",
     "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
     "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "WarmRestarts", "Workers", "accumulate_gradients",
-    "accuracy", "anchor_images", "changes", "check_dtype", "check_input_sizes", "class_spread",
+    "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
     "confusion_matrix", "cut_symbol", "darknet_schedule", "default_augment", "describe_epoch",
     "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",

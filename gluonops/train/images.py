@@ -15,7 +15,6 @@ from ..core.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
 from ..data.images import progress
-from .recipe import HUE
 
 __all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
            "classification_parts", "default_augment", "detection_parts", "find_anchors"]
@@ -224,7 +223,7 @@ def _fewest_anchors(dataset, size, seed):
     return anchors.round(4).tolist()
 
 
-def default_augment(name: str, flip: float = 0, hue: float = HUE) -> data.Augment:
+def default_augment(name: str, flip: float = 0) -> data.Augment:
     """How training images of a format change: as in Darknet; digits keep their colours and move less.
 
     Parameters
@@ -233,12 +232,10 @@ def default_augment(name: str, flip: float = 0, hue: float = HUE) -> data.Augmen
         Of a format of data sets.
     flip : float, default 0
         Probability of mirroring an image.
-    hue : float, default 0.1
-        Largest rotation of the hues, as a fraction of the colour circle; not for digits.
     """
     if name in OF_DIGITS:
         return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)
-    return data.Augment(flip=flip, hue=hue)
+    return data.Augment(flip=flip)
 
 
 def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:

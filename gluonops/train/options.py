@@ -16,7 +16,7 @@ from ..data import format_names
 from .devices import KVSTORES
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
-from .recipe import HUE, LEAST_UPDATES, SMALL, SMALL_FLIP, SMALL_HUE
+from .recipe import LEAST_UPDATES, SMALL
 from .schedules import SCHEDULES, Schedule, schedule
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
@@ -102,7 +102,7 @@ class Options:
                  "results.json; the command line wins")
 
     def add_data(self, task: str, size: int | None = None) -> None:
-        """``--dataset`` and ``--root``; with a default ``size`` the options of images to train on as well.
+        """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
 
         Parameters
         ----------
@@ -116,10 +116,8 @@ class Options:
         if size is not None:
             self.add("data", "--classes", nargs="+", help="names of the classes to train on")
             self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
-            self.add("data", "--flip", type=fraction, help="probability of mirroring an image; 0 for digits, letters "
-                     f"and arrows (default: 0, and {SMALL_FLIP} for fewer than {SMALL} images that are not digits)")
-            self.add("data", "--hue", type=fraction, help="largest rotation of an image's hues; 0.5: colours mean "
-                     f"nothing (default: {HUE}, {SMALL_HUE} for fewer than {SMALL} images, and 0 for digits)")
+            self.add("data", "--flip", type=fraction, default=0,
+                     help="probability of mirroring an image; 0.5 but for digits and letters")
 
     def add_pretrained(self) -> None:
         """``--pretrained`` and ``--pretrained-names``."""

@@ -7,8 +7,6 @@ The defaults of the scripts are for thousands of images. Of 60 images they would
 - **Batch norm.** Of the initial running statistics, 1 % or less is left after half of the updates.
 - **Weights.** A data set of fewer than :data:`SMALL` images starts from the backbone in the package, if the net has it.
 - **Objects.** Without these weights, the pretraining on the objects makes :data:`LEAST_PRETRAINING` updates or more.
-- **Changes.** Images of a small data set are mirrored, and their hues are rotated fully: else a net learns the few
-  backgrounds and colours by heart.
 - **Anchors.** The images that draw all boxes to the anchors are a fiftieth of those of the run, or fewer.
 """
 from __future__ import annotations
@@ -23,41 +21,23 @@ from .devices import Workers
 from .freezing import blocks_of
 from .plan import updates_per_epoch
 
-__all__ = ["FEW_UPDATES", "HUE", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", "SMALL", "SMALL_FLIP",
-           "SMALL_HUE", "anchor_images", "changes", "fit_batch_norm", "hint_for_classifier", "hint_for_detector",
-           "is_small", "passes_over_objects", "repeats", "warning_of_few_updates"]
+__all__ = ["FEW_UPDATES", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", "SMALL", "anchor_images",
+           "fit_batch_norm", "hint_for_classifier", "hint_for_detector", "is_small", "passes_over_objects", "repeats",
+           "warning_of_few_updates"]
 
 SMALL = 1000              # images; fewer are a small data set
 LEAST_UPDATES = 600       # of a run that is not given --epochs
 LEAST_PRETRAINING = 300   # of the pretraining on objects
 OBJECT_BATCH = 32         # objects of a batch of the pretraining
-FEW_UPDATES = 300         # fewer train nothing from random weights; a tenth of them trains nothing at all
+# Fewer updates train nothing from random weights; from trained weights a tenth is enough.
+FEW_UPDATES = {"detector": 300, "classifier": 60}
 LEFT = 0.01               # share of the initial running statistics after half of the updates
-HUE, SMALL_HUE = 0.1, 0.5   # largest rotation of the hues: Darknet's, and the whole circle
-SMALL_FLIP = 0.5
 POOR_MAP = 0.05
 
 
 def is_small(images: int) -> bool:
     """Whether a data set has so few images that its net should start from trained weights."""
     return images < SMALL
-
-
-def changes(args: argparse.Namespace, images: int, is_digits: bool) -> tuple[float, float]:
-    """(flip, hue): how often training images are mirrored, and how far their hues are rotated.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        With ``flip`` and ``hue``, None for the rule of this module.
-    images : int
-        Number of training images.
-    is_digits : bool
-        Whether they are digits, whose orientation and colours mean something.
-    """
-    small = is_small(images) and not is_digits
-    flip, hue = (SMALL_FLIP, SMALL_HUE) if small else (0, 0 if is_digits else HUE)
-    return flip if args.flip is None else args.flip, hue if args.hue is None else args.hue
 
 
 def repeats(args: argparse.Namespace, images: int, workers: Workers | None = None) -> int:
@@ -130,10 +110,10 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
         Of the run.
     is_pretrained : bool
         Whether it starts from trained weights: then a tenth of the updates is enough.
-    task : str
-        What is trained, such as "detector".
+    task : {"detector", "classifier"}
+        What is trained.
     """
-    enough = FEW_UPDATES // 10 if is_pretrained else FEW_UPDATES
+    enough = FEW_UPDATES[task] // 10 if is_pretrained else FEW_UPDATES[task]
     if updates >= enough:
         return None
     needed = math.ceil(LEAST_UPDATES * epochs / updates)

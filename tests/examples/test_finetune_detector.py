@@ -63,7 +63,7 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     found = results(folder)
     assert max(found["export_differences"].values()) <= 1e-3   # pixels, and probabilities
     assert found["compared_detections"] > 0 and np.shape(found["anchors"]) == (1, 2)
-    assert found["classes"] == list("0123456789") and f"mAP at IoU 0.5: {found['mAP']:.4f}" in done.stdout
+    assert found["classes"] == list("0123456789") and f"mAP at IoU 0.5 is {found['mAP']:.4f}" in done.stdout
     for row in found["epochs"]:
         assert {"coordinates", "objectness", "no_objectness", "classes", "iou", "recall", "mAP", "mAP_voc07", "AP",
                 "AP50", "AP75"} < set(row)

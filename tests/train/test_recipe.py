@@ -45,13 +45,6 @@ def test_small_data_sets_make_enough_updates(task, images):
     assert passes * train.updates_per_epoch(images, recipe.OBJECT_BATCH) >= recipe.LEAST_PRETRAINING
 
 
-@pytest.mark.parametrize("flip, hue, images, is_digits, found", [
-    (None, None, 60, False, (0.5, 0.5)), (0, 0.1, 60, False, (0, 0.1)), (None, None, 60, True, (0, 0)),
-    (None, None, 1000, False, (0, 0.1)), (0.5, None, 4000, True, (0.5, 0))])
-def test_few_images_change_more(flip, hue, images, is_digits, found):
-    assert train.changes(argparse.Namespace(flip=flip, hue=hue), images, is_digits) == found
-
-
 def momenta(net):
     return {block._kwargs["momentum"] for block in train.freezing.blocks_of(net)
             if isinstance(block, mx.gluon.nn.BatchNorm)}
@@ -90,7 +83,7 @@ def test_warnings_of_few_updates():
                     f"--epochs {-(-recipe.LEAST_UPDATES * 9 // 27)}, or start from weights: --pretrained auto.")
     assert "--pretrained" not in train.warning_of_few_updates(1, 1, True, "classifier")
     assert "1 update cannot train a classifier. " in train.warning_of_few_updates(1, 1, True, "classifier")
-    assert train.warning_of_few_updates(recipe.FEW_UPDATES, 9, False, "detector") is None
+    assert train.warning_of_few_updates(recipe.FEW_UPDATES["detector"], 9, False, "detector") is None
     assert train.warning_of_few_updates(40, 9, True, "detector") is None
 
 
