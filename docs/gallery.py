@@ -85,6 +85,11 @@ EXAMPLES = [
             ("python examples/train_digits.py --epochs 8",),
             r"The net classifies .*? at most\.", "out/train_digits/predictions.png",
             "Held-out digits, the wrong ones first."),
+    Example("Make a small data set of shapes",
+            "A few dozen pictures of coloured shapes, as YOLO's folders and as a folder for each class, to try the "
+            "scripts on.",
+            ("python examples/make_shapes.py --seed 1",),
+            r"\d+ pictures to train on .*? both layouts\."),
     Example("Draw classes together with the center loss",
             "A layer of two units before the output makes the features visible. The center loss pulls the features of "
             "a class to one point.",

@@ -49,7 +49,7 @@ EXAMPLES = {
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels
   gluonops export net --onnx net.onnx             ONNX, for any batch size
-  gluonops export net small --int8 --calibrate photos              8-bit layers, for MXNet on the CPU
+  gluonops export net small --int8 --calibrate photos   8-bit layers, for MXNet on the CPU
   gluonops export net --onnx small.onnx --int8 --calibrate photos --limit 0.05""",
     "viz": """\
   gluonops viz deploy -o deploy.svg               the net of deploy-symbol.json

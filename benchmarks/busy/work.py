@@ -85,7 +85,7 @@ def training_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
     import gluonops as gops
     import mxnet as mx
 
-    net, loss = gops.models.lenet_reorg(), gops.loss.SoftmaxCrossEntropyLoss()
+    net, loss = gops.models.lenet_reorg(), gops.loss.SoftmaxCELoss()
     net.initialize(mx.init.Xavier())
     for block in (net, loss):
         block.hybridize(static_alloc=True)

@@ -50,12 +50,11 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
 
 def _input_size(shape, prepare):
     """(width, height) of the input."""
-    channels = f"{prepare.channels}, height, width" if prepare.layout == "NCHW" else f"height, width, {prepare.channels}"
-    sides = [size for axis, size in zip(prepare.layout, shape) if axis in "HW"]
-    if len(shape) != 4 or shape[prepare.layout.index("C")] != prepare.channels:
-        raise OpError(WHERE, f"the input has shape {shape}; expected (batch, {channels}) for images",
-                      "Call gluonops.export.quantize with arrays")
-    return sides[1], sides[0]
+    is_image = len(shape) == 4 and shape[prepare.layout.index("C")] == prepare.channels
+    if not is_image:
+        raise OpError(WHERE, f"the input has shape {shape}; expected four dimensions, {prepare.layout}, with "
+                      f"{prepare.channels} channels", "Call gluonops.export.quantize with arrays")
+    return shape[prepare.layout.index("W")], shape[prepare.layout.index("H")]
 
 
 def _paths(folder):

@@ -36,6 +36,7 @@ __all__ = ["Run"]
 
 WHERE = "train.Run"
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
+READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
 TRAIN_STATE = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
 BEST = "best.params"
@@ -254,7 +255,7 @@ class Run:
         left = [indices for indices, _ in self._plan[self.batch:]]
         keys = Batches(left, sizes=sizes, seed=self.seed, epoch=self.epoch, first=self.batch)
         for batch in gluon.data.DataLoader(dataset, batch_sampler=keys, batchify_fn=batchify, num_workers=threads,
-                                           thread_pool=True):
+                                           thread_pool=True, timeout=READ_TIMEOUT):
             if self._is_random:   # dropout: the same numbers after a resume as without
                 place = [self.seed, self.epoch, self.batch, self.workers.rank]
                 mx.random.seed(np.random.RandomState(place).randint(2**31))
