@@ -43,7 +43,7 @@ def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
     folder = train("out", *SMALL)
     args = results(folder)["options"]
     assert (args["epochs"], args["repeat"], args["pretrained"], args["pretrain_epochs"]) == (16, 4, "auto", 0)
-    assert train_state(folder)["seen"] == 14 * 4 * 9 and args["anchor_images"] == 14 * 4 * 9 // 50
+    assert train_state(folder)["seen"] == 16 * 4 * 9 and args["anchor_images"] == 16 * 4 * 9 // 50
     said = capsys.readouterr()
     assert "The net starts from the backbone in the package;" in said.out and "Warning" not in said.err
 

@@ -418,7 +418,7 @@ def test_images_are_preprocessed_as_noted(photos):
     expected = (pixels - np.reshape([1, 2, 3], (3, 1, 1))) / np.reshape([4, 5, 6], (3, 1, 1))
     np.testing.assert_allclose(found[4], expected, rtol=1e-4, atol=1e-4)
     for wrong, message in ((None, "does not note how images become the net's input"),
-                           ({"resize": "crop"}, "expected resize")):
+                           ({"resize": "squash"}, "has resize 'squash'; expected letterbox, stretch or crop")):
         with pytest.raises(gops.OpError, match=message):
             calibration.images(".", (1, 3, 12, 20), wrong)
     pathlib.Path("none").mkdir()
