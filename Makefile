@@ -31,8 +31,8 @@ demo: $(STAMP) ## train, export and run the digits network; results under OUT=ou
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
 
-test-all: $(STAMP) ## all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+test-all: $(STAMP) ## all tests, and every case in every mode
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
 fuzz: $(STAMP) ## random cases of every operator for SECONDS=600 from SEED=0; OP=reorg for one operator
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))

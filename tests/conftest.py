@@ -1,4 +1,5 @@
 """Shared fixtures: seeds, GPU marker, and the parametrization of operator suites."""
+import itertools
 import os
 import pathlib
 import sys
@@ -22,6 +23,12 @@ SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
 # The same examples in every run, like the random numbers below; and no limit on the time of one: machines are shared.
 hypothesis.settings.register_profile("gluonops", derandomize=SEED == 0, deadline=None)
 hypothesis.settings.load_profile("gluonops")
+
+
+def pytest_addoption(parser):
+    text = ("run every case of an operator in every mode: imperative, hybridized, static, reloaded. "
+            "Without it, each case runs in one of them, in turn")
+    parser.addoption("--every-mode", action="store_true", help=text)
 
 
 def pytest_configure(config):
@@ -85,18 +92,44 @@ def pytest_runtest_setup(item):
         pytest.skip("MXNet sees no GPU")
 
 
+BACKENDS = ["custom", "reference", "native", "builtin", "cuda"]
+MODES = ["imperative", "hybridized", "static", "reloaded"]
+
+
 def pytest_generate_tests(metafunc):
     """Parametrize the tests of a suite by its ``axes``; see op_suite.OpSuite."""
     suite = metafunc.cls
     if suite is None or not hasattr(suite, "axes"):
+        return
+    if {"case", "dtype", "backend", "mode"} <= set(metafunc.fixturenames):
+        chosen = every_combination if metafunc.config.getoption("every_mode") else one_mode_each
+        metafunc.parametrize("case, dtype, backend, mode", list(chosen(suite)), indirect=["backend"])
         return
     for name in ("case", "dtype", "row", "error", "label_dtype"):
         if name in metafunc.fixturenames:
             values = suite.axes(name)
             metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+        metafunc.parametrize("backend", BACKENDS, indirect=True)
     if "mode" in metafunc.fixturenames:
-        metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
+        metafunc.parametrize("mode", MODES)
     if "context" in metafunc.fixturenames:
         metafunc.parametrize("context", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+
+
+def every_combination(suite):
+    """Every case, dtype and backend in every mode."""
+    for case, dtype, backend, mode in itertools.product(suite.axes("case"), suite.axes("dtype"), BACKENDS, MODES):
+        yield pytest.param(case, dtype, backend, mode, id=f"{case.id}-{dtype}-{backend}-{mode}")
+
+
+def one_mode_each(suite):
+    """Every case, dtype and backend in one mode, the modes in turn.
+
+    Four dtypes that follow one another take a case and a backend through every mode; so do four cases of one dtype.
+    """
+    indices = (range(len(suite.axes("case"))), range(len(suite.axes("dtype"))), range(len(BACKENDS)))
+    for of_case, of_dtype, of_backend in itertools.product(*indices):
+        case, dtype, backend = suite.axes("case")[of_case], suite.axes("dtype")[of_dtype], BACKENDS[of_backend]
+        mode = MODES[(of_case + of_dtype + of_backend) % len(MODES)]
+        yield pytest.param(case, dtype, backend, mode, id=f"{case.id}-{dtype}-{backend}-{mode}")
