@@ -9,7 +9,7 @@ template <typename A> struct Lanes {
 };
 
 #define LOSS_EPS 1e-7      // of the losses; torchvision's
-#define TINY_AREA 1e-37    // added to a union, so that boxes without an area have the IoU 0
+#define TINY_AREA 1e-18    // added to a union, so that boxes without an area have the IoU 0
 
 // Centre and size; or derivatives by them.
 template <typename A> struct Box { A x, y, w, h; };

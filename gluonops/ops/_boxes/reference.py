@@ -1,7 +1,7 @@
 """The overlap of boxes, and the losses of boxes that are regressed to others, computed with MXNet's own operators.
 
-A box is two sides, one along each axis. If ends of two boxes coincide, the derivatives are those for the end of the first
-box, as in MXNet's minimum and maximum.
+A box is two sides, one along each axis. If ends of two boxes coincide, the derivatives are those for the end of the
+first box, as in MXNet's minimum and maximum.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...core.backend import Array
 
 LOSS_EPS = 1e-7     # torchvision's
-TINY = 1e-37        # added to the area of a union, so that boxes without an area have the IoU 0
+TINY_AREA = 1e-18   # added to a union, so that boxes without an area have the IoU 0; its square is a float32
 
 
 class Side(NamedTuple):
@@ -170,14 +170,14 @@ class IouLoss:
 class GiouLoss(IouLoss):
     """1 - GIoU. ``eps`` is added to the area of the hull."""
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         self.hull = self.pair.across.hull * self.pair.down.hull + self.eps
         self.filled = self.pair.union / self.hull
 
-    def value(self):
+    def value(self) -> Array:
         return 2 - self.pair.iou - self.filled
 
-    def gradient(self):
+    def gradient(self) -> list[Array]:
         by_union = (self.pair.iou - self.filled) / self.pair.union
         by_hull = self.filled / self.hull
         return self.pair.gradient(by_union, (by_hull * self.pair.down.hull, by_hull * self.pair.across.hull))
@@ -186,15 +186,15 @@ class GiouLoss(IouLoss):
 class DiouLoss(IouLoss):
     """1 - DIoU. ``eps`` is added to the square of the hull's diagonal."""
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         F, across, down = self.F, self.pair.across, self.pair.down
         self.squared_diagonal = F.square(across.hull) + F.square(down.hull) + self.eps
         self.penalty = (F.square(across.distance) + F.square(down.distance)) / self.squared_diagonal
 
-    def value(self):
+    def value(self) -> Array:
         return 1 - self.pair.iou + self.penalty
 
-    def gradient(self):
+    def gradient(self) -> list[Array]:
         across, down = self.pair.across, self.pair.down
         by_hull = -2 * self.penalty / self.squared_diagonal
         by = self.pair.gradient(self.pair.iou / self.pair.union, (by_hull * across.hull, by_hull * down.hull))
@@ -208,7 +208,7 @@ class CiouLoss(DiouLoss):
 
     SCALE = 4 / math.pi ** 2
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         F, pair = self.F, self.pair
         self.difference = _aspect_angle(F, *pair.other) - _aspect_angle(F, *pair.box)
@@ -216,10 +216,10 @@ class CiouLoss(DiouLoss):
         distance = F.relu(1 - pair.iou)   # rounding may make the IoU larger than 1
         self.alpha = F.BlockGrad(self.v / (distance + self.v + self.eps))
 
-    def value(self):
+    def value(self) -> Array:
         return super().value() + self.alpha * self.v
 
-    def gradient(self):
+    def gradient(self) -> list[Array]:
         F, (across, down) = self.F, self.pair.box
         flat, divisor = _divisor(F, down)
         ratio = across.size / divisor
