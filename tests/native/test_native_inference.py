@@ -49,8 +49,9 @@ def test_shapes(name, case):
 @pytest.mark.parametrize("name, case", CASES)
 def test_shapes_from_the_data_alone(name, case):
     op = registry.get(name).op
-    expected = op.infer_shape(op.parse(case.attrs), {"data": case.shapes[0]})
-    arguments, outputs, _ = symbol(name, case.attrs).infer_shape_partial(data=case.shapes[0])
+    known = {op.inputs[0].name: case.shapes[0]}
+    expected = op.infer_shape(op.parse(case.attrs), known)
+    arguments, outputs, _ = symbol(name, case.attrs).infer_shape_partial(**known)
     want = {key: tuple(max(size, 0) for size in shape) for key, shape in expected.items()}   # 0: does not follow
     assert arguments == [want[arg.name] for arg in op.inputs]
     assert outputs == [want[out.name] for out in op.outputs]
