@@ -206,6 +206,43 @@ def center_loss() -> plt.Figure:
     return figure
 
 
+def iou_loss() -> plt.Figure:
+    """The four losses of a box of 2 x 2 and their gradient by its centre, while the box moves along x past its ground
+    truth of 2 x 1. Where the two are apart, IoU has no gradient; the other kinds still pull the box to its ground
+    truth."""
+    x = np.linspace(-4, 4, 161)
+    boxes = np.stack([x, 0 * x, 0 * x + 2, 0 * x + 2], axis=1)
+    truth = mx.nd.array(np.tile([0, 0, 2, 1], (len(x), 1)))
+    figure, (left, right) = panels(1, 1, height=3)
+    for kind, colour in zip(("iou", "giou", "diou", "ciou"), (BLUE, ORANGE, GREEN, RED)):
+        loss, gradient = value_and_gradient(
+            lambda data, kind=kind: gops.ops.iou_loss(data, truth, kind=kind, format="center"), boxes)
+        left.plot(x, loss, color=colour, label=kind)
+        right.plot(x, gradient[:, 0], color=colour)
+    left.set(title="loss", xlabel="centre of the box")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient by the centre", xlabel="centre of the box")
+    return figure
+
+
+def box_iou() -> plt.Figure:
+    """Two boxes of one set (solid) and three of another (dashed), and the IoU of every pair."""
+    lhs, rhs = [[0.5, 0.5, 3, 3], [4, 1, 6, 4]], [[1, 1, 3.5, 3], [3, 2, 5.5, 4], [0, 3.5, 1.5, 4.5]]
+    output = gops.ops.box_iou(mx.nd.array(lhs), mx.nd.array(rhs)).asnumpy()
+    figure, (left, right) = panels(1.2, 1, height=2.8)
+    for boxes, colour, line, mark in ((lhs, BLUE, "-", "lhs"), (rhs, ORANGE, "--", "rhs")):
+        for number, (xmin, ymin, xmax, ymax) in enumerate(boxes):
+            box(left, ((xmin + xmax) / 2, (ymin + ymax) / 2), (xmax - xmin, ymax - ymin), colour, linestyle=line)
+            left.text(xmin + 0.1, ymin + 0.35, f"{mark} {number}", color=colour)
+    left.set(xlim=(-0.2, 6.2), ylim=(4.8, 0), aspect="equal", title="boxes")
+    right.imshow(output, cmap="Blues", vmin=0, vmax=1.5)
+    for (row, column), value in np.ndenumerate(output):
+        right.text(column, row, f"{value:.2f}", ha="center", va="center", color="black")
+    right.set(title="output", xlabel="box of rhs", ylabel="box of lhs", xticks=range(3), yticks=range(2))
+    return figure
+
+
 def grid(axes: plt.Axes, size: int, title: str) -> None:
     """A map's cells."""
     for line in range(size + 1):
@@ -269,9 +306,9 @@ def region_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "center_loss": center_loss, "region_decode": region_decode, "region_loss": region_loss,
-            "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
-            "softmax_output": softmax_output, "tile": tile}
+PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "iou_loss": iou_loss,
+            "region_decode": region_decode, "region_loss": region_loss, "reorg": reorg, "softmax": softmax,
+            "softmax_cross_entropy": softmax_cross_entropy, "softmax_output": softmax_output, "tile": tile}
 
 
 def main() -> None:

@@ -413,7 +413,7 @@ class OpSuite:
 
     def test_type_inference(self, dtype):
         graph = self.symbol(self.cases[0])
-        arguments, outputs, _ = graph.infer_type(node_data=dtype)
+        arguments, outputs, _ = graph.infer_type(**{f"node_{self.op.inputs[0].name}": dtype})
         assert set(arguments) == {np.dtype(dtype).type}
         assert outputs[0] == np.dtype(dtype).type
 

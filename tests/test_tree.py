@@ -109,8 +109,8 @@ def test_nothing_imports_upward(room, below):
 
 
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
-GENERAL = {"axis", "batch", "centers", "channels", "features", "height", "layout", "mode", "outer", "parts",
-           "repeated", "reverse", "seen", "stride", "thresh", "width"}
+GENERAL = {"axis", "batch", "centers", "channels", "features", "format", "height", "kind", "layout", "mode", "outer",
+           "parts", "repeated", "reverse", "seen", "stride", "thresh", "width"}
 
 
 def names_of_operators():
@@ -144,7 +144,7 @@ def test_core_knows_no_operator(path):
 PRIMITIVES = [PACKAGE / "core" / "prelude.cuh", *sorted((PACKAGE / "native").glob("*.h"))]
 DIMENSIONS = {"anchors", "batch", "channels", "classes", "features", "truths"}
 # Words that an operator has in common with every tensor or image, or with C++ itself.
-COMMON_WORDS = {"abs", "data", "output", "gradient", "label", "max", "axis", "height", "width"}
+COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "axis", "height", "width"}
 
 
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)

@@ -55,7 +55,7 @@ def _launches(op, case, types, lowered):
     contract; ``passes`` (what to launch). Integers have no gradient.
     """
     attrs = op.parse(case.attrs)
-    shapes = op.infer_shape(attrs, {"data": case.shape, **case.more})
+    shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
     variables = op.type_vars(attrs)
     dtypes = {**types, "A": accumulator(case.dtype)}
     arrays = {t.name: (shapes[t.name], dtypes[variables[t.name]]) for t in op.tensors}

@@ -122,4 +122,13 @@ def _ground_truth(attrs, shapes, rng):
     return {"truth": np.concatenate([centres, sizes, class_ids], axis=2), "seen": np.full((1,), 20000)}
 
 
-_DRAWN = {"region_loss": _ground_truth}
+def _boxes(attrs, shapes, rng):
+    """Boxes by their corners, a tenth to half of the image wide and high."""
+    drawn = {}
+    for name, shape in shapes.items():
+        low = rng.uniform(0, 0.5, (*shape[:-1], 2))
+        drawn[name] = np.concatenate([low, low + rng.uniform(0.1, 0.5, low.shape)], axis=-1)
+    return drawn
+
+
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth}

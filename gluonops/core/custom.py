@@ -155,7 +155,7 @@ class Operator(mx.operator.CustomOp):
             if arg.name in wanted:
                 all_targets[arg.name] = wanted[arg.name]
             else:
-                all_targets[arg.name] = "write", placeholder("data", shapes[arg.name])
+                all_targets[arg.name] = "write", placeholder(op.inputs[0].name, shapes[arg.name])
         self._run_native(native.backward(op), arguments, all_targets)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:

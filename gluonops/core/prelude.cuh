@@ -6,6 +6,9 @@ typedef unsigned char uint8_t;
 typedef int int32_t;
 typedef long long int64_t;
 
+// In front of the functions that a family's C++ has as well.
+#define GLUONOPS_INLINE __device__ inline
+
 // How a kernel writes a tensor. It leaves a tensor with NOTHING untouched.
 enum Request { NOTHING, WRITE, ADD };
 
@@ -26,6 +29,8 @@ __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float arctangent(float x) { return atanf(x); }
+__device__ inline double arctangent(double x) { return atan(x); }
 
 template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }
 

@@ -297,6 +297,46 @@ GLUONOPS_INLINE Doubles exponential(Doubles x)
     return p * Doubles((LongWords(shifted) + (1023u + 128u)) << 52) * 2.93873587705571877e-39;   // 2^(k + 128) 2^-128
 }
 
+// arctan(x), to about one unit in the last place; NaN stays. The method is that of the Cephes library: tan(pi / 8) and
+// tan(3 pi / 8) separate three intervals, and a polynomial is used near 0.
+GLUONOPS_INLINE Floats arctangent(Floats x)
+{
+    const Floats size = x < 0 ? -x : x, zero = {};
+    const Ints is_large = size > 2.414213562373095f, is_middle = size > 0.4142135623730950f;
+    const Floats middle = is_middle ? (size - 1) / (size + 1) : size;
+    const Floats r = is_large ? -1 / size : middle;
+    const Floats offset = is_middle ? broadcast(0.7853981633974483f) : zero;
+    const Floats start = is_large ? broadcast(1.570796326794897f) : offset;
+    const Floats z = r * r;
+    Floats p = z * 8.05374449538e-2f - 1.38776856032e-1f;
+    p = p * z + 1.99777106478e-1f;
+    p = p * z - 3.33329491539e-1f;
+    const Floats angle = start + (p * z * r + r);
+    return x < 0 ? -angle : angle;
+}
+
+GLUONOPS_INLINE Doubles arctangent(Doubles x)
+{
+    const Doubles size = x < 0 ? -x : x, zero = {};
+    const Longs is_large = size > 2.41421356237309504880, is_middle = size > 0.66;
+    const Doubles middle = is_middle ? (size - 1) / (size + 1) : size;
+    const Doubles r = is_large ? -1 / size : middle;
+    const Doubles offset = is_middle ? broadcast(0.78539816339744830962) : zero;
+    const Doubles start = is_large ? broadcast(1.57079632679489661923) : offset;
+    const Doubles z = r * r;
+    Doubles p = z * -8.750608600031904122785e-1 - 1.615753718733365076637e1;
+    p = p * z - 7.500855792314704667340e1;
+    p = p * z - 1.228866684490136173410e2;
+    p = p * z - 6.485021904942025371773e1;
+    Doubles q = z + 2.485846490142306297962e1;
+    q = q * z + 1.650270098316988542046e2;
+    q = q * z + 4.328810604912902668951e2;
+    q = q * z + 4.853903996359136964868e2;
+    q = q * z + 1.945506571482613964425e2;
+    const Doubles angle = start + (r * (z * p / q) + r);
+    return x < 0 ? -angle : angle;
+}
+
 GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }
 GLUONOPS_INLINE double logarithm(double x) { return __builtin_log(x); }
 

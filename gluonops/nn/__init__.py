@@ -3,6 +3,7 @@
 A line here adds a layer. ``import X as X`` tells readers, linters and type checkers that the name is exported.
 """
 from ..ops.abs.block import Abs as Abs
+from ..ops.box_iou.block import BoxIoU as BoxIoU
 from ..ops.region_decode.block import RegionDecode as RegionDecode
 from ..ops.reorg.block import Reorg as Reorg
 from ..ops.softmax.block import Softmax as Softmax

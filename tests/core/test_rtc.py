@@ -17,7 +17,8 @@ from gluonops.core import custom, dims, registry, rtc
 
 OPS = gops.ops.list()
 DEFAULT = {"data": (3, 5)}
-SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "center_loss": {"data": (3, 5), "centers": (4, 5)},
+SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "box_iou": {"lhs": (3, 4), "rhs": (5, 4)}, "iou_loss": {"data": (3, 4)},
+          "center_loss": {"data": (3, 5), "centers": (4, 5)},
           "region_decode": {"data": (1, 125, 2, 3)}, "region_loss": {"data": (1, 125, 2, 3), "truth": (1, 4, 5)}}
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}
 
@@ -139,7 +140,7 @@ def warned():
 def test_what_a_custom_op_launches(name, dtype, launches):
     """Every tensor, request and scalar of the contract, in both directions."""
     op, attrs, shapes = example(name)
-    dtypes = op.infer_type(attrs, {"data": dtype})
+    dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
     inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
     operator = custom.Operator(registry.get(name), attrs)
@@ -149,7 +150,8 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     (forward, given), (backward, taken) = launches
     C = rtc.C_TYPES
     assert forward.startswith(f"{name}_forward<{C[dtype]}") and backward.startswith(f"{name}_backward<{C[dtype]}")
-    assert all(given[f"{out.name}_request"] == 1 for out in op.outputs) and taken["data_grad_request"] == 2
+    assert all(given[f"{out.name}_request"] == 1 for out in op.outputs)
+    assert taken[f"{op.inputs[0].name}_grad_request"] == 2
     for key, value in op.cuda.scalars(attrs, shapes).items():
         if isinstance(value, tuple):
             assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == value

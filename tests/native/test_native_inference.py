@@ -49,8 +49,9 @@ def test_shapes(name, case):
 @pytest.mark.parametrize("name, case", CASES)
 def test_shapes_from_the_data_alone(name, case):
     op = registry.get(name).op
-    expected = op.infer_shape(op.parse(case.attrs), {"data": case.shapes[0]})
-    arguments, outputs, _ = symbol(name, case.attrs).infer_shape_partial(data=case.shapes[0])
+    known = {op.inputs[0].name: case.shapes[0]}
+    expected = op.infer_shape(op.parse(case.attrs), known)
+    arguments, outputs, _ = symbol(name, case.attrs).infer_shape_partial(**known)
     want = {key: tuple(max(size, 0) for size in shape) for key, shape in expected.items()}   # 0: does not follow
     assert arguments == [want[arg.name] for arg in op.inputs]
     assert outputs == [want[out.name] for out in op.outputs]
@@ -114,6 +115,8 @@ def test_complaints(name, error):
 
 
 ATTRIBUTES = {
+    "box_iou": {"format": ["center", "Corner", "xywh", ""]},
+    "iou_loss": {"kind": ["iou", "diou", "ciou", "CIoU", "0"], "format": ["center", "None"]},
     "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
                        "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
                        "(0b1, 2)", "٢"],
@@ -146,17 +149,18 @@ INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).
     *(("tile", "tiles", f"(1, {text})") for text in ENDS)])
 def test_attribute_strings(name, attr, text):
     op = registry.get(name).op
-    shapes = SUITES[name].cases[0].shapes
+    shapes = dict(zip((arg.name for arg in op.inputs), SUITES[name].cases[0].shapes))
+    known = {key: shapes[key] for key in (op.inputs[0].name, *SUITES[name].given)}
     given = {attr: text}
     try:
         parsed = op.parse(given)
-        expected = op.infer_shape(parsed, {"data": shapes[0]})
+        expected = op.infer_shape(parsed, known)
     except gops.OpError as error:
         want = str(error).splitlines()
-        got = complaint(lambda: symbol(name, given).infer_shape(data=shapes[0]))
+        got = complaint(lambda: symbol(name, given).infer_shape(**known))
         assert got == want[0]
         return
-    _, outputs, _ = symbol(name, given).infer_shape(data=shapes[0])
+    _, outputs, _ = symbol(name, given).infer_shape(**known)
     assert outputs == [expected[out.name] for out in op.outputs]
 
 

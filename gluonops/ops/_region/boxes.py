@@ -6,7 +6,6 @@ arrays, NDArrays and Symbols. The product of comparisons is their logical and.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...core.backend import Array
 
@@ -69,67 +68,6 @@ def iou(F, first: Sequence[Array], second: Sequence[Array]) -> Array:
     areas = F.broadcast_add(w * h, other_w * other_h)
     union = F.broadcast_sub(areas, intersection)
     return F.where(intersection > 0, intersection / union, F.zeros_like(intersection))
-
-
-class Extent(NamedTuple):
-    """Two boxes along one axis.
-
-    Attributes
-    ----------
-    overlap, hull : NDArray or Symbol
-        Length of the overlap (below 0 if there is none), and length of the smallest interval that contains both.
-    overlap_by_center, overlap_by_size, hull_by_center, hull_by_size : NDArray or Symbol
-        Derivatives of both with respect to the centre and the size of the first box.
-    """
-    overlap: Array
-    overlap_by_center: Array
-    overlap_by_size: Array
-    hull: Array
-    hull_by_center: Array
-    hull_by_size: Array
-
-
-def giou_loss(F, box: Sequence[Array], truth: Sequence[Array]) -> tuple[Array, list[Array]]:
-    """1 - GIoU of boxes (x, y, w, h), and its derivatives with respect to x, y, w and h of ``box``.
-
-    All arrays have one shape. If edges of the two boxes coincide, the derivatives are those for the edge of ``box``, as
-    in MXNet's minimum and maximum.
-    """
-    across = _extent(F, box[0], box[2], truth[0], truth[2])
-    down = _extent(F, box[1], box[3], truth[1], truth[3])
-    overlaps = (across.overlap > 0) * (down.overlap > 0)
-    intersection = F.relu(across.overlap) * F.relu(down.overlap)
-    union = box[2] * box[3] + truth[2] * truth[3] - intersection
-    hull = across.hull * down.hull
-    overlap_share, hull_share = intersection / union, union / hull
-
-    by_area = (overlap_share - hull_share) / union
-    by_hull = hull_share / hull
-    by_intersection = F.where(overlaps, -1 / union - by_area, F.zeros_like(union))
-    by_overlaps = by_intersection * down.overlap, by_intersection * across.overlap
-    by_hulls = by_hull * down.hull, by_hull * across.hull
-    sides = by_area * box[3], by_area * box[2]
-    by_centers = [by_overlap * extent.overlap_by_center + by_hull_side * extent.hull_by_center
-                  for extent, by_overlap, by_hull_side in zip((across, down), by_overlaps, by_hulls)]
-    by_sizes = [by_overlap * extent.overlap_by_size + by_hull_side * extent.hull_by_size + side
-                for extent, by_overlap, by_hull_side, side in zip((across, down), by_overlaps, by_hulls, sides)]
-    return 2 - overlap_share - hull_share, [F.BlockGrad(value) for value in by_centers + by_sizes]
-
-
-def _extent(F, center, size, other_center, other_size):
-    """The :class:`Extent` of two boxes along one axis."""
-    low, other_low = center - size / 2, other_center - other_size / 2
-    high, other_high = center + size / 2, other_center + other_size / 2
-    low_inside, high_inside = low >= other_low, high <= other_high
-    low_outside, high_outside = low <= other_low, high >= other_high
-    return Extent(
-        overlap=F.broadcast_minimum(high, other_high) - F.broadcast_maximum(low, other_low),
-        overlap_by_center=high_inside - low_inside,
-        overlap_by_size=(high_inside + low_inside) / 2,
-        hull=F.broadcast_maximum(high, other_high) - F.broadcast_minimum(low, other_low),
-        hull_by_center=high_outside - low_outside,
-        hull_by_size=(high_outside + low_outside) / 2,
-    )
 
 
 def _overlap(F, center, size, other_center, other_size):

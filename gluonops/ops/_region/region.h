@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../native/kernel.h"
+#include "../_boxes/boxes.h"
 
 namespace gluonops {
 
@@ -118,30 +119,6 @@ struct ClassMaxAndSum {
             sum += exponential(load(logits + k * stride, mask, A(0)) - max);
     }
 };
-
-// Centre and size.
-template <typename A>
-struct Box {
-    A x, y, w, h;
-};
-
-// The length of two intervals' intersection; negative where they are apart.
-template <typename A>
-GLUONOPS_INLINE A intersection_length(A center, A size, A other_center, A other_size)
-{
-    const A low = center - size / 2, other_low = other_center - other_size / 2;
-    const A high = center + size / 2, other_high = other_center + other_size / 2;
-    return (high < other_high ? high : other_high) - (low > other_low ? low : other_low);
-}
-
-// Intersection over union; 0 where the boxes do not overlap.
-template <typename A>
-GLUONOPS_INLINE A iou_of(const Box<A> &a, const Box<A> &b)
-{
-    const A w = intersection_length(a.x, a.w, b.x, b.w), h = intersection_length(a.y, a.h, b.y, b.h);
-    const A intersection = w > 0 && h > 0 ? w * h : A(0);
-    return intersection > 0 ? intersection / (a.w * a.h + b.w * b.h - intersection) : A(0);
-}
 
 // The class logits of one anchor and cell, `stride` apart.
 template <typename T>

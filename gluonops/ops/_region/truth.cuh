@@ -1,9 +1,6 @@
-// Ground truth: rows of (x, y, w, h, class), and the overlap of boxes. region.h has the same for C++. They are two texts
-// on purpose: there the code lies in the namespace of an instruction set and has vectors beside it, and a row is read
-// once per image; here each thread reads every row, and NVRTC compiles C++03 and includes nothing but such files.
-
-// Centre and size.
-template <typename A> struct Box { A x, y, w, h; };
+// Ground truth: rows of (x, y, w, h, class). region.h has the same for C++. They are two texts on purpose: there a row is
+// read once per image, and here each thread reads every row.
+#include "../_boxes/boxes.cuh"
 
 // A row of ground truth, and the cell of its centre. The row is a box, padding (zeros), or invalid. A box has its
 // centre in the image, some area, and a class from 0 to classes - 1. A NaN makes a row invalid.
@@ -30,21 +27,3 @@ template <typename A> struct GroundTruth {
         row = row < height ? row : height - 1;
     }
 };
-
-// The length of two intervals' intersection; negative where they are apart.
-template <typename A>
-__device__ A intersection_length(A center, A size, A other_center, A other_size)
-{
-    const A low = center - size / 2, other_low = other_center - other_size / 2;
-    const A high = center + size / 2, other_high = other_center + other_size / 2;
-    return (high < other_high ? high : other_high) - (low > other_low ? low : other_low);
-}
-
-// Intersection over union; 0 where the boxes do not overlap.
-template <typename A>
-__device__ A iou_of(const Box<A> &a, const Box<A> &b)
-{
-    const A w = intersection_length(a.x, a.w, b.x, b.w), h = intersection_length(a.y, a.h, b.y, b.h);
-    const A intersection = w > 0 && h > 0 ? w * h : A(0);
-    return intersection > 0 ? intersection / (a.w * a.h + b.w * b.h - intersection) : A(0);
-}

@@ -41,53 +41,6 @@ namespace {
 const double WARM_UP_SCALE = 0.01;    // Darknet's
 const int64_t INVALID_IMAGE = -1;     // the count of an image with a row that is neither a box nor padding
 
-// Two intervals: how far they overlap, how long their hull is, and the derivatives of both with respect to the first
-// one's centre and size. Ends that coincide count as the first one's.
-template <typename A>
-struct Extent {
-    A overlap, overlap_by_center, overlap_by_size, hull, hull_by_center, hull_by_size;
-
-    Extent(A center, A size, A other_center, A other_size)
-    {
-        const A low = center - size / 2, other_low = other_center - other_size / 2;
-        const A high = center + size / 2, other_high = other_center + other_size / 2;
-        const A low_inside = low >= other_low, high_inside = high <= other_high;
-        const A low_outside = low <= other_low, high_outside = high >= other_high;
-        overlap = (high_inside ? high : other_high) - (low_inside ? low : other_low);
-        overlap_by_center = high_inside - low_inside;
-        overlap_by_size = (high_inside + low_inside) / 2;
-        hull = (high_outside ? high : other_high) - (low_outside ? low : other_low);
-        hull_by_center = high_outside - low_outside;
-        hull_by_size = (high_outside + low_outside) / 2;
-    }
-};
-
-// 1 - GIoU of a box with a ground truth, and its derivatives with respect to the box.
-template <typename A>
-struct GiouLoss {
-    A loss;
-    Box<A> gradient;
-
-    GiouLoss(const Box<A> &box, const Box<A> &truth)
-    {
-        const Extent<A> across(box.x, box.w, truth.x, truth.w), down(box.y, box.h, truth.y, truth.h);
-        const bool overlaps = across.overlap > 0 && down.overlap > 0;
-        const A intersection = overlaps ? across.overlap * down.overlap : A(0);
-        const A union_area = box.w * box.h + truth.w * truth.h - intersection, hull = across.hull * down.hull;
-        const A iou = intersection / union_area, filled = union_area / hull;
-        loss = 2 - iou - filled;
-
-        const A by_area = (iou - filled) / union_area, by_hull = filled / hull;
-        const A by_intersection = overlaps ? -1 / union_area - by_area : A(0);
-        const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
-        const A by_hull_across = by_hull * down.hull, by_hull_down = by_hull * across.hull;
-        gradient.x = by_across * across.overlap_by_center + by_hull_across * across.hull_by_center;
-        gradient.y = by_down * down.overlap_by_center + by_hull_down * down.hull_by_center;
-        gradient.w = by_across * across.overlap_by_size + by_hull_across * across.hull_by_size + by_area * box.h;
-        gradient.h = by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_area * box.w;
-    }
-};
-
 template <typename T>
 struct Image {
     typedef typename Simd<T>::Scalar A;
@@ -316,7 +269,9 @@ struct Image {
     {
         const A scale = A(call.coord_scale), x = scalar_sigmoid(load_scalar(from));
         const A y = scalar_sigmoid(load_scalar(from + cells));
-        const GiouLoss<A> giou(predicted, truth_box);
+        const A eps = 0;
+        const BoxPair<A> pair(sides_of(predicted), sides_of(truth_box), eps);
+        const BoxLoss<A> giou = giou_loss_of(pair, eps);
         const A by_activation[] = {scale * giou.gradient.x / A(sizes.width), scale * giou.gradient.y / A(sizes.height),
                                    scale * giou.gradient.w * predicted.w, scale * giou.gradient.h * predicted.h};
         const A slope[] = {x * (1 - x), y * (1 - y), 1, 1};

@@ -9,51 +9,6 @@ enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASSES, COST, IOU, RECALL, 
 
 const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
 
-// Two intervals: how far they overlap, how long their hull is, and the derivatives of both with respect to the first
-// one's centre and size. Ends that coincide count as the first one's.
-template <typename A> struct Extent {
-    A overlap, overlap_by_center, overlap_by_size, hull, hull_by_center, hull_by_size;
-
-    __device__ Extent(A center, A size, A other_center, A other_size)
-    {
-        const A low = center - size / 2, other_low = other_center - other_size / 2;
-        const A high = center + size / 2, other_high = other_center + other_size / 2;
-        const A low_inside = A(low >= other_low), high_inside = A(high <= other_high);
-        const A low_outside = A(low <= other_low), high_outside = A(high >= other_high);
-        overlap = (high <= other_high ? high : other_high) - (low >= other_low ? low : other_low);
-        overlap_by_center = high_inside - low_inside;
-        overlap_by_size = (high_inside + low_inside) / 2;
-        hull = (high >= other_high ? high : other_high) - (low <= other_low ? low : other_low);
-        hull_by_center = high_outside - low_outside;
-        hull_by_size = (high_outside + low_outside) / 2;
-    }
-};
-
-// 1 - GIoU of a box with a ground truth, and its derivatives with respect to the box.
-template <typename A> struct GiouLoss {
-    A loss;
-    Box<A> gradient;
-
-    __device__ GiouLoss(const Box<A> &box, const Box<A> &truth)
-    {
-        const Extent<A> across(box.x, box.w, truth.x, truth.w), down(box.y, box.h, truth.y, truth.h);
-        const bool overlaps = across.overlap > 0 && down.overlap > 0;
-        const A intersection = overlaps ? across.overlap * down.overlap : A(0);
-        const A union_area = box.w * box.h + truth.w * truth.h - intersection, hull = across.hull * down.hull;
-        const A iou = intersection / union_area, filled = union_area / hull;
-        loss = 2 - iou - filled;
-
-        const A by_area = (iou - filled) / union_area, by_hull = filled / hull;
-        const A by_intersection = overlaps ? -1 / union_area - by_area : A(0);
-        const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
-        const A by_hull_across = by_hull * down.hull, by_hull_down = by_hull * across.hull;
-        gradient.x = by_across * across.overlap_by_center + by_hull_across * across.hull_by_center;
-        gradient.y = by_down * down.overlap_by_center + by_hull_down * down.hull_by_center;
-        gradient.w = by_across * across.overlap_by_size + by_hull_across * across.hull_by_size + by_area * box.h;
-        gradient.h = by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_area * box.w;
-    }
-};
-
 // One image's map, and the attributes that its boxes depend on.
 template <typename T, typename A> struct Map {
     const T *data;
@@ -212,7 +167,9 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                 box_weight = A(coord_scale) * (2 - assigned.box.w * assigned.box.h);
                 object_weight = A(object_scale);
                 if (box_loss == GIOU) {
-                    const GiouLoss<A> giou(box, assigned.box);
+                    const A eps = 0;
+                    const BoxPair<A> pair(sides_of(box), sides_of(assigned.box), eps);
+                    const BoxLoss<A> giou = giou_loss_of(pair, eps);
                     sums[COORDINATES] += A(coord_scale) * giou.loss;
                     giou_error[0] = A(coord_scale) * giou.gradient.x / A(width);
                     giou_error[1] = A(coord_scale) * giou.gradient.y / A(height);

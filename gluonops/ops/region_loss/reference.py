@@ -6,8 +6,8 @@ gradient.
 from __future__ import annotations
 
 from ...core.backend import Array
+from .._boxes.reference import BoxPair, GiouLoss, sides
 from .._region.assignment import assign
-from .._region.boxes import giou_loss
 from .._region.reference import (
     CLASSES,
     HEIGHT,
@@ -94,10 +94,11 @@ def _giou(F, attrs, grid_constants, activations, assignment):
     _, _, width, height, _, _ = grid_constants
     box = decode_boxes(F, grid_constants, *activations)
     truth = decode_boxes(F, grid_constants, assignment.x, assignment.y, assignment.w, assignment.h)
-    loss, (by_x, by_y, by_w, by_h) = giou_loss(F, box, truth)
+    giou = GiouLoss(BoxPair(F, sides(box, "center"), sides(truth, "center"), eps=0))
+    by_x, by_y, by_w, by_h = [F.BlockGrad(value) for value in giou.gradient()]
     derivatives = F.broadcast_div(by_x, width), F.broadcast_div(by_y, height), by_w * box[2], by_h * box[3]
     scale = assignment.assigned * attrs.coord_scale
-    return scale * loss, [scale * value for value in derivatives]
+    return scale * giou.value(), [scale * value for value in derivatives]
 
 
 def _image_sum(F, values):

@@ -40,6 +40,17 @@ def test_reorg_is_reshapes_and_a_transpose(tmp_path):
         assert onnx_oracle.operators(tmp_path / "reorg.onnx") == ["Reshape", "Transpose", "Reshape"]
 
 
+def corners(rng, shape):
+    low = rng.uniform(0, 1, (*shape[:-1], 2))
+    return np.concatenate([low, low + rng.uniform(0.1, 1, low.shape)], axis=-1).astype(np.float32)
+
+
+@pytest.mark.parametrize("box_format, make", [("corner", corners), ("center", pixels)])
+def test_box_iou(box_format, make, tmp_path, rng):
+    inputs = {"lhs": ((3, 4), make), "rhs": ((5, 4), make)}
+    onnx_oracle.agree(gops.nn.BoxIoU(box_format), tmp_path / "net.onnx", inputs, rng=rng)
+
+
 MODELS = {"mlp": (1, 28, 28), "lenet_reorg": (1, 28, 28), "darknet19": (3, 64, 64), "tiny_yolov2": (3, 96, 96),
           "yolov2": (3, 64, 64)}
 
@@ -239,6 +250,8 @@ def test_options(files, options, text, tmp_path):
     (gops.loss.SoftmaxCELoss, (2, 3), "SoftmaxCELoss is a loss; expected a net that predicts"),
     (lambda: nn.HybridLambda(lambda F, x, label: gops.ops.softmax_cross_entropy(x, label)),
      {"data": (2, 3), "label": (2,)}, "every output is a loss (softmax_cross_entropy)"),
+    (lambda: nn.HybridLambda(lambda F, x, truth: gops.ops.iou_loss(x, truth)), {"data": (2, 4), "truth": (2, 4)},
+     "every output is a loss (iou_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.make_loss(x)), (2, 3), "every output is a loss (make_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.gammaln(x)), (2, 3),
      "is the operator gammaln, which has no converter to ONNX. Replace it in the net, or export symbol JSON"),

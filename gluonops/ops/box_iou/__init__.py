@@ -1,0 +1,53 @@
+"""box_iou: the intersection over union of every box of one set with every box of another.
+
+``output[..., i, j] = I / U`` with the intersection I and the union U of box i of ``lhs`` and box j of ``rhs``. The sets
+of a batch are paired: (batch, N, 4) and (batch, M, 4) give (batch, N, M). MXNet's ``contrib.box_iou`` gives (batch, N,
+batch, M) for them, and the same as this operator for (N, 4) and (M, 4). The gradient is exact for both inputs; MXNet's
+is 0. The operator honours the head gradient.
+
+The IoU is 0, and so is its gradient, for boxes that do not overlap and for boxes without an area, also with
+themselves: 1e-18 is added to every union. (torchvision gives NaN for two boxes without an area.) A box whose corners
+are exchanged overlaps nothing. A NaN in a box makes its row or column NaN. If ends of two boxes coincide, the gradient
+is that of the end of ``lhs``, where PyTorch divides it between both.
+
+float16 is computed in float32, except in a builtin graph of variables with unknown types. There, two boxes without an
+area give NaN.
+
+Work: forward reads the boxes and writes the output. Backward reads the head gradient twice.
+
+Sources: Jaccard (1912); ``contrib.box_iou`` of Apache MXNet 1.9.1 (names and formats); torchvision's ``box_iou``.
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["box_iou"]
+
+
+def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=redefined-builtin
+            name: str | None = None) -> Array:
+    """Intersection over union of every pair of boxes.
+
+    Parameters
+    ----------
+    lhs : NDArray or Symbol
+        Boxes, (..., N, 4); float16, float32 or float64; in any unit.
+    rhs : NDArray or Symbol
+        Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.
+    format : {'corner', 'center'}, default 'corner'
+        What the four numbers of a box are: (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        (..., N, M), from 0 to 1; the dtype of ``lhs``.
+
+    Raises
+    ------
+    OpError
+        A shape or dtype does not fit, or the format is unknown.
+    """
+    return call(OP, locals())

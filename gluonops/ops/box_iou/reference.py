@@ -1,0 +1,27 @@
+"""``box_iou`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.backend import Array
+from .._boxes.reference import TINY_AREA, BoxPair, IouLoss, columns_of, row_gradient, sides
+
+
+def pair_of(F, attrs, lhs: Array, rhs: Array) -> BoxPair:
+    """The pairs of boxes, (..., N, M)."""
+    rows = columns_of(F, lhs)                                                                  # ..., N, 1
+    columns = [F.expand_dims(F.squeeze(column, axis=-1), axis=-2) for column in columns_of(F, rhs)]   # ..., 1, M
+    return BoxPair(F, sides(rows, attrs.format), sides(columns, attrs.format), TINY_AREA)
+
+
+def forward(F, attrs, lhs: Array, rhs: Array) -> Array:
+    return pair_of(F, attrs, lhs, rhs).iou
+
+
+def backward(nd, attrs, shapes, output_grad, lhs, rhs) -> dict:
+    pair = pair_of(nd, attrs, lhs, rhs)
+
+    def gradient(pair: BoxPair, axis: int) -> Array:
+        """The gradient of the first boxes; the others lie along the axis."""
+        by = [-nd.sum(output_grad * by_loss, axis=axis).expand_dims(-1) for by_loss in IouLoss(pair).gradient()]
+        return row_gradient(nd, by, attrs.format)
+
+    return {"lhs": gradient(pair, -1), "rhs": gradient(pair.exchanged(), -2)}
