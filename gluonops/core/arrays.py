@@ -17,6 +17,7 @@ import mxnet as mx
 import numpy as np
 
 from .errors import OpError
+from .files import check_regular
 
 __all__ = ["check_written", "digest", "load_arrays", "save_arrays"]
 
@@ -93,6 +94,7 @@ def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arr
         The file cannot be read, is damaged, or has arrays without names. The message has the place in the file.
     """
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             _check_file(_Reader(file))
     except OSError as error:

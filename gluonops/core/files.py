@@ -1,11 +1,13 @@
 """Writes files completely or not at all."""
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 from typing import Callable
 
@@ -13,7 +15,7 @@ import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_target", "make_folder", "replace"]
+__all__ = ["check_regular", "check_target", "make_folder", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 
@@ -26,6 +28,12 @@ def check_target(where: str, *paths: str) -> None:
             raise OpError(where, f"the folder {folder} does not exist", "Create it first")
         if os.path.isdir(path):
             raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
+
+
+def check_regular(path: str | os.PathLike) -> None:
+    """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
 def make_folder(where: str, path: str) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from gluonops.core import arrays
 
-VALUES = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.ones(3, "float16"), "\u00fc": np.ones((1, 2), "int8")}
+VALUES = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.ones(3, "float16"),
+          "\u00fc": np.ones((1, 2), "int8")}
 # Places in the file: the count, the first array's mark, storage, dimensions, sizes, device, number and type.
 COUNT, MARK, STORAGE, NDIM, SIZE, DEVICE, TYPE = 16, 24, 28, 32, 36, 52, 60
 
@@ -67,10 +68,11 @@ def test_damaged_structure(place, format, number, text, path):
 
 def test_damaged_names(path, tmp_path):
     content = path.read_bytes()
+    renamed = content.replace(b"\x01\0\0\0\0\0\0\0b", b"\x01\0\0\0\0\0\0\0a")
     for damaged, text in ((content[:-2] + b"\xff\xff", "a name is not UTF-8"),
                           (content + b"0", "the arrays end here; the file has"),
                           (content[:-3], "more bytes are announced"),
-                          (content.replace(b"\x01\0\0\0\0\0\0\0b", b"\x01\0\0\0\0\0\0\0a"), "two arrays have the same")):
+                          (renamed, "two arrays have the same name")):
         path.write_bytes(damaged)
         refused(path, text)
     mx.nd.save(str(path), [mx.nd.ones(3)])
