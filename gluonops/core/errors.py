@@ -39,6 +39,10 @@ class OpError(ValueError):
     def __reduce__(self) -> tuple:
         return type(self), (self.where, self.what, self.remedy)
 
+    def about(self, name: object) -> OpError:
+        """The same error, with the name of what it is about, such as a file, in front."""
+        return type(self)(self.where, f"{name}: {self.what}", self.remedy)
+
 
 # How MXNet names the call that failed. An error in an op's body is raised in the thread that waits for the result;
 # an error in a property callback is raised in the calling thread.

@@ -1,8 +1,13 @@
 """Writes files completely or not at all."""
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import re
 import shutil
+import socket
+import stat
 import tempfile
 from typing import Callable
 
@@ -10,7 +15,9 @@ import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_target", "make_folder", "replace", "save_arrays"]
+__all__ = ["check_regular", "check_target", "make_folder", "replace"]
+
+TEMPORARY = ".tmp"   # the end of a temporary file's name
 
 
 def check_target(where: str, *paths: str) -> None:
@@ -21,6 +28,12 @@ def check_target(where: str, *paths: str) -> None:
             raise OpError(where, f"the folder {folder} does not exist", "Create it first")
         if os.path.isdir(path):
             raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
+
+
+def check_regular(path: str | os.PathLike) -> None:
+    """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
 def make_folder(where: str, path: str) -> None:
@@ -34,6 +47,9 @@ def make_folder(where: str, path: str) -> None:
 
 def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     """Save every file under a temporary name, then rename all of them: a failure leaves the old files unchanged.
+
+    The content is on the disk before a file is renamed. Temporary files that a killed process left behind for the same
+    paths are removed.
 
     Parameters
     ----------
@@ -55,20 +71,16 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
                       "Make room on the disk, or choose another path") from error
 
 
-def save_arrays(path: str, arrays: dict[str, mx.nd.NDArray]) -> None:
-    """``mx.nd.save``. The file is read back, because MXNet ignores an error in writing the last block."""
-    mx.nd.save(path, arrays)
-    mx.nd.load(path)   # the names come last, so this fails for every file that is cut off
-
-
 def _replace(savers: dict[str, Callable[[str], object]]) -> None:
     temporary = {}   # path -> the new file
     backups = {}     # path -> a copy of the old file
     renamed = []
     try:
         for path, save in savers.items():
+            _remove_leftovers(path)
             temporary[path] = _beside(path)
             save(temporary[path])
+            _to_disk(temporary[path])
             os.chmod(temporary[path], 0o666 & ~_umask())
         for path in list(savers)[:-1]:   # nothing can fail after the last rename
             if os.path.isfile(path):
@@ -96,10 +108,41 @@ def _restore(paths: list[str], backups: dict[str, str]) -> None:
 
 
 def _beside(path: str) -> str:
-    """A new temporary file in the same folder."""
-    handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
+    """A new temporary file in the same folder. Its name has this machine and this process."""
+    handle, name = tempfile.mkstemp(f".{_machine()}.{os.getpid()}{TEMPORARY}", os.path.basename(path) + ".",
+                                    os.path.dirname(path) or ".")
     os.close(handle)
     return name
+
+
+def _machine() -> str:
+    """This machine's name, of characters that every file name may have."""
+    return re.sub(r"[^\w-]", "-", socket.gethostname())
+
+
+def _remove_leftovers(path: str) -> None:
+    """Remove the temporary files of this path whose process, of this machine, is dead."""
+    pattern = re.compile(rf".+\.{re.escape(_machine())}\.(\d+){re.escape(TEMPORARY)}")
+    for name in glob.glob(f"{glob.escape(path)}.*{TEMPORARY}"):
+        match = pattern.fullmatch(name)
+        if match and not _is_alive(int(match.group(1))):
+            os.unlink(name)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)   # sends nothing
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):   # another user's; no process's number
+        return True
+    return True
+
+
+def _to_disk(path: str) -> None:
+    """Wait until the content is on the disk: a rename may reach it first."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def _umask() -> int:

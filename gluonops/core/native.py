@@ -15,6 +15,7 @@ from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.ndarray.register import _make_ndarray_function
 from mxnet.symbol.register import _make_symbol_function
 
+from ..native import stamp
 from ..version import __version__
 from .contract import Op
 
@@ -175,6 +176,9 @@ def mismatch_reason(path: str) -> str | None:
     if not os.path.isfile(path):
         return f"the C++ library is not built, {path} is missing; run: {BUILD}"
     try:
+        damaged = stamp.damage(path)
+        if damaged:
+            return f"{path} is damaged: {damaged}; run: {BUILD}"
         library = ctypes.CDLL(path)   # MXNet gets the same copy
         describe, *_ = [getattr(library, name) for name in FUNCTIONS]
     except (OSError, AttributeError) as error:

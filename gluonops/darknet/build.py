@@ -1,6 +1,7 @@
 """Builds a HybridBlock from a Darknet cfg: a child for each section, in order, named by its number and kind."""
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import numpy as np
 from mxnet.gluon import nn
 
 from ..nn import Reorg
-from .cfg import Section, read_cfg
+from .cfg import MAX_INT, Section, read_cfg
 from .detector import Region
 from .layers import (
     ACTIVATIONS,
@@ -100,6 +101,7 @@ class _Builder:
         if min(layer.shape) < 1:
             raise section.error(f"its output would be {layer.shape} (channels, height, width) for an input of {before}",
                                 "Make [net] larger, or take a layer away")
+        _check_shape(section, "output", layer.shape)
 
         self.net.register_child(layer.block, name)
         self.net._sources.append(layer.sources or [number - 1])
@@ -133,6 +135,11 @@ class _Builder:
             if count % groups:
                 raise section.error(f"{count} {what} do not divide into {groups} groups", "Correct groups",
                                     section.line_of("groups"))
+
+        weights = filters * (shape[0] // groups) * size**2
+        if weights > MAX_INT:
+            raise section.error(f"it would have {weights} weights; expected at most {MAX_INT}, as in Darknet",
+                                "Correct filters or size")
 
         block = Convolution(filters, size, shape[0], stride, padding, groups, batch_norm, activation, self.epsilon,
                             prefix=prefix)
@@ -355,9 +362,18 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     return builder.net
 
 
+def _check_shape(section: Section, what: str, shape: Shape) -> None:
+    """Raise an OpError if there are more numbers than Darknet can count."""
+    count = math.prod(shape)
+    if count > MAX_INT:
+        raise section.error(f"its {what} would have {count} numbers, {shape} (channels, height, width); expected at "
+                            f"most {MAX_INT}, as in Darknet", "Make [net] smaller")
+
+
 def _empty_net(section: Section, cfg: str | os.PathLike) -> DarknetNet:
     """A net without layers, from the section ``[net]``."""
     shape = tuple(section.integer(key, low=1) for key in ("channels", "height", "width"))
+    _check_shape(section, "input", shape)
     section.refuse("time_steps", "recurrent networks", neutral=1)
     section.skip(*NET_TRAINING)
     section.close()

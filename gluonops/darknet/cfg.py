@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from ..core.attributes import Float, Int, Kind
 from ..core.errors import OpError
+from ..core.files import check_regular
 
-__all__ = ["Section", "read_cfg"]
+__all__ = ["MAX_INT", "Section", "read_cfg"]
 
 WHERE = "darknet.load"
+MAX_INT = 2**31 - 1   # Darknet counts options, weights and outputs in 32 bits
 # Options of any layer for training only.
 TRAINING = ("learning_rate", "onlyforward", "smooth", "stopbackward", "truth")
 # Options of any layer that change what a weights file holds.
@@ -70,7 +72,7 @@ class Section:
 
     def integer(self, key: str, default: int | None = None, low: int | None = None) -> int:
         """The option as an integer of at least ``low``."""
-        return self._parsed(key, self._take(key, default), Int(low))
+        return self._whole(key, self._take(key, default), low)
 
     def number(self, key: str, default: float | None = None) -> float:
         """The option as a finite number."""
@@ -78,7 +80,7 @@ class Section:
 
     def integers(self, key: str, default: str | None = None) -> list[int]:
         """The option as a list of integers, separated by commas."""
-        return [self._parsed(key, item, Int()) for item in self._items(key, default)]
+        return [self._whole(key, item) for item in self._items(key, default)]
 
     def numbers(self, key: str) -> list[float]:
         """The option as a list of finite numbers, separated by commas."""
@@ -128,6 +130,12 @@ class Section:
         items = self._take(key, default)
         return items.split(",") if items else []
 
+    def _whole(self, key: str, value: str | int, low: int | None = None) -> int:
+        number = self._parsed(key, value, Int(low))
+        if abs(number) > MAX_INT:
+            raise self._bad(key, value, f"an integer of at most {MAX_INT}, as in Darknet")
+        return number
+
     def _parsed(self, key: str, value: str | float, kind: Kind) -> int | float:
         try:
             return kind.parse(value)
@@ -175,6 +183,7 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
 def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """(number, line) of the lines that are not empty, without blanks and comments."""
     try:
+        check_regular(path)
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:

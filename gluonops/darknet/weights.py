@@ -21,7 +21,7 @@ import numpy as np
 from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import check_regular, replace
 from .layers import Convolution
 
 __all__ = ["Header", "load_weights", "save_weights"]
@@ -78,6 +78,7 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
     """
     units = _units("darknet.load_weights", net)
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             header = _read_header(file, path)
             _check_length(units, file.tell(), os.path.getsize(path), path)

@@ -106,7 +106,7 @@ def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
             name = dataset.name(index)
         except AttributeError:   # gluoncv's data sets and data sets in memory have no names
             name = f"image {index}"
-        raise OpError(error.where, f"{name}: {error.what}", error.remedy) from error
+        raise error.about(name) from error
 
 
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:

@@ -1,16 +1,20 @@
 """Functions that read images. Their errors name the file that cannot be read."""
 import io
 import os
+import struct
 from collections.abc import Iterable, Sequence
 
 import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
+from ..core.files import check_regular
 from ..core.optional import require
+from .limits import check_size
 
 __all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image"]
 
+CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 PROGRESS_FROM = 1000   # smallest number of files with a progress bar
 # Markers of the JPEG format.
@@ -18,6 +22,10 @@ JPEG_START = b"\xff\xd8"
 JPEG_MARKER = b"\xff"
 JPEG_SCAN = b"\xda"
 JPEG_END = b"\xff\xd9"
+JPEG_EXIF = b"\xe1"
+JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}   # segments with the size and the number of channels
+JPEG_CHANNELS = 9   # their place in such a segment, from its marker on
+CMYK_CHANNELS = 4
 
 
 def progress(items: Sequence, what: str) -> Iterable:
@@ -57,15 +65,17 @@ def read_image(path: str, where: str, flag: int = 1) -> np.ndarray:
     Raises
     ------
     OpError
-        The file is missing, cannot be decoded, or is a truncated JPEG. The message names it.
+        The file is missing, cannot be decoded, is a truncated JPEG, or would take more memory than
+        ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
     """
     return decode_image(_content(path, where), path, where, flag)
 
 
 def decode_image(content: bytes, name: str, where: str, flag: int = 1) -> np.ndarray:
     """Decode the bytes of an image file. ``name`` is its name in errors. The rest is as in :func:`read_image`."""
-    if content.startswith(JPEG_START) and _is_truncated(content):
-        raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
+    encoded_size(content, name, where)
+    if content.startswith(JPEG_START):
+        content = _checked_jpeg(content, name, where)
     try:
         return mx.image.imdecode(content, flag=flag).asnumpy()
     except (mx.MXNetError, ValueError, TypeError) as error:
@@ -87,19 +97,47 @@ def _size(file, name, where):
     image = require("PIL.Image", where)
     try:
         with image.open(file) as opened:
-            return opened.size   # without EXIF's orientation, which MXNet ignores as well
-    except (OSError, SyntaxError, ValueError) as error:
+            width, height = opened.size   # without EXIF's orientation
+    except image.DecompressionBombError as error:
+        raise OpError(where, f"{name} is too large for Pillow: {error}", "Replace it by a smaller one, or set "
+                      "PIL.Image.MAX_IMAGE_PIXELS if you trust the file") from error
+    except (OSError, SyntaxError, ValueError, struct.error) as error:
         raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode") from error
+    if min(width, height) < 1:
+        raise _unreadable(name, where, f"a size of {width} x {height}")
+    check_size(where, name, CHANNELS * width * height)
+    return width, height
 
 
-def _is_truncated(content):
-    """Whether a JPEG has no end marker. The decoder would fill the missing part with grey, without an error."""
-    # The segments in front of the scan are skipped. A thumbnail in one of them has an end marker of its own.
-    position = len(JPEG_START)
+def _checked_jpeg(content, name, where):
+    """A whole JPEG, without the orientation of EXIF if the decoder would apply it."""
+    segments, scan = _jpeg_segments(content)
+    if content.rfind(JPEG_END, scan) < 0:   # the decoder would fill the missing part with grey, without an error
+        raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
+    if not any(_is_cmyk(content[start:end]) for start, end in segments):
+        return content
+    # MXNet decodes CMYK with another decoder, which rotates the image as EXIF says. The labels are not rotated.
+    kept = [content[start:end] for start, end in segments if content[start + 1:start + 2] != JPEG_EXIF]
+    return b"".join([JPEG_START, *kept, content[scan:]])
+
+
+def _jpeg_segments(content):
+    """((start, end) of every segment in front of the scan, the place of the scan).
+
+    A thumbnail in a segment has markers of its own, so segments are passed over as a whole.
+    """
+    segments, position = [], len(JPEG_START)
     while content[position:position + 1] == JPEG_MARKER and content[position + 1:position + 2] != JPEG_SCAN:
-        segment_length = int.from_bytes(content[position + 2:position + 4], "big")
-        position += 2 + segment_length
-    return content.rfind(JPEG_END, position) < 0
+        length = int.from_bytes(content[position + 2:position + 4], "big")
+        segments.append((position, position + 2 + length))
+        position += 2 + length
+    return segments, position
+
+
+def _is_cmyk(segment):
+    """Whether a JPEG's segment is the one that gives the number of channels, and says four."""
+    is_frame = len(segment) > JPEG_CHANNELS and segment[1] in JPEG_FRAMES
+    return is_frame and segment[JPEG_CHANNELS] == CMYK_CHANNELS
 
 
 def _content(path, where):
@@ -109,6 +147,7 @@ def _content(path, where):
 
 def _opened(path, where):
     try:
+        check_regular(path)
         return open(path, "rb")
     except OSError as error:
         raise OpError(where, f"the image {os.fspath(path)} cannot be read: {error.strerror}",

@@ -6,10 +6,9 @@ import os
 import pathlib
 import re
 
-import mxnet as mx
-
+from ..core.arrays import digest, load_arrays, save_arrays
 from ..core.errors import OpError
-from ..core.files import replace, save_arrays
+from ..core.files import replace
 from .canonical import canonicalize_graph
 from .graph import VARIABLE, Graph, Node
 from .metadata import read_metadata
@@ -46,7 +45,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     OpError
         A file is missing or damaged, or the two do not fit together.
     """
-    graph = _read_graph(where, f"{prefix}-symbol.json")
+    graph = read_graph(where, f"{prefix}-symbol.json")
     if epoch is None:
         epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
@@ -56,10 +55,13 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     _check_outputs(where, graph, prefix)
     _check_values(where, graph, values, prefix, path)
     variables = set(graph.variables())
-    return graph, {name: value for name, value in values.items() if name in variables}, epoch
+    values = {name: value for name, value in values.items() if name in variables}
+    check_digest(where, graph, values, epoch, path)
+    return graph, values, epoch
 
 
-def _read_graph(where: str, path: str) -> Graph:
+def read_graph(where: str, path: str) -> Graph:
+    """Read symbol JSON. An OpError if the file is missing or damaged."""
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
@@ -71,14 +73,7 @@ def _read_parameters(where: str, path: str) -> Arrays:
     """The arrays of a parameter file by name, without ``arg:`` and ``aux:``."""
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
-    try:
-        saved = mx.nd.load(path)
-    except mx.MXNetError as error:
-        raise OpError(where, f"{path} is not a file of parameters, or it is cut off", "Export the net again") from error
-    if not saved:   # an empty dict is read as a list
-        return {}
-    if not isinstance(saved, dict):
-        raise OpError(where, f"{path} has no names; expected parameters saved by name", "Export the net again")
+    saved = load_arrays(where, path, "Export the net again")
     return {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
 
 
@@ -127,6 +122,18 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")
+
+
+def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str) -> None:
+    """Raise an OpError if the parameters are others than those that were written with this JSON.
+
+    A process that is killed between the two renames leaves such a pair, and so do two exporters at once. Parameters
+    under another epoch, such as a fine-tuned net's, are not compared.
+    """
+    written = read_metadata(graph).get("parameters", {})
+    if written.get("epoch") == epoch and written.get("sha256") != digest(values):
+        raise OpError(where, f"{path} is not the file that was written with its symbol JSON: the values differ",
+                      "Export the net again, or save other parameters under another epoch")
 
 
 def _parameters_of_layers(graph: Graph) -> set[str]:

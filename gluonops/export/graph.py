@@ -14,6 +14,7 @@ from ..core.contract import PREFIX
 from ..core.errors import OpError
 
 VARIABLE = "null"
+SHOWN = 200   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 # Operators behind a softmax that leave it a softmax.
 AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
@@ -116,8 +117,8 @@ class Graph:
             if not content["heads"]:
                 raise ValueError("it has no output")
             return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {error})",
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+            raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {str(error)[:SHOWN]})",
                           "Pass the file that ends in -symbol.json") from error
 
     def copy(self) -> Graph:
@@ -261,6 +262,10 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
     attrs = {}
     for key in ("param", "attr", "attrs"):   # of different versions of MXNet
         attrs.update(item.get(key) or {})
+    texts = (item["op"], item["name"], *attrs, *attrs.values())
+    wrong = [text for text in texts if not isinstance(text, str)]
+    if wrong:
+        raise TypeError(f"{wrong[0]!r} is no text")
     inputs = [_entry(nodes, entry) for entry in item["inputs"]]
     return Node(item["op"], item["name"], attrs, inputs, item.get("subgraphs"))
 
@@ -268,6 +273,8 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
 def _entry(nodes: list[Node], entry: list[int]) -> Entry:
     """The output that an input or a head reads. An IndexError if it does not exist: MXNet would crash."""
     number, index = entry[:2]
+    if type(number) is not int or type(index) is not int:   # True is an int, and would be node 1
+        raise TypeError(f"{entry!r} is no output of a node")
     if number < 0 or index < 0:
         raise IndexError(f"output {index} of node {number}")
     return nodes[number], index

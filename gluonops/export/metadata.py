@@ -62,6 +62,8 @@ def _is_sound(metadata: dict[str, Any]) -> bool:
         return False
     if not all(isinstance(name, str) for name in metadata.get("needs", [])):
         return False
+    if not isinstance(metadata.get("parameters", {}), dict):
+        return False
     shapes = metadata.get("inputs", {}).values()
     return all(isinstance(size, int) for shape in shapes for size in shape)
 

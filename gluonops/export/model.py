@@ -7,13 +7,14 @@ from typing import Any
 
 import mxnet as mx
 
+from ..core.arrays import digest
 from .files import check_epoch, load, paths_of, write
 from .graph import Graph
 from .metadata import read_metadata, with_origin
 from .shapes import Arrays, DataShape, Shapes
 from .trace import trace
 
-WRITTEN_ON_SAVE = ("inputs", "version", "needs")   # of the metadata in a file
+WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # of the metadata in a file
 
 
 @dataclasses.dataclass
@@ -110,8 +111,9 @@ class ExportedModel:
         metadata = dict(self.metadata)
         if self.inputs:
             metadata["inputs"] = {name: list(shape) for name, shape in self.inputs.items() if name in names}
-        graph.attrs["gluonops"] = with_origin(graph, metadata)
         parameters = {name: value for name, value in self.parameters.items() if name in names}
+        metadata["parameters"] = {"epoch": epoch, "sha256": digest(parameters)}
+        graph.attrs["gluonops"] = with_origin(graph, metadata)
         return write(graph, parameters, paths_of(os.fspath(prefix), epoch))
 
     def copy(self) -> ExportedModel:

@@ -79,6 +79,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     compiler = find_compiler()
     mxnet = find_mxnet(mxnet)
     library = pathlib.Path(library)
+    _check_target(library)
     sources = write_sources(generated)
     if operators is not None:
         sources = [source for source in sources if source.stem in operators]
@@ -90,12 +91,25 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     return library
 
 
+def _check_target(library: pathlib.Path) -> None:
+    """Raise a BuildError if the library cannot be written, before the compilers run."""
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=library.parent):
+            pass
+    except OSError as error:
+        raise BuildError(f"gluonops.native: cannot write to {library.parent}: {error.strerror}. Choose another "
+                         "--output") from error
+    if library.is_dir():
+        raise BuildError(f"gluonops.native: {library} is a folder. Choose another --output")
+
+
 def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path]) -> None:
     """Link the library beside its path, and move it there when it is complete."""
-    library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
         _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING])
+        runpy.run_path(str(HERE / "stamp.py"))["append_stamp"](partial)
         os.replace(partial, library)
     finally:
         partial.unlink(missing_ok=True)
@@ -161,7 +175,11 @@ def versions(mxnet: pathlib.Path) -> list[str]:
 def find_compiler() -> list[str]:
     """The command of the C++ compiler: the environment variable CXX, or the first of COMPILERS that is installed."""
     if os.environ.get("CXX"):
-        return shlex.split(os.environ["CXX"])
+        command = shlex.split(os.environ["CXX"])
+        if not shutil.which(command[0]):
+            raise BuildError(f"gluonops.native: the compiler {command[0]}, named in CXX, does not exist. Correct CXX, "
+                             "or unset it.")
+        return command
     for name in COMPILERS:
         if shutil.which(name):
             return [name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
+from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from .averaging import ParameterAverage
 from .files import save_tensors
@@ -26,6 +28,7 @@ __all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
 STATE_TENSOR = "standing"   # holds the state of training as JSON
+CHECKSUM = "checksum"       # of all other tensors; files of before it are read without
 WHERE = "train.checkpoint"
 
 
@@ -99,6 +102,7 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
         for name, value in average.values.items():
             tensors[f"average:net.{name}"] = value.as_in_context(mx.cpu())
     tensors[STATE_TENSOR] = mx.nd.array(np.frombuffer(json.dumps(header).encode(), np.uint8), dtype="uint8")
+    tensors[CHECKSUM] = mx.nd.array([_checksum(tensors)], dtype="int64")
     save_tensors(path, lambda name: mx.nd.save(name, tensors), "train.save_checkpoint")
 
 
@@ -119,13 +123,16 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
     OpError
         The file is no checkpoint, or of a newer format.
     """
+    remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
+    tensors = load_arrays(WHERE, path, remedy)
+    if CHECKSUM in tensors and tensors.pop(CHECKSUM).asnumpy().tolist() != [_checksum(tensors)]:
+        raise OpError(WHERE, f"{path} is damaged: its values do not fit its checksum",
+                      "Copy it again, or continue from another checkpoint")
     try:
-        tensors = mx.nd.load(os.fspath(path))
         train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes().decode())
         version = train_state["format"]
-    except (mx.MXNetError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
-        raise OpError(WHERE, f"{path} is no checkpoint of gluonops", "Name a file such as out/last.checkpoint; a "
-                      ".params file is what --pretrained takes") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise OpError(WHERE, f"{path} is no checkpoint of gluonops", remedy) from error
     if version not in READABLE:
         raise OpError(WHERE, f"{path} has format {version}; expected {' or '.join(map(str, READABLE))}",
                       "Continue it with the version of gluonops that wrote it")
@@ -140,15 +147,7 @@ def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
     OpError
         The file cannot be read, or has tensors without names.
     """
-    try:
-        tensors = mx.nd.load(os.fspath(path))
-    except (mx.MXNetError, OSError) as error:
-        raise OpError(WHERE, f"{path} cannot be read as parameters of a net",
-                      "Name a file that net.save_parameters wrote") from error
-    if not isinstance(tensors, dict):
-        raise OpError(WHERE, f"{path} has tensors without names; expected a net's parameters",
-                      "Name a file that net.save_parameters wrote")
-    return tensors
+    return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
 
 
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
@@ -217,6 +216,15 @@ def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray
     averages = {name[len("average:net."):]: value for name, value in tensors.items()
                 if name.startswith("average:net.")}
     return {**own, **averages}
+
+
+def _checksum(tensors):
+    """The CRC-32 of names and values."""
+    checksum = 0
+    for name in sorted(tensors):
+        checksum = zlib.crc32(name.encode(), checksum)
+        checksum = zlib.crc32(np.ascontiguousarray(tensors[name].asnumpy()), checksum)
+    return checksum
 
 
 def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):

@@ -5,8 +5,7 @@ import os
 import pathlib
 from typing import Callable
 
-import mxnet as mx
-
+from ..core.arrays import check_written
 from ..core.errors import OpError
 from ..core.files import replace
 
@@ -33,10 +32,10 @@ def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "
 
 
 def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.save_tensors") -> None:
-    """Write a file of tensors, and read it back before it replaces the old one.
+    """Write a file of tensors, and check it before it replaces the old one.
 
     MXNet does not check whether closing a file succeeds. If the last block found no room on the disk, the file is cut
-    short without an error. The names come last, so reading fails wherever the file was cut.
+    short without an error. The names come last, so the check fails wherever the file was cut.
 
     Parameters
     ----------
@@ -51,13 +50,11 @@ def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: 
     OpError
         The file cannot be written. The old file is unchanged.
     """
-    def save_and_read(name):
+    def save_and_check(name):
         save(name)
-        with open(name, "rb+") as file:   # a rename may reach the disk before the content: not after this
-            os.fsync(file.fileno())
-        mx.nd.load(name)
+        check_written(name)
 
-    write(path, save_and_read, where)
+    write(path, save_and_check, where)
 
 
 def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pathlib.Path:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 import mxnet as mx
 
+from ..core.arrays import load_arrays
 from ..core.errors import OpError
+from ..export.files import check_digest, read_graph
 
 __all__ = ["cut_symbol", "fits", "keep_statistics", "load_module"]
 
@@ -36,11 +38,12 @@ def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbo
         if not pathlib.Path(path).is_file():
             raise OpError(where, f"there is no file {path}",
                           "Let --prefix be the path of an exported net without -symbol.json")
-    try:
-        return mx.model.load_checkpoint(prefix, epoch)
-    except (mx.MXNetError, AttributeError, ValueError) as error:
-        raise OpError(where, f"{' and '.join(paths)} cannot be read as an exported net ({type(error).__name__})",
-                      "Export it anew") from error
+    graph = read_graph(where, paths[0])
+    tagged = load_arrays(where, paths[1], "Export it anew")
+    check_digest(where, graph, {name[4:]: value for name, value in tagged.items()}, epoch, paths[1])
+    arguments, states = ({name[4:]: value for name, value in tagged.items() if name.startswith(tag)}
+                         for tag in ("arg:", "aux:"))
+    return graph.symbol(), arguments, states
 
 
 def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol:

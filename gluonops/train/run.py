@@ -194,7 +194,10 @@ class Run:
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
         self._check_options(path, train_state)
-        restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
+        try:
+            restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
+        except OpError as error:
+            raise error.about(path) from error
         self.precision.restore(train_state.get("precision", {}))
         for name in TRAIN_STATE:
             setattr(self, name, train_state[name])

@@ -2,11 +2,14 @@
 import os
 import pathlib
 import resource
+import subprocess
+import sys
 
 import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.core import files
+from gluonops.core.arrays import save_arrays
 
 
 def saver(text):
@@ -83,13 +86,25 @@ def test_folders(names):
 def test_a_full_disk(lacks, tmp_path):
     """Files end at so many bytes: where the last block of arrays does not fit, MXNet says nothing."""
     path, arrays = tmp_path / "a.params", {"weight": mx.nd.ones((300, 300)), "bias": mx.nd.ones(30)}
-    files.replace("export", {str(path): lambda name: files.save_arrays(name, arrays)})
+    files.replace("export", {str(path): lambda name: save_arrays(name, arrays)})
     before = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) - lacks, hard))
     try:
         with pytest.raises(gops.OpError, match="gluonops.export: cannot write .*a.params: .*; what was there bef"):
-            files.replace("export", {str(path): lambda name: files.save_arrays(name, arrays)})
+            files.replace("export", {str(path): lambda name: save_arrays(name, arrays)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.params"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    """Only of the same path, of this machine, and of a process that is dead."""
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    machine = files._machine()
+    left = [f"a.json.x.{machine}.{int(dead.stdout)}.tmp", f"a.json.x.{machine}.{os.getpid()}.tmp",
+            f"a.json.x.other.{int(dead.stdout)}.tmp", f"b.json.x.{machine}.{int(dead.stdout)}.tmp", "a.json.mine.tmp"]
+    for name in left:
+        (tmp_path / name).touch()
+    files.replace("test", {str(tmp_path / "a.json"): saver("new")})
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *left[1:]])

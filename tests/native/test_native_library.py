@@ -81,13 +81,25 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.parametrize("name, content, text", [
     ("missing.so", None, "is missing; run: python -m gluonops.native.build"),
-    ("broken.so", b"no library", "is not a library of this gluonops"),
+    ("broken.so", b"no library", "is damaged: it is cut off, or gluonops did not build it; run: python -m gluonops"),
 ])
 def test_says_why_it_is_not_loaded(name, content, text, tmp_path):
     path = tmp_path / name
     if content:
         path.write_bytes(content)
     assert text in native.mismatch_reason(str(path))
+
+
+def test_refuses_a_damaged_library(tmp_path):
+    """Cut off, which would end the process with SIGBUS, and with a changed byte."""
+    require_library()
+    content, path = pathlib.Path(LIBRARY).read_bytes(), tmp_path / "damaged.so"
+    changed = bytearray(content)
+    changed[len(content) // 2] ^= 1
+    for damaged, text in ((content[:-5], "is cut off"), (content[:len(content) // 2], "is cut off"),
+                          (changed, "does not fit its checksum"), (b"", "is cut off")):
+        path.write_bytes(damaged)
+        assert text in native.mismatch_reason(str(path))
 
 
 def test_refuses_a_library_for_other_versions(monkeypatch):
@@ -106,6 +118,19 @@ def test_no_compiler(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(build.BuildError, match="found no C\\+\\+ compiler, looked for g\\+\\+, clang\\+\\+, c\\+\\+"):
         build.build()
+
+
+def test_one_line_says_why_it_cannot_be_built(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("CXX", "/no/such -O9")
+    assert build.main([]) == 1
+    assert capsys.readouterr().err == ("gluonops.native: the compiler /no/such, named in CXX, does not exist. Correct "
+                                       "CXX, or unset it.\n")
+    monkeypatch.delenv("CXX")
+    (tmp_path / "file").touch()
+    for output, text in ((tmp_path / "file" / "a.so", "cannot write to "), (tmp_path, "is a folder. Choose another")):
+        assert build.main(["--output", str(output)]) == 1
+        error = capsys.readouterr().err
+        assert text in error and error.count("\n") == 1
 
 
 def test_no_mxnet(tmp_path):

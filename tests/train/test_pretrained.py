@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import train
+from gluonops.train import checkpoint
 
 SHAPE = (1, 8, 8)
 
@@ -60,10 +61,10 @@ def test_an_output_of_another_width_starts_anew(start, tmp_path):
 def test_files_that_are_refused(start, tmp_path):
     mx.nd.save(str(tmp_path / "list.params"), [mx.nd.zeros(3)])
     load = train.load_pretrained_classifier
-    refused("list.params has tensors without names; expected a net's parameters", load, classifier("1"),
-            tmp_path / "list.params")
-    refused("none.params cannot be read as parameters", load, classifier("1"), tmp_path / "none.params")
-    refused("list.params is no checkpoint of gluonops", train.read_checkpoint, tmp_path / "list.params")
+    refused("list.params is not a file of named arrays, or it is damaged: its arrays have no names", load,
+            classifier("1"), tmp_path / "list.params")
+    refused("none.params cannot be read: No such file", load, classifier("1"), tmp_path / "none.params")
+    refused("list.params is not a file of named arrays", train.read_checkpoint, tmp_path / "list.params")
     other = gops.models.classifier("mlp", ["1"], SHAPE, embedding=2)
     refused("lacks embed.2.weight; expected (2, ", load, other, start)
     refused("--pretrained-names names beside x.checkpoint", load, other, "x.checkpoint", "names")
@@ -78,6 +79,21 @@ def test_what_is_no_checkpoint(tmp_path, header):
     mx.nd.save(str(tmp_path / "odd.checkpoint"), tensors)
     text = "has format 3; expected 1 or 2" if header and b"format" in header else "is no checkpoint of gluonops"
     refused(f"odd.checkpoint {text}", train.read_checkpoint, tmp_path / "odd.checkpoint")
+
+
+def test_a_damaged_checkpoint(tmp_path):
+    """A bit of a value or of the state of training that is changed is found by the checksum."""
+    net = classifier("12")
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+    path = tmp_path / "last.checkpoint"
+    checkpoint.save_checkpoint(path, {"net": net}, trainer, {"epoch": 3})
+    tensors, train_state = train.read_checkpoint(path)
+    assert train_state["epoch"] == 3 and "checksum" not in tensors
+    content = path.read_bytes()
+    for damaged in (content.replace(b'"epoch": 3', b'"epoch": 4'), content[:100] + b"\x01" + content[101:]):
+        assert damaged != content
+        path.write_bytes(damaged)
+        refused("last.checkpoint is damaged: its values do not fit its checksum", train.read_checkpoint, path)
 
 
 def detector(classes, anchors=((1, 1), (2, 2))):

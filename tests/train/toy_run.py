@@ -74,7 +74,8 @@ def stopped(run, batch, **options):
 def content(path):
     """The tensors of a checkpoint or of parameters, and the state of training."""
     tensors = mx.nd.load(str(path))
-    tensors.pop("standing", None)
+    for name in ("standing", "checksum"):   # they differ in paths and times
+        tensors.pop(name, None)
     return {name: value.asnumpy() for name, value in tensors.items()}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
 import warnings
 
@@ -23,6 +22,8 @@ __all__ = ["COCO"]
 WHERE = "data.coco"
 PREFIX = "instances_"
 NUMBER = (int, float)
+MAX_NUMBER = 2**53   # largest magnitude of a number: float64 represents all integers up to it
+SHOWN = 60   # characters of a wrong value in an error
 TOLERANCE = 1   # pixels by which a box may exceed its image because of rounding; the box is then clipped
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
@@ -98,7 +99,7 @@ def _find(root, split):
 
 
 def _image(root, name, entry, path):
-    """The path of an image; an OpError if it does not exist."""
+    """The path of an image; an OpError if it does not exist, or is outside of the folder."""
     folder = name[len(PREFIX):] if name.startswith(PREFIX) else name
     file_name = entry["file_name"]
     candidates = [os.path.join(root, folder, file_name), os.path.join(root, "images", file_name),
@@ -107,10 +108,18 @@ def _image(root, name, entry, path):
         end_of_url = entry["coco_url"].split("/")[-2:]
         candidates.insert(0, os.path.join(root, *end_of_url))
     for candidate in candidates:
+        if not _is_inside(root, candidate):
+            raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
         if os.path.isfile(candidate):
             return candidate
     raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
                   "Add the image, or remove it from the list")
+
+
+def _is_inside(root, path):
+    """Whether a path stays in a folder, without following links."""
+    folder = os.path.abspath(root)
+    return os.path.commonpath([folder, os.path.abspath(path)]) == folder
 
 
 def _bad(path, place, got, expected):
@@ -146,10 +155,12 @@ def _read_json(path):
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-    except json.JSONDecodeError as error:
-        raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
     except (OSError, UnicodeDecodeError) as error:
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Create the file again") from error
+    except json.JSONDecodeError as error:
+        raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
+    except (RecursionError, ValueError) as error:   # lists in lists; a number of thousands of digits
+        raise _bad(path, "top level", f"{type(error).__name__}: {error}", "JSON of usual depth and numbers") from error
     for key in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
@@ -170,10 +181,10 @@ def _check_items(path, key, items, types):
 
 
 def _check_field(path, place, field, value, type_):
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    if not isinstance(value, type_) or not is_finite:
+    is_large = isinstance(value, NUMBER) and not abs(value) <= MAX_NUMBER   # NaN is as well
+    if not isinstance(value, type_) or is_large:
         expected = {str: "text", list: "a list"}.get(type_, "a number")
-        raise _bad(path, place, f"{field} is {value!r}", expected)
+        raise _bad(path, place, f"{field} is {repr(value)[:SHOWN]}", expected)
 
 
 def _check_image(path, item):
@@ -220,4 +231,4 @@ def _edges(box):
 
 
 def _is_number(value):
-    return isinstance(value, NUMBER) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER

@@ -6,14 +6,17 @@ reads local files only.
 """
 import gzip
 import math
+import os
 import zlib
 
 import numpy as np
 
 from ...core.errors import OpError
+from ..limits import check_size, max_bytes
 
 __all__ = ["read_idx"]
 
+WHERE = "data.digits"
 UINT8 = 8   # code of the type
 
 
@@ -36,7 +39,7 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     ------
     OpError
         The file is not gzip although its name ends in .gz, it has another type or number of dimensions, or its length
-        does not match its header.
+        does not match its header, or it would take more memory than ``GLUONOPS_MAX_DECODED_MIB``.
     """
     content = _content(path)
     header = 4 + 4 * ndim
@@ -53,12 +56,15 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
 
 def _content(path):
     open_file = gzip.open if path.endswith(".gz") else open
+    check_size(WHERE, path, os.path.getsize(path))
     try:
         with open_file(path, "rb") as file:
-            return file.read()
+            content = file.read(max_bytes() + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _bad(path, f"something that does not unpack ({error})", "a whole gzip file") from error
+    check_size(WHERE, path, len(content))
+    return content
 
 
 def _bad(path, got, expected):
-    return OpError("data.digits", f"{path} has {got}; expected {expected}", "Download the file again")
+    return OpError(WHERE, f"{path} has {got}; expected {expected}", "Download the file again")

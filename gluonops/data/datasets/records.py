@@ -26,6 +26,12 @@ LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
+MAX_DIGITS = 100
+SHOWN = 60        # characters of a wrong line in an error
+# Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
+WHOLE, FIRST, MIDDLE, LAST = range(4)
+LENGTH_BITS = 29
+ALIGNMENT = 4   # bytes
 SLACK = 1e-3   # by which a box may exceed the image, because of rounding
 
 
@@ -75,15 +81,32 @@ class Records:
                     raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
                                   f"record {key}", "Create both files again, together")
                 count, label, _, _ = HEAD.unpack(head)
-                length = FRAME.unpack(frame)[1] % (1 << 29)
-                if offset + FRAME.size + length > size:
-                    raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the "
-                                  f"file ends at byte {size}", "It was cut off: create or copy it again")
+                length = FRAME.unpack(frame)[1] % (1 << LENGTH_BITS)
+                self._check_parts(file, key, offset, size)
+                file.seek(offset + FRAME.size + HEAD.size)
                 if count * 4 > length - HEAD.size:
                     raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
                                   "the record", "Create the file again")
                 labels.append(np.frombuffer(file.read(count * 4), "<f4") if count else np.float32([label]))
         return labels
+
+
+    def _check_parts(self, file, key, offset, size):
+        """Raise an OpError unless a record is whole: MXNet's reader would end the process."""
+        expected = (WHOLE, FIRST)
+        while expected:
+            file.seek(offset)
+            frame = file.read(FRAME.size)
+            magic, packed = FRAME.unpack(frame) if len(frame) == FRAME.size else (None, 0)
+            part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
+            if magic != MAGIC or part not in expected:
+                raise OpError(self.where, f"{self.path}, record {key}: at byte {offset} there is no next part of the "
+                              "record", "It was cut off: create or copy it again")
+            if offset + FRAME.size + length > size:
+                raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the file "
+                              f"ends at byte {size}", "It was cut off: create or copy it again")
+            expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
+            offset += FRAME.size + length + -length % ALIGNMENT
 
 
 class DetectionRecords(Detection):
@@ -148,7 +171,7 @@ class ClassificationRecords(gluon.data.Dataset):
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         self._records = Records(root, split, WHERE)
         for place, label in enumerate(self._records.labels):
-            if len(label) != 1 or label[0] < 0 or label[0] != int(label[0]):
+            if len(label) != 1 or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
                 raise OpError(WHERE, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
                               "of a class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self._records.labels]
@@ -188,14 +211,19 @@ def _offsets(path, where):
     offsets = []
     for number, line in enumerate(lines, 1):
         words = line.split("\t")
-        if len(words) != 2 or not all(word.strip().isdecimal() for word in words):
-            raise OpError(where, f"{path}, line {number}: {line!r}; expected a number and a place, with a tab between",
-                          "Create the file again")
+        if len(words) != 2 or not all(_is_number(word.strip()) for word in words):
+            raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "
+                          "between", "Create the file again")
         offsets.append((int(words[0]), int(words[1])))
     if not offsets or len(dict(offsets)) < len(offsets):
         problem = "a record twice" if offsets else "no records"
         raise OpError(where, f"{path} has {problem}", "Create the file again")
     return offsets
+
+
+def _is_number(word):
+    """Whether a word is a number, not longer than Python reads."""
+    return word.isascii() and word.isdecimal() and len(word) <= MAX_DIGITS
 
 
 def _objects(name, label, where):

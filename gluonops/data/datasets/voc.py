@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from xml.parsers import expat
 
 from ...core.errors import OpError
+from ...core.files import check_regular
 from ...core.optional import require
 from ..base import Classes, Detection, class_names
 from ..images import progress
@@ -23,6 +24,7 @@ __all__ = ["VOC", "check_annotation"]
 WHERE = "data.voc"
 YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
+OBJECT_DEPTH = 2   # elements that are open where an object begins: the top, and the root
 REMEDY = "Correct the file, or remove the image from the list"
 
 
@@ -109,7 +111,12 @@ class _Element:
     """An XML element with its line number. ElementTree does not store line numbers."""
 
     def __init__(self, tag: str, line: int):
-        self.tag, self.line, self.text, self.children = tag, line, "", []
+        self.tag, self.line, self.words, self.children = tag, line, [], []
+
+    @property
+    def text(self) -> str:
+        """The text between the tags, without that of children."""
+        return "".join(self.words)
 
     def child(self, tag: str) -> _Element | None:
         """The first child with a tag, or None."""
@@ -123,20 +130,27 @@ def _parse(path):
     open_elements = [top]
 
     def start(tag, _):
+        if tag == "object" and len(open_elements) != OBJECT_DEPTH:   # gluoncv would read it as one more object
+            raise _bad(path, parser.CurrentLineNumber, "an <object> inside another element", "it inside of the root")
         element = _Element(tag, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
     def text(words):
-        open_elements[-1].text += words
+        open_elements[-1].words.append(words)
 
     def end(_):
         open_elements.pop()
 
+    def doctype(*_):   # entities could grow to any size
+        raise _bad(path, parser.CurrentLineNumber, "a document type", "none: labels have no entities")
+
+    parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = start
     parser.CharacterDataHandler = text
     parser.EndElementHandler = end
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             parser.ParseFile(file)
     except OSError as error:

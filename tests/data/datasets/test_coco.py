@@ -40,6 +40,11 @@ class TestCOCO:
         (lambda c: c["images"][1].update(coco_url=5), "image 11: it is 32 x 64, its coco_url 5; expected a size above"),
         (lambda c: c["images"][1].update(height=0), "image 11: it is 32 x 0, its coco_url None; expected a size above"),
         (lambda c: c["images"][2].update(file_name="no.png"), "image 12: there is no "),
+        (lambda c: c["images"][1].update(file_name="../../x.png"), "image 11: its file is "),
+        (lambda c: c["images"][1].update(coco_url="http://x/../.."), "image 11: its file is "),
+        (lambda c: c["images"][1].update(file_name="/x.png"), "image 11: its file is /x.png; expected a file in "),
+        (lambda c: c["images"][1].update(width=10**400), "images[1]: width is 1000"),
+        (lambda c: c["annotations"][2].update(bbox=[1, 2, 10**400, 4]), "annotation 2: bbox is [1, 2, 1000"),
     ])
     def test_malformed(self, tmp_path, rng, change, text):
         path, content = make_coco(tmp_path, rng)
@@ -86,6 +91,13 @@ class TestCOCO:
         lines = path.read_text().splitlines()
         path.write_text("\n".join([*lines[:4], "?", *lines[4:]]))
         refused(f"{path}, line 5: ", "coco", tmp_path)
+
+    @pytest.mark.parametrize("text", ["[" * 100_000, "[" + "9" * 5000 + "]"])
+    def test_json_beyond_python(self, tmp_path, rng, text):
+        """Lists in lists, and a number of thousands of digits, which Python before 3.11 reads."""
+        path, _ = make_coco(tmp_path, rng)
+        path.write_text(text)
+        refused(f"{path}, top level: ", "coco", tmp_path)
 
     def test_missing(self, tmp_path, rng, monkeypatch):
         refused("has no instances_train2017.json or instances_train.json or train.json", "coco", tmp_path)

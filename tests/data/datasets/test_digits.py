@@ -125,6 +125,16 @@ class TestMNIST:
             np.testing.assert_array_equal(split.images, arrays[images][:, None].astype("float32") / 255)
             np.testing.assert_array_equal(split.labels, arrays[labels])
 
+    def test_too_large(self, mnist, monkeypatch):
+        """Unpacking stops at the limit: a few MB of gzip can be gigabytes."""
+        folder = mnist[0]
+        for name in FILES:
+            (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes() + bytes(3 << 20)))
+            (folder / name).unlink()
+        monkeypatch.setenv("GLUONOPS_MAX_DECODED_MIB", "2")
+        with pytest.raises(gops.OpError, match=r"\.gz takes 2 MiB of memory or more; the limit is 2 MiB"):
+            digits(folder)
+
     def test_needs_no_scikit_learn(self, mnist, monkeypatch):
         monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
         assert len(digits(str(mnist[0]))[0].labels) == 20

@@ -1,11 +1,14 @@
 """RecordIO: what is in a tiny folder comes out, and what is wrong there is named."""
+import struct
 import threading
 
+import gluonops as gops
 import numpy as np
 import pytest
-from folders import NAMES, check, make_records, refused
+from folders import NAMES, SCENES, check, encoded, make_records, picture, refused
 from gluonops.core.optional import require
-from gluonops.data import detection
+from gluonops.data import classification, detection
+from gluonops.data.datasets.records import MAGIC
 
 
 class TestRecords:
@@ -66,6 +69,33 @@ class TestRecords:
         path.write_bytes(content[:-100])
         refused("record 7: ", "rec", tmp_path)
         refused(f"the file ends at byte {len(content) - 100}. It was cut off", "rec", tmp_path)
+
+    @pytest.mark.parametrize("part, text", [
+        (1, "at byte [0-9]+ there is no next part of the record"), (2, "at byte 0 there is no next part"),
+        (3, "at byte 0 there is no next part"), (7, "at byte 0 there is no next part")])
+    def test_parts_of_a_record(self, tmp_path, rng, part, text):
+        """The first part of a record that does not go on; a record that begins with a later part."""
+        make_records(tmp_path, rng)
+        path = tmp_path / "train.rec"
+        content = bytearray(path.read_bytes())
+        content[7] = content[7] & 0x1F | part << 5
+        path.write_bytes(content)
+        with pytest.raises(gops.OpError, match=text):
+            detection("rec", tmp_path)
+
+    def test_a_record_in_parts(self, tmp_path, rng):
+        """RecordIO splits a record where its content has the format's own mark."""
+        images = [encoded(picture(*scene, rng)) + struct.pack("<II", 0, MAGIC) * 2 for scene in SCENES]
+        images = [image[:-8] + bytes(-len(image) % 4) + struct.pack("<I", MAGIC) + bytes(4) for image in images]
+        make_records(tmp_path, rng, images=images)
+        assert any(part >> 5 for part in (tmp_path / "train.rec").read_bytes()[7:8])
+        check(detection("rec", tmp_path, classes=NAMES))
+
+    @pytest.mark.parametrize("label", [np.nan, np.inf, -1, 0.5])
+    def test_a_class_that_is_no_number(self, tmp_path, rng, label):
+        make_records(tmp_path, rng, labels=[0, label, 1])
+        with pytest.raises(gops.OpError, match="record 6: the label is .*expected the number of a class"):
+            classification("rec", tmp_path)
 
     @pytest.mark.parametrize("number", [1e5, 1e9, 3e38])
     def test_too_many_classes_without_names(self, tmp_path, rng, number):

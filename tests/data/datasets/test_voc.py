@@ -31,6 +31,8 @@ class TestVOC:
         ("<difficult>0</difficult>", "<difficult>no</difficult>", 5, "<difficult> is 'no'; expected 0 or 1"),
         ("<size>", "<sizes>", 2, "mismatched tag; expected XML"),
         ("</annotation>", "", 18, "no element found; expected XML"),
+        ("<size>", "<object><name>cat</name></object><size><object/>", 2, "an <object> inside another element"),
+        ("<annotation>", '<!DOCTYPE x [<!ENTITY e "ee">]><annotation>', 1, "a document type; expected none"),
     ])
     def test_malformed(self, tmp_path, rng, old, new, line, text):
         make_voc(tmp_path, rng)

@@ -153,8 +153,8 @@ def test_files_and_float16(rng, tmp_path):
     """Files fold as nets do, and parameters keep their type; MXNet has no float16 convolution to run it with here."""
     net = shaken(chain(nn.Conv2D(4, 3, use_bias=False), nn.BatchNorm()), rng)
     _, parameters = gops.export.symbol(net, tmp_path / "net", SHAPE)
-    mx.nd.save(parameters, {name: value.astype("float16") if "conv" in name else value
-                            for name, value in mx.nd.load(parameters).items()})
+    mx.nd.save(str(tmp_path / "net-0001.params"), {name: value.astype("float16") if "conv" in name else value
+                                                   for name, value in mx.nd.load(parameters).items()})
     _, parameters = gops.export.rewrite(tmp_path / "net", tmp_path / "folded", fold_batch_norm=True)
     assert [value.dtype for value in mx.nd.load(parameters).values()] == [np.float16] * 2
 

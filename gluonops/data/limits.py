@@ -1,0 +1,43 @@
+"""How much memory one file of a data set may take when it is unpacked or decoded."""
+import os
+
+from ..core.errors import OpError
+
+__all__ = ["VARIABLE", "check_size", "max_bytes"]
+
+VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
+DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
+MIB = 1 << 20
+
+
+def max_bytes() -> int:
+    """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB.
+
+    Raises
+    ------
+    OpError
+        The variable is not a positive integer.
+    """
+    text = os.environ.get(VARIABLE, str(DEFAULT))
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise OpError("data", f"{VARIABLE} is {text!r}; expected a positive integer, a number of MiB",
+                      "Correct it, or unset it")
+    return int(text) * MIB
+
+
+def check_size(where: str, name: str, size: int) -> None:
+    """Raise an OpError if a file would take more memory than the limit.
+
+    Parameters
+    ----------
+    where : str
+        The caller, for errors.
+    name : str
+        The file, for errors.
+    size : int
+        The bytes that it takes.
+    """
+    limit = max_bytes()
+    if size > limit:
+        raise OpError(where, f"{name} takes {size / MIB:,.0f} MiB of memory or more; the limit is {limit // MIB:,} MiB",
+                      f"Replace it by a smaller one, or set {VARIABLE} if you trust the file")

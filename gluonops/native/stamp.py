@@ -1,0 +1,43 @@
+"""The stamp at the end of the C++ library: how long it is, and its checksum.
+
+The loader of the system trusts a library. One that is cut off ends the process with SIGBUS. So the build appends this
+stamp, and the package reads it before it loads the library. A file may end in any bytes behind its ELF sections.
+
+This file imports neither gluonops nor MXNet: the build runs it as a file.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import struct
+import zlib
+
+__all__ = ["append_stamp", "damage"]
+
+MARK = b"gluonops"
+STAMP = struct.Struct("<8sQI")   # the mark; the length and the CRC-32 of what is in front of the stamp
+
+
+def append_stamp(path: str | os.PathLike) -> None:
+    """Append the stamp to a library that the linker has just written."""
+    content = pathlib.Path(path).read_bytes()
+    with open(path, "ab") as file:
+        file.write(STAMP.pack(MARK, len(content), zlib.crc32(content)))
+
+
+def damage(path: str | os.PathLike) -> str | None:
+    """What is wrong with a library; None if it is as it was built.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    content = pathlib.Path(path).read_bytes()
+    body, end = content[:-STAMP.size], content[-STAMP.size:]
+    if len(end) < STAMP.size or not end.startswith(MARK):
+        return "it is cut off, or gluonops did not build it"
+    _, length, checksum = STAMP.unpack(end)
+    if (length, checksum) != (len(body), zlib.crc32(body)):
+        return "its content does not fit its checksum"
+    return None
