@@ -15,8 +15,8 @@ from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.ndarray.register import _make_ndarray_function
 from mxnet.symbol.register import _make_symbol_function
 
-from ..native import stamp
 from ..version import __version__
+from . import stamp
 from .contract import Op
 
 __all__ = ["backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes", "library_path",

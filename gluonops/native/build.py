@@ -109,7 +109,7 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
         _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING])
-        runpy.run_path(str(HERE / "stamp.py"))["append_stamp"](partial)
+        runpy.run_path(str(PACKAGE / "core" / "stamp.py"))["append_stamp"](partial)
         os.replace(partial, library)
     finally:
         partial.unlink(missing_ok=True)
