@@ -23,7 +23,7 @@ from . import freezing
 from .averaging import ParameterAverage
 from .checkpoint import read_checkpoint, restore_checkpoint, save_checkpoint
 from .devices import Workers
-from .files import make_folder, save_tensors
+from .files import lock_folder, make_folder, save_tensors
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
 from .interrupting import how_to_resume
 from .plan import plan
@@ -135,6 +135,8 @@ class Run:
         self.average = ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
+        if self.workers.rank == 0:
+            lock_folder(self.out, WHERE)
         self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
         self.keep_best, self.title, self.unit = keep_best, title, unit
         self.extra, self.means_over = {**(extra or {}), "data": data}, means_over or {}

@@ -95,7 +95,7 @@ def test_bad_options(options, code, text, tmp_path):
 
 class TestTrainDigits:
     def check(self, out, folder):
-        assert sorted(path.name for path in folder.iterdir()) == [
+        assert sorted(path.name for path in folder.glob("[!.]*")) == [
             "best.params", "curve.png", "digits-0000.params", "digits-custom-0000.params", "digits-custom-symbol.json",
             "digits-symbol.json", "example.png", "predictions.png", "results.json"]
         found = results(folder)

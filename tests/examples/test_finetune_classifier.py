@@ -35,7 +35,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_classifier"
-    assert sorted(path.name for path in folder.iterdir()) == [
+    assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "classifier-0000.params", "classifier-symbol.json", "confusion.png", "curves.png",
         "embedding.png", "example.png", "history.csv", "last.checkpoint", "predictions.png", "results.json"]
     found = results(folder)

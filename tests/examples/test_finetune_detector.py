@@ -57,7 +57,7 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
                         cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_detector"
-    assert sorted(path.name for path in folder.iterdir()) == [
+    assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "example.png",
         "history.csv", "last.checkpoint", "pretraining.checkpoint", "results.json"]
     found = results(folder)

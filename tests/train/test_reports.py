@@ -1,5 +1,6 @@
 """Sentences, CSV, results.json, and TensorBoard's event files."""
 import json
+import subprocess
 import sys
 import types
 
@@ -7,6 +8,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from gluonops import train
+from gluonops.train import files
 
 ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
         {"epoch": 2, "loss": 0.25, "mAP_voc07": 0.125, "score": 0.5}]
@@ -40,8 +42,40 @@ def test_a_file_that_cannot_be_written(tmp_path):
         train.write_results({}, tmp_path / "none" / "r.json")
     (tmp_path / "file").write_text("")
     for path, why in (("file", "File exists"), ("file/deep", "Not a directory")):
-        with pytest.raises(gops.OpError, match=f"the folder .*{path} cannot be made: {why}. Choose another --out"):
+        with pytest.raises(gops.OpError, match=f"the folder .*{path} cannot be made or written: {why}. Choose another"):
             train.make_folder(tmp_path / path)
+
+
+LOCKED = """
+import subprocess
+import sys
+from gluonops.train import files
+files.lock_folder(sys.argv[1])
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_runs_in_one_folder(tmp_path):
+    """The second is refused, and learns which process has it. When the first has ended, the folder is free."""
+    command = [sys.executable, "-c", LOCKED, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "locked\n"
+        with pytest.raises(gops.OpError, match=f"process {first.pid} of .* writes its run to {tmp_path}. Wait for it"):
+            files.lock_folder(tmp_path)
+        first.kill()
+    files.lock_folder(tmp_path)
+    files.lock_folder(tmp_path)   # once more in the same process
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    """The error comes when the folder is made, not after an epoch."""
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(gops.OpError, match="cannot be made or written: Permission denied. Choose another --out"):
+        train.make_folder(tmp_path)
 
 
 def test_tensorboard_by_a_stub(tmp_path, monkeypatch):
