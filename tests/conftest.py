@@ -97,6 +97,6 @@ def pytest_generate_tests(metafunc):
     if "backend" in metafunc.fixturenames:
         metafunc.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
     if "mode" in metafunc.fixturenames:
-        metafunc.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
+        metafunc.parametrize("mode", suite.modes)
     if "context" in metafunc.fixturenames:
         metafunc.parametrize("context", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -73,6 +73,7 @@ class OpSuite:
     cases = ()         # Case; the first one is small and typical
     table = ()         # Row
     errors = ()        # Bad
+    modes = ("imperative", "hybridized", "static", "reloaded")   # how it is run
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
