@@ -14,6 +14,12 @@ from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
 from ..ops.swiglu.block import SwiGLU as SwiGLU
 from ..ops.swish.block import Swish as Swish
 from ..ops.tile.block import Tile as Tile
+from .blur_pool import BlurPool as BlurPool
+from .drop_block import DropBlock as DropBlock
+from .pixel_shuffle import PixelShuffle as PixelShuffle
+from .pixel_shuffle import PixelUnshuffle as PixelUnshuffle
+from .spp import SPP as SPP
+from .squeeze_excite import SqueezeExcite as SqueezeExcite
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
 globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
