@@ -87,6 +87,53 @@ def abs_() -> plt.Figure:
     return figure
 
 
+def activation(function: Callable, title: str) -> plt.Figure:
+    """The value and the gradient from -5 to 5."""
+    x = np.linspace(-5, 5, 201)
+    output, gradient = value_and_gradient(function, x)
+    figure, (left, right) = panels(1, 1)
+    left.plot(x, np.maximum(x, 0), color=GREEN, linewidth=1, label="ReLU")
+    left.plot(x, output, color=BLUE, label=title)
+    left.set(title=title, xlabel="x")
+    left.legend()
+    right.plot(x, gradient, color=ORANGE)
+    right.set(title="gradient", xlabel="x")
+    return figure
+
+
+def mish() -> plt.Figure:
+    """Mish of x from -5 to 5 beside ReLU, and its gradient, which is above 1 right of 0.8."""
+    return activation(gops.ops.mish, "mish(x)")
+
+
+def swish() -> plt.Figure:
+    """Swish of x from -5 to 5 beside ReLU, with beta 1, and its gradient, which is below 0 left of -1.28."""
+    return activation(gops.ops.swish, "swish(x)")
+
+
+def hard_swish() -> plt.Figure:
+    """Hard swish of x from -5 to 5 beside ReLU, and its gradient: 0 up to -3, a line to 1.5, and 1 from 3 on."""
+    return activation(gops.ops.hard_swish, "hard_swish(x)")
+
+
+def gelu() -> plt.Figure:
+    """GELU of x from -5 to 5 beside ReLU, and its gradient, which is up to 1.13."""
+    return activation(gops.ops.gelu, "gelu(x)")
+
+
+def swiglu() -> plt.Figure:
+    """The output of swiglu for a gate and a value from -4 to 4: near their product where the gate is large, and near 0
+    where it is far below 0."""
+    numbers = np.linspace(-4, 4, 81)
+    gate, value = np.meshgrid(numbers, numbers)
+    output = gops.ops.swiglu(mx.nd.array(np.stack([gate, value], axis=-1))).asnumpy()[..., 0]
+    figure, (axis,) = panels(1)
+    levels = axis.contour(gate, value, output, levels=[-12, -8, -4, -1, -0.2, 0, 0.2, 1, 4, 8, 12], cmap="coolwarm")
+    axis.clabel(levels)
+    axis.set(title="swiglu", xlabel="gate", ylabel="value", aspect="equal")
+    return figure
+
+
 def tile() -> plt.Figure:
     """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
     element sums."""
@@ -306,9 +353,10 @@ def region_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "iou_loss": iou_loss,
-            "region_decode": region_decode, "region_loss": region_loss, "reorg": reorg, "softmax": softmax,
-            "softmax_cross_entropy": softmax_cross_entropy, "softmax_output": softmax_output, "tile": tile}
+PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "gelu": gelu, "hard_swish": hard_swish,
+            "iou_loss": iou_loss, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
+            "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+            "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
 
 
 def main() -> None:

@@ -159,7 +159,8 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
     forms = "JSON: builtin, custom, native"
     losses = dict.fromkeys(["center_loss", "iou_loss", "region_loss", "softmax_cross_entropy"],
                            f"loss: training only; {forms}")
-    others = dict.fromkeys(["abs", "box_iou", "region_decode", "reorg", "softmax", "tile"], f"{forms}; ONNX")
+    others = dict.fromkeys(["abs", "box_iou", "gelu", "hard_swish", "mish", "region_decode", "reorg",
+                            "softmax", "swiglu", "swish", "tile"], f"{forms}; ONNX")
     assert rows() == {**losses, **others, "softmax_output": f"{forms}; ONNX, without its label"}
     monkeypatch.delitem(CONVERTERS, "abs")
     assert rows()["abs"] == f"{forms}; no ONNX: no converter for abs" and rows()["tile"] == f"{forms}; ONNX"

@@ -27,6 +27,19 @@ def _abs(attrs, ndim):
     return lambda torch, data: torch.abs(data)
 
 
+def _gelu(attrs, ndim):
+    name = {"erf": "none", "tanh": "tanh"}[attrs["approximation"]]
+    return lambda torch, data: torch.nn.functional.gelu(data, approximate=name)
+
+
+def _hard_swish(attrs, ndim):
+    return lambda torch, data: torch.nn.functional.hardswish(data)
+
+
+def _mish(attrs, ndim):
+    return lambda torch, data: torch.nn.functional.mish(data)
+
+
 def _reorg(attrs, ndim):
     """torch has one of the three layouts, and not its inverse."""
     if attrs["mode"] != "CRD" or attrs["reverse"]:
@@ -47,6 +60,21 @@ def _softmax_cross_entropy(attrs, ndim):
     return lambda torch, data, label: torch.nn.functional.cross_entropy(data, label, reduction="none")
 
 
+def _swiglu(attrs, ndim):
+    def swiglu(torch, data):
+        gate, value = data.chunk(2, attrs["axis"])
+        return torch.nn.functional.silu(gate) * value
+
+    return swiglu
+
+
+def _swish(attrs, ndim):
+    """torch has it with beta 1."""
+    if attrs["beta"] != 1:
+        return None
+    return lambda torch, data: torch.nn.functional.silu(data)
+
+
 def _tile(attrs, ndim):
     if not isinstance(attrs["tiles"], int):
         return None
@@ -57,8 +85,13 @@ def _tile(attrs, ndim):
 
 _FUNCTIONS = {
     "abs": _abs,
+    "gelu": _gelu,
+    "hard_swish": _hard_swish,
+    "mish": _mish,
     "reorg": _reorg,
     "softmax": _softmax,
     "softmax_cross_entropy": _softmax_cross_entropy,
+    "swiglu": _swiglu,
+    "swish": _swish,
     "tile": _tile,
 }

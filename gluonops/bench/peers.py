@@ -77,6 +77,7 @@ def reorg_blocks(shape: tuple[int, ...], stride: int, mode: str) -> tuple[tuple,
 
 _PEERS = {
     "abs": lambda shape: {"mxnet": lambda F, data: F.abs(data)},
+    "gelu": lambda shape: {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")},
     "reorg": _reorg,
     "softmax": lambda shape: {"mxnet": lambda F, data: F.softmax(data)},
     "softmax_cross_entropy": _cross_entropy,

@@ -33,6 +33,8 @@ class Size:
     value: int
 
     def __str__(self) -> str:
+        if self.label == str(self.value):   # no attribute, but a number
+            return self.label
         return f"{self.label} = {self.value}" if " " in self.label else f"{self.label} {self.value}"
 
     @property

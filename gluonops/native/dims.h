@@ -82,7 +82,12 @@ struct Size {
 
     // The first attribute in the label: what the user can choose.
     std::string attribute() const { return label.substr(0, label.find(' ')); }
-    std::string text() const { return label + (label.find(' ') == std::string::npos ? " " : " = ") + value.text(); }
+    std::string text() const
+    {
+        if (label == value.text())   // no attribute, but a number
+            return label;
+        return label + (label.find(' ') == std::string::npos ? " " : " = ") + value.text();
+    }
 };
 
 // A named dimension as it was written, `height / factor`; without a name, a fixed size with or without a label.

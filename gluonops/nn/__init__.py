@@ -4,11 +4,22 @@ A line here adds a layer. ``import X as X`` tells readers, linters and type chec
 """
 from ..ops.abs.block import Abs as Abs
 from ..ops.box_iou.block import BoxIoU as BoxIoU
+from ..ops.gelu.block import GELU as GELU
+from ..ops.hard_swish.block import HardSwish as HardSwish
+from ..ops.mish.block import Mish as Mish
 from ..ops.region_decode.block import RegionDecode as RegionDecode
 from ..ops.reorg.block import Reorg as Reorg
 from ..ops.softmax.block import Softmax as Softmax
 from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
+from ..ops.swiglu.block import SwiGLU as SwiGLU
+from ..ops.swish.block import Swish as Swish
 from ..ops.tile.block import Tile as Tile
+from .blur_pool import BlurPool as BlurPool
+from .drop_block import DropBlock as DropBlock
+from .pixel_shuffle import PixelShuffle as PixelShuffle
+from .pixel_shuffle import PixelUnshuffle as PixelUnshuffle
+from .spp import SPP as SPP
+from .squeeze_excite import SqueezeExcite as SqueezeExcite
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
 globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

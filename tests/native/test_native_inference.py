@@ -116,6 +116,7 @@ def test_complaints(name, error):
 
 ATTRIBUTES = {
     "box_iou": {"format": ["center", "Corner", "xywh", ""]},
+    "gelu": {"approximation": ["tanh", "Tanh", "none", ""]},
     "iou_loss": {"kind": ["iou", "diou", "ciou", "CIoU", "0"], "format": ["center", "None"]},
     "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
                        "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
@@ -135,6 +136,8 @@ ATTRIBUTES = {
     "region_loss": {"anchors": ["(1, 2, 3, 4)", "(1, 2, 3)"], "thresh": ["0", "-0.1", "inf"],
                     "object_scale": ["2.5", "x"], "warmup_images": ["0", "-1"], "rescore": ["1", "maybe"],
                     "parts": ["True", "2"], "box_loss": ["giou", "GIoU"]},
+    "swiglu": {"axis": ["-1", "0", "1", "-3"]},
+    "swish": {"beta": ["0", "-0.0", "1e2", "1000", "-1e-9", "nan", "x"]},
     "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
                               "ignore_label": ["255"]},
 }

@@ -25,12 +25,17 @@ def pixels(rng, shape):
 
 
 LAYERS = [gops.nn.Abs(), gops.nn.Tile(3), gops.nn.Tile((2, 1, 3)), gops.nn.Tile(2, axis=1), gops.nn.Softmax(),
-          gops.nn.Softmax(axis=1, temperature=0.7)]
+          gops.nn.Softmax(axis=1, temperature=0.7), gops.nn.Mish(), gops.nn.Swish(), gops.nn.Swish(2.5),
+          gops.nn.HardSwish(), gops.nn.GELU(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(), gops.nn.SwiGLU(axis=1),
+          gops.nn.DropBlock(),
+          gops.nn.BlurPool(8, 3), gops.nn.SPP((3, 5)), gops.nn.SqueezeExcite(8), gops.nn.PixelShuffle(2),
+          gops.nn.PixelUnshuffle(2)]
 LAYERS += [gops.nn.Reorg(2, mode, reverse) for mode in ("darknet", "DCR", "CRD") for reverse in (False, True)]
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=repr)
 def test_layers(layer, tmp_path, rng):
+    layer.initialize(mx.init.Uniform())
     onnx_oracle.agree(layer, tmp_path / "layer.onnx", {"data": (8, 6, 4)}, rng=rng)
 
 

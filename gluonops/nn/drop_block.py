@@ -1,0 +1,60 @@
+"""The layer ``gluonops.nn.DropBlock``."""
+from __future__ import annotations
+
+from mxnet.gluon import HybridBlock
+
+from ..core.attributes import Attr, Float, Int
+from ..core.text import call_text
+
+PROBABILITY = Attr("drop_prob", Float(low=0, below=1), 0.1, "probability that an element is dropped")
+SIZE = Attr("block_size", Int(1), 7, "height and width of a block")
+TINY = 1e-6   # the smallest share that is kept, where every element is dropped
+
+
+class DropBlock(HybridBlock):
+    """Dropout of square blocks of a feature map, in each channel. At inference it does nothing.
+
+    Every place is the centre of a dropped block with the same probability, chosen so that an element is dropped with
+    ``drop_prob``. Blocks at the border are cut; in the paper there are none, and the size of the map corrects the
+    probability for that. What is kept is divided by its share of the batch, as in the paper.
+
+    Parameters
+    ----------
+    drop_prob : float, default 0.1
+        Probability that an element is dropped, from 0 to below 1.
+    block_size : int, default 7
+        Height and width of a block.
+
+    Inputs:
+        - **data**: (batch, channels, height, width).
+
+    Outputs:
+        - **out**: the shape of `data`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+
+    Source: Ghiasi et al., "DropBlock" (2018), algorithm 1.
+    """
+
+    def __init__(self, drop_prob: float = 0.1, block_size: int = 7, **kwargs):
+        super().__init__(**kwargs)
+        self._drop_prob = PROBABILITY.parse("DropBlock", drop_prob)
+        self._block_size = SIZE.parse("DropBlock", block_size)
+        # An element is kept if none of the block_size^2 centres around it is drawn.
+        self._centre_prob = 1 - (1 - drop_prob) ** (1 / block_size ** 2)
+
+    def hybrid_forward(self, F, data):
+        before = self._block_size // 2
+        after = self._block_size - 1 - before
+        places = F.pad(F.ones_like(data), mode="constant", constant_value=1,
+                       pad_width=(0, 0, 0, 0, before, after, before, after))
+        is_centre = F.Dropout(places, p=self._centre_prob) == 0
+        dropped = F.Pooling(is_centre, kernel=(self._block_size, self._block_size), pool_type="max")
+        kept = F.BlockGrad(1 - dropped)
+        return F.broadcast_div(data * kept, F.maximum(F.mean(kept), TINY))
+
+    def __repr__(self):
+        return call_text(self, {"drop_prob": self._drop_prob, "block_size": self._block_size})

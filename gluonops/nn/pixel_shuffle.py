@@ -1,0 +1,70 @@
+"""The layers ``gluonops.nn.PixelShuffle`` and ``gluonops.nn.PixelUnshuffle``."""
+from __future__ import annotations
+
+from mxnet.gluon import HybridBlock
+
+from ..core.attributes import Attr, Int
+from ..core.text import call_text
+from ..ops import reorg as _reorg
+
+FACTOR = Attr("factor", Int(1), None, "side of a block")
+
+
+class PixelShuffle(HybridBlock):
+    """Channels become blocks of ``factor`` x ``factor`` pixels, in the order of PyTorch's ``PixelShuffle``.
+
+    It is :func:`gluonops.ops.reorg` in the mode ``CRD``, reversed.
+
+    Parameters
+    ----------
+    factor : int
+        Side of a block.
+
+    Inputs:
+        - **data**: (batch, channels * factor * factor, height, width).
+
+    Outputs:
+        - **out**: (batch, channels, height * factor, width * factor).
+
+    Raises
+    ------
+    OpError
+        The factor is below 1, or does not divide the sizes.
+
+    Source: Shi et al., "Real-Time Single Image and Video Super-Resolution" (2016), section 3.2.
+    """
+
+    REVERSE = True
+
+    def __init__(self, factor: int, **kwargs):
+        super().__init__(**kwargs)
+        self._factor = FACTOR.parse(type(self).__name__, factor)
+
+    def hybrid_forward(self, F, data):
+        return _reorg(data, self._factor, "CRD", self.REVERSE)
+
+    def __repr__(self):
+        return call_text(self, {"factor": self._factor})
+
+
+class PixelUnshuffle(PixelShuffle):
+    """Blocks of ``factor`` x ``factor`` pixels become channels: the inverse of :class:`PixelShuffle`.
+
+    Parameters
+    ----------
+    factor : int
+        Side of a block.
+
+    Inputs:
+        - **data**: (batch, channels, height * factor, width * factor).
+
+    Outputs:
+        - **out**: (batch, channels * factor * factor, height, width).
+
+    Raises
+    ------
+    OpError
+        The factor is below 1, or does not divide the sizes.
+    """
+
+    REVERSE = False

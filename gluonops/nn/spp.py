@@ -1,0 +1,51 @@
+"""The layer ``gluonops.nn.SPP``."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mxnet.gluon import HybridBlock
+
+from ..core.errors import OpError
+from ..core.text import call_text
+
+
+class SPP(HybridBlock):
+    """Spatial pyramid pooling as in YOLOv3-SPP: the input, and its max poolings of several sizes, in one tensor.
+
+    The poolings have stride 1, and the size of the map stays the same.
+
+    Parameters
+    ----------
+    sizes : tuple of int, default (5, 9, 13)
+        The sizes of the windows, odd numbers.
+
+    Inputs:
+        - **data**: (batch, channels, height, width).
+
+    Outputs:
+        - **out**: (batch, channels * (1 + number of sizes), height, width): the input's channels, then those of each
+          size. Darknet's cfg has the opposite order.
+
+    Raises
+    ------
+    OpError
+        A size is even or below 1.
+
+    Sources: He et al., "Spatial Pyramid Pooling" (2014); Huang and Wang, "DC-SPP-YOLO" (2019), section 3.2;
+    ``yolov3-spp.cfg``.
+    """
+
+    def __init__(self, sizes: Sequence[int] = (5, 9, 13), **kwargs):
+        super().__init__(**kwargs)
+        self._sizes = tuple(sizes)
+        for size in self._sizes:
+            if size < 1 or size % 2 == 0:
+                raise OpError("SPP", f"sizes is {self._sizes}; expected odd numbers of at least 1", "Pass other sizes")
+
+    def hybrid_forward(self, F, data):
+        pooled = [F.Pooling(data, kernel=(size, size), pad=(size // 2, size // 2), pool_type="max")
+                  for size in self._sizes]
+        return F.concat(data, *pooled, dim=1)
+
+    def __repr__(self):
+        return call_text(self, {"sizes": self._sizes})

@@ -1,0 +1,56 @@
+"""The layer ``gluonops.nn.SqueezeExcite``."""
+from __future__ import annotations
+
+from mxnet.gluon import HybridBlock, nn
+
+from ..core.attributes import Attr, Int
+from ..core.text import call_text
+
+OPTIONS = (
+    Attr("channels", Int(1), None, "channels of the input"),
+    Attr("reduction", Int(1), 16, "divisor of the channels"),
+)
+
+
+class SqueezeExcite(HybridBlock):
+    """Channels times weights from 0 to 1 that follow from the means of all channels.
+
+    ``out = data * sigmoid(expand(relu(squeeze(mean(data)))))``, where squeeze and expand are dense layers with a bias,
+    written as convolutions of 1 x 1.
+
+    Parameters
+    ----------
+    channels : int
+        The channels of the input.
+    reduction : int, default 16
+        The squeezed tensor has ``channels // reduction`` channels, and at least one.
+
+    Inputs:
+        - **data**: (batch, channels, height, width).
+
+    Outputs:
+        - **out**: the shape of `data`.
+
+    Raises
+    ------
+    OpError
+        An argument is below 1.
+
+    Source: Hu et al., "Squeeze-and-Excitation Networks" (2018), equations 2 to 4.
+    """
+
+    def __init__(self, channels: int, reduction: int = 16, **kwargs):
+        super().__init__(**kwargs)
+        given = {"channels": channels, "reduction": reduction}
+        self._options = {option.name: option.parse("SqueezeExcite", given[option.name]) for option in OPTIONS}
+        squeezed = max(1, channels // reduction)
+        with self.name_scope():
+            self.squeeze = nn.Conv2D(squeezed, 1, in_channels=channels, activation="relu")
+            self.expand = nn.Conv2D(channels, 1, in_channels=squeezed, activation="sigmoid")
+
+    def hybrid_forward(self, F, data):
+        means = F.mean(data, axis=(2, 3), keepdims=True)
+        return F.broadcast_mul(data, self.expand(self.squeeze(means)))
+
+    def __repr__(self):
+        return call_text(self, self._options)

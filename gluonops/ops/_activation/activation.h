@@ -1,0 +1,147 @@
+// Tensors through an activation in C++. Bytes moved: forward twice the tensor's, backward three times.
+#ifndef GLUONOPS_OPS_ACTIVATION_H_
+#define GLUONOPS_OPS_ACTIVATION_H_
+
+#include "../../native/kernel.h"
+
+namespace gluonops {
+
+struct ActivationCall {
+    int type;
+    int64_t size;
+    const void *data;
+    const void *output_grad;   // backward
+    void *result;
+};
+
+// The call without what follows from the attributes.
+template <typename Call, typename Tensors>
+inline Call activation_call(const Tensors &tensors)
+{
+    Call call = {};
+    call.type = tensors.data.type;
+    call.size = tensors.data.size();
+    call.data = tensors.data.data;
+    call.output_grad = tensors.output_grad.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
+namespace GLUONOPS_TARGET {
+
+// erfc(z) exp(z^2) (1 + 2 z) for z from 0 is a polynomial in t = (z - 3.75) / (z + 3.75): Shepherd and Laframboise,
+// "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x" (1981). These are the coefficients from the constant on.
+template <typename A> struct ScaledErrorFunction;
+
+template <> struct ScaledErrorFunction<float> {
+    enum { COUNT = 12 };
+    static constexpr float COEFFICIENTS[COUNT] = {
+        1.237512619e+00f, -1.402406583e-01f, 3.586270394e-03f, 8.227841998e-02f, -1.088142701e-01f,
+        9.229076959e-02f, -5.864685874e-02f, 2.840925236e-02f, -9.844494860e-03f, 1.675912218e-03f,
+        3.963076130e-04f, -2.241167467e-04f};
+};
+
+template <> struct ScaledErrorFunction<double> {
+    enum { COUNT = 23 };
+    static constexpr double COEFFICIENTS[COUNT] = {
+        1.23751263083782814e+00, -1.40240598585544191e-01, 3.58541548549128064e-03, 8.22767384898905191e-02,
+        -1.08803930142910094e-01, 9.23043211665480479e-02, -5.86933985696610205e-02, 2.83622773502348775e-02,
+        -9.74657973871289295e-03, 1.75562628171449216e-03, 2.93714640249290962e-04, -2.90155729087768351e-04,
+        5.16457464409294975e-05, 2.23883360272765672e-05, -1.14365334564119264e-05, -9.80265511111475992e-07,
+        1.74009259135078344e-06, -5.00387882160011183e-08, -2.47104166567453425e-07, 1.84265789639427851e-08,
+        3.13349960786930147e-08, -1.88430603921003033e-09, -2.50093266301304739e-09};
+};
+
+template <typename V> struct Element;
+template <> struct Element<Floats> { typedef float Scalar; };
+template <> struct Element<Doubles> { typedef double Scalar; };
+
+// The normal distribution: P(X < x), and the density at x. Both need exp(-x^2 / 2).
+template <typename V>
+struct Normal {
+    typedef typename Element<V>::Scalar A;
+    V probability, exponent;
+
+    GLUONOPS_INLINE explicit Normal(V x)
+    {
+        const V size = x < 0 ? -x : x, end = broadcast(A(42));   // 0 or 1 beyond it
+        const V z = (size > 42 ? end : size) * A(0.70710678118654752440);
+        exponent = exponential(-z * z);
+        const V tail = exponent * scaled_error(z) * A(0.5);
+        probability = x < 0 ? tail : 1 - tail;
+    }
+
+    GLUONOPS_INLINE V density() const { return exponent * A(0.39894228040143267794); }
+
+    // erfc(z) exp(z^2)
+    static GLUONOPS_INLINE V scaled_error(V z)
+    {
+        typedef ScaledErrorFunction<A> Function;
+        const V t = (z - A(3.75)) / (z + A(3.75));
+        V p = broadcast(Function::COEFFICIENTS[Function::COUNT - 1]);
+        for (int i = Function::COUNT - 2; i >= 0; --i)
+            p = p * t + Function::COEFFICIENTS[i];
+        return p / (1 + 2 * z);
+    }
+};
+
+#include "formulas.cuh"
+
+template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
+template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
+
+// Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
+const int64_t ACTIVATION_RUN = 4096;
+
+template <bool STREAMING, bool BACKWARD, typename T, typename Formula>
+inline void activate_runs(const ActivationCall &call, const Formula &formula)
+{
+    typedef typename Simd<T>::Scalar A;
+    const T *data = static_cast<const T *>(call.data);
+    const T *output_grad = static_cast<const T *>(call.output_grad);
+    T *result = static_cast<T *>(call.result);
+
+    const int64_t size = call.size;
+    const int64_t runs = (size + ACTIVATION_RUN - 1) / ACTIVATION_RUN;
+    const int64_t tensors = BACKWARD ? 3 : 2;
+    parallel_for(runs, tensors * ACTIVATION_RUN * int64_t(sizeof(T)), [=](int64_t first_run, int64_t end_run) {
+        const int64_t begin = first_run * ACTIVATION_RUN;
+        const int64_t end = end_run * ACTIVATION_RUN < size ? end_run * ACTIVATION_RUN : size;
+
+        write_row<STREAMING>(result + begin, end - begin, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto x = load(data + begin + i, mask, A(0));
+            if constexpr (BACKWARD)
+                return load(output_grad + begin + i, mask, A(0)) * formula.slope(x);
+            else
+                return formula.value(x);
+        });
+        store_fence();
+    });
+}
+
+template <bool BACKWARD, typename T, typename Formula>
+inline void activate(const ActivationCall &call, const Formula &formula)
+{
+    const int64_t bytes = call.size * int64_t(sizeof(T));
+    if (bytes >= STREAMING_MIN_BYTES)
+        activate_runs<true, BACKWARD, T>(call, formula);
+    else
+        activate_runs<false, BACKWARD, T>(call, formula);
+}
+
+template <typename T, typename Formula>
+inline void activate_forward(const ActivationCall &call, const Formula &formula)
+{
+    activate<false, T>(call, formula);
+}
+
+template <typename T, typename Formula>
+inline void activate_backward(const ActivationCall &call, const Formula &formula)
+{
+    activate<true, T>(call, formula);
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_ACTIVATION_H_

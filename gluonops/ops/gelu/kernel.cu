@@ -1,0 +1,22 @@
+// gelu: element by element.
+#include "../_activation/activation.cuh"
+
+template <typename T>
+__global__ void gelu_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
+                               int64_t size, int64_t is_tanh)
+{
+    if (is_tanh)
+        activate(data, output, output_request, size, GeluTanh());
+    else
+        activate(data, output, output_request, size, Gelu());
+}
+
+template <typename T>
+__global__ void gelu_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                T *__restrict__ data_grad, int data_grad_request, int64_t size, int64_t is_tanh)
+{
+    if (is_tanh)
+        activate_backward(output_grad, data, data_grad, data_grad_request, size, GeluTanh());
+    else
+        activate_backward(output_grad, data, data_grad, data_grad_request, size, Gelu());
+}

@@ -1,0 +1,17 @@
+"""``swiglu`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.backend import Array
+
+
+def forward(F, attrs, data: Array) -> Array:
+    gate, value = F.split(data, num_outputs=2, axis=attrs.axis)
+    return gate * F.sigmoid(gate) * value
+
+
+def backward(nd, attrs, shapes, output_grad, data) -> dict:
+    gate, value = nd.split(data, num_outputs=2, axis=attrs.axis)
+    s = nd.sigmoid(gate)
+    by_gate = output_grad * value * (s + gate * (s * (1 - s)))
+    by_value = output_grad * (gate * s)
+    return {"data": nd.concat(by_gate, by_value, dim=attrs.axis)}

@@ -1,0 +1,44 @@
+"""swish: x times its sigmoid, element by element; with beta = 1 it is called SiLU.
+
+``output = x sigmoid(beta x)``. The gradient is ``output_grad * (s + beta x s (1 - s))`` with ``s = sigmoid(beta x)``.
+With beta 0 it is x / 2; with a large beta it comes close to ReLU. beta is a constant and is not learned. At minus
+infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is not defined.
+
+float16 is computed in float32, except in a builtin graph of variables with unknown types.
+
+Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
+
+Sources: Ramachandran et al., "Searching for Activation Functions" (2017), section 4; Elfwing et al., "Sigmoid-weighted
+linear units" (2017); ``torch.nn.functional.silu``.
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["swish"]
+
+
+def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
+    """``x sigmoid(beta x)`` of every element.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Any shape; float16, float32 or float64.
+    beta : float, default 1.0
+        Factor of x in the sigmoid, from 0 to below 1000.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The shape and dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        The dtype is not a float, or ``beta`` is out of range.
+    """
+    return call(OP, locals())

@@ -1,0 +1,10 @@
+from op_suite import Row
+from ops._activation.suite import ActivationSuite
+
+
+class TestHardSwish(ActivationSuite):
+    name = "hard_swish"
+    table = (
+        Row("corners", ([-4.0, -3, 0, 1, 3, 5],), {}, [0, 0, 0, 2 / 3, 3, 5], [7, 7, 2, 6, 2, 3],
+            ([0, 0, 1, 5, 2, 3],)),
+    )
