@@ -1,6 +1,7 @@
 """Time operators, networks and a training step with nothing set by hand, while other processes use the cores.
 
-No variable of MXNet, OpenMP or malloc is set. Every peer has a process of its own, and they are called in turn, first
+No variable of MXNet, OpenMP or malloc is set, but for the training of detectors in torch: glibc keeps memory there, as
+gluonops does by itself. Every peer has a process of its own, and they are called in turn, first
 on the quiet machine, then beside one and two busy processes for every core.
 """
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 
 from ..common import machine, results, tables
 from . import report
-from .cases import BESIDE, CASES, LOADS, ORT, TORCH, Case
+from .cases import BESIDE, CASES, COMPILED, LOADS, ORT, TORCH, Case
 from .load import busy
 
 MODULE = "benchmarks.busy"
@@ -27,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "benchmarks" / "README.md"
 TURNS, SECONDS = 5, 0.25   # of every peer, at every load
 SETTINGS = ("OMP_", "GOMP_", "KMP_", "MKL_", "MXNET_", "MALLOC_", "GLUONOPS_")
-NEEDS = {ORT: "onnxruntime", TORCH: "torch", BESIDE: "torch"}
+NEEDS = {ORT: "onnxruntime", TORCH: "torch", BESIDE: "torch", COMPILED: "torch"}
 
 
 class Worker:
@@ -35,6 +36,8 @@ class Worker:
 
     def __init__(self, case: Case, peer: str, folder: str):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+        if case.kind == "detector" and peer in (TORCH, COMPILED):
+            environment.update(machine.KEEPING_MALLOC)
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.busy.work", case.name, peer, folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
