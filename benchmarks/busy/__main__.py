@@ -7,6 +7,7 @@ on the quiet machine, then beside one and two busy processes for every core.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import json
@@ -63,19 +64,36 @@ def options() -> argparse.ArgumentParser:
                         "every core; may be given several times")
     parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of every turn (default: %(default)s)")
+    parser.add_argument("--files", type=pathlib.Path, metavar="DIR", help="keep the exported networks here, for the "
+                        "next run")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
                         "same cases in the file (with --readme: read)")
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
                         help="measure nothing; write the results of --json into this file, between its markers")
+    parser.add_argument("--short", action="store_true", help="with --readme: one table of medians")
     return parser
 
 
-def measure(case: Case, loads: Sequence[int], turns: int, seconds: float) -> dict:
+def export(case: Case, folder: str) -> None:
+    """Write a network's files into a folder, unless they are there."""
+    if case.kind == "net" and not (pathlib.Path(folder) / "net.onnx").exists():
+        subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", case.what, str(case.shape[-1]), folder],
+                       check=True, cwd=ROOT)
+
+
+def files_of(case: Case, files: pathlib.Path | None) -> contextlib.AbstractContextManager[str]:
+    """The folder of a case's files: one that stays, within ``files``, or a temporary one."""
+    if files is None:
+        return tempfile.TemporaryDirectory()
+    folder = (files / case.what).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return contextlib.nullcontext(str(folder))
+
+
+def measure(case: Case, loads: Sequence[int], turns: int, seconds: float, files: pathlib.Path | None) -> dict:
     """All peers of a case at all loads; the times are milliseconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        if case.kind == "net":
-            subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", case.what, str(case.shape[-1]), folder],
-                           check=True, cwd=ROOT)
+    with files_of(case, files) as folder:
+        export(case, folder)
         workers = {peer: Worker(case, peer, folder) for peer in case.peers if is_installed(peer)}
         try:
             return {"name": case.name, "times": [row for load in loads for row in rows(workers, load, turns, seconds)]}
@@ -113,7 +131,7 @@ def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
     for case in CASES:
         if args.case and case.name not in args.case:
             continue
-        found = measure(case, args.load or LOADS, args.turns, args.seconds)
+        found = measure(case, args.load or LOADS, args.turns, args.seconds, args.files)
         others = [other for other in measured["cases"] if other["name"] != case.name]
         measured["cases"] = sorted([*others, found], key=lambda one: order.index(one["name"]))
         if args.json:
@@ -128,7 +146,8 @@ def main(arguments: Sequence[str]) -> int:
         if not args.json:
             parser.error("--readme needs --json FILE, the results to write")
         measured = results.load(args.json)
-        tables.put(args.readme, "busy", f"{machine.sentence(measured)}\n\n{report.markdown(measured)}")
+        content = report.short(measured) if args.short else report.markdown(measured)
+        tables.put(args.readme, "busy", f"{content}\n\n{machine.sentence(measured)}")
         return 0
     print(report.text(measure_all(args, arguments)))
     return 0
