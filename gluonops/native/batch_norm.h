@@ -1,6 +1,6 @@
-// MXNet's batch norm on a machine that other processes use.
+// MXNet's BatchNorm on a machine that other processes use.
 //
-// Inside oneDNN's batch norm the threads wait for each other by spinning, several times in a call. If another process has
+// Inside oneDNN's BatchNorm the threads wait for each other by spinning, several times in a call. If another process has
 // the processor of one, the others spin until they are stopped themselves: a layer of 0.3 ms then takes 30. No setting of
 // OpenMP's changes that wait. So when a call has taken far too long, the next ones run in the calling thread alone, for a
 // while. One thread takes about twice the time of two, and waits for nobody.
