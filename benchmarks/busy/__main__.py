@@ -1,11 +1,13 @@
 """Time operators, networks and a training step with nothing set by hand, while other processes use the cores.
 
-No variable of MXNet, OpenMP or malloc is set. Every peer has a process of its own, and they are called in turn, first
+No variable of MXNet, OpenMP or malloc is set, but for the training of detectors in torch: glibc keeps memory there, as
+gluonops does by itself. Every peer has a process of its own, and they are called in turn, first
 on the quiet machine, then beside one and two busy processes for every core.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import json
@@ -19,7 +21,7 @@ from collections.abc import Sequence
 
 from ..common import machine, results, tables
 from . import report
-from .cases import BESIDE, CASES, LOADS, ORT, TORCH, Case
+from .cases import BESIDE, CASES, COMPILED, LOADS, ORT, TORCH, Case
 from .load import busy
 
 MODULE = "benchmarks.busy"
@@ -27,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "benchmarks" / "README.md"
 TURNS, SECONDS = 5, 0.25   # of every peer, at every load
 SETTINGS = ("OMP_", "GOMP_", "KMP_", "MKL_", "MXNET_", "MALLOC_", "GLUONOPS_")
-NEEDS = {ORT: "onnxruntime", TORCH: "torch", BESIDE: "torch"}
+NEEDS = {ORT: "onnxruntime", TORCH: "torch", BESIDE: "torch", COMPILED: "torch"}
 
 
 class Worker:
@@ -35,6 +37,8 @@ class Worker:
 
     def __init__(self, case: Case, peer: str, folder: str):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+        if case.kind == "detector" and peer in (TORCH, COMPILED):
+            environment.update(machine.KEEPING_MALLOC)
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.busy.work", case.name, peer, folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
@@ -60,19 +64,36 @@ def options() -> argparse.ArgumentParser:
                         "every core; may be given several times")
     parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of every turn (default: %(default)s)")
+    parser.add_argument("--files", type=pathlib.Path, metavar="DIR", help="keep the exported networks here, for the "
+                        "next run")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
                         "same cases in the file (with --readme: read)")
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
                         help="measure nothing; write the results of --json into this file, between its markers")
+    parser.add_argument("--short", action="store_true", help="with --readme: one table of medians")
     return parser
 
 
-def measure(case: Case, loads: Sequence[int], turns: int, seconds: float) -> dict:
+def export(case: Case, folder: str) -> None:
+    """Write a network's files into a folder, unless they are there."""
+    if case.kind == "net" and not (pathlib.Path(folder) / "net.onnx").exists():
+        subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", case.what, str(case.shape[-1]), folder],
+                       check=True, cwd=ROOT)
+
+
+def files_of(case: Case, files: pathlib.Path | None) -> contextlib.AbstractContextManager[str]:
+    """The folder of a case's files: one that stays, within ``files``, or a temporary one."""
+    if files is None:
+        return tempfile.TemporaryDirectory()
+    folder = (files / case.what).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return contextlib.nullcontext(str(folder))
+
+
+def measure(case: Case, loads: Sequence[int], turns: int, seconds: float, files: pathlib.Path | None) -> dict:
     """All peers of a case at all loads; the times are milliseconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        if case.kind == "net":
-            subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", case.what, str(case.shape[-1]), folder],
-                           check=True, cwd=ROOT)
+    with files_of(case, files) as folder:
+        export(case, folder)
         workers = {peer: Worker(case, peer, folder) for peer in case.peers if is_installed(peer)}
         try:
             return {"name": case.name, "times": [row for load in loads for row in rows(workers, load, turns, seconds)]}
@@ -110,7 +131,7 @@ def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
     for case in CASES:
         if args.case and case.name not in args.case:
             continue
-        found = measure(case, args.load or LOADS, args.turns, args.seconds)
+        found = measure(case, args.load or LOADS, args.turns, args.seconds, args.files)
         others = [other for other in measured["cases"] if other["name"] != case.name]
         measured["cases"] = sorted([*others, found], key=lambda one: order.index(one["name"]))
         if args.json:
@@ -125,7 +146,8 @@ def main(arguments: Sequence[str]) -> int:
         if not args.json:
             parser.error("--readme needs --json FILE, the results to write")
         measured = results.load(args.json)
-        tables.put(args.readme, "busy", f"{machine.sentence(measured)}\n\n{report.markdown(measured)}")
+        content = report.short(measured) if args.short else report.markdown(measured)
+        tables.put(args.readme, "busy", f"{content}\n\n{machine.sentence(measured)}")
         return 0
     print(report.text(measure_all(args, arguments)))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..common import tables
-from .cases import CASES, LOADS, PEERS, TARGETS, Target
+from .cases import CASES, LOADS, ORT, OURS, PEERS, TARGETS, TORCH, Target
 
 TITLES = {0: "quiet", 1: "one busy process for every core", 2: "two busy processes for every core"}
 
@@ -22,7 +22,8 @@ def table(measured: dict, load: int) -> list[list[str]]:
         for peer in PEERS:
             half, most = (figure(case["times"], peer, load, percentile) for percentile in (50, 90))
             cells.append("" if half is None else f"{half:.3g} ({most:.3g})")
-        lines.append([case["name"], *cells])
+        if any(cells):
+            lines.append([case["name"], *cells])
     return lines
 
 
@@ -40,6 +41,17 @@ def markdown(measured: dict) -> str:
     """The same for a page, the busy machine first."""
     parts = [tables.markdown(head(load), table(measured, load)) for load in (1, 0, 2)]
     return "\n\n".join([*parts, *tables.targets_markdown(verdicts(measured))])
+
+
+def short(measured: dict) -> str:
+    """One table of medians for a page, the busy machine first."""
+    columns = [(peer, load) for load in (1, 0) for peer in (OURS, ORT, TORCH)]
+    lines = []
+    for case in measured["cases"]:
+        medians = [figure(case["times"], peer, load, 50) for peer, load in columns]
+        lines.append([case["name"], *["" if median is None else f"{median:.3g}" for median in medians]])
+    names = [f"{peer}, {'busy' if load else 'quiet'}" for peer, load in columns]
+    return tables.markdown(["median, ms", *names], lines)
 
 
 def verdicts(measured: dict) -> list[dict]:

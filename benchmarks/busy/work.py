@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cases import BESIDE, CASES, MXNET, ORT, OURS, TORCH, Case
+from .cases import BESIDE, CASES, COMPILED, MXNET, ORT, OURS, TORCH, Case
 
 Call = Callable[[], object]
 
@@ -119,12 +119,22 @@ def training_in_torch(case: Case, peer: str, folder: pathlib.Path) -> Call:
     return step
 
 
+def detector(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    from ..networks import training
+
+    batch, _, size, _ = case.shape
+    if peer == OURS:
+        return training.our_step(case.what, batch, size)
+    return training.torch_step(case.what, batch, size, compiled=peer == COMPILED)
+
+
 MAKERS = {
     ("operator", OURS): operator_in_mxnet, ("operator", BESIDE): operator_in_mxnet,
     ("operator", MXNET): operator_in_mxnet, ("operator", ORT): operator_in_onnxruntime,
     ("operator", TORCH): operator_in_torch,
     ("net", OURS): net_in_mxnet, ("net", ORT): net_in_onnxruntime, ("net", TORCH): net_in_torch,
     ("training", OURS): training_in_mxnet, ("training", TORCH): training_in_torch,
+    ("detector", OURS): detector, ("detector", TORCH): detector, ("detector", COMPILED): detector,
 }
 
 

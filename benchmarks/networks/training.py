@@ -1,80 +1,45 @@
-"""Images per second in training tiny_yolov2: forward, region loss, backward and SGD, ours beside torch in eager mode.
+"""A training step of tiny_yolov2: forward, region loss, backward and SGD, ours and torch's from the same weights.
 
-    python -m benchmarks.networks.training                       # batches of 8 at 128 x 128, and of 4 at 416 x 416
-
-Both start from the same weights. Their first losses are compared before anything is timed. The two are called in turn,
-and the medians are printed. Both use every processor. Do not use the machine for anything else meanwhile.
+``python -m benchmarks.busy`` measures the steps; its cases of the kind ``detector`` say of which net and which images.
 """
 from __future__ import annotations
 
-import argparse
-import os
-import pathlib
-import statistics
-import sys
-import time
 from collections.abc import Callable
 
-CORES = len(os.sched_getaffinity(0))
-os.environ.setdefault("OMP_NUM_THREADS", str(CORES))   # MXNet's default is every other processor
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import torch
+from gluonops.darknet import layers
 
-import gluonops as gops  # noqa: E402
-import mxnet as mx  # noqa: E402
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from gluonops.darknet import layers  # noqa: E402
-
-from ..common import machine, results  # noqa: E402
-from .cases import TRAINING  # noqa: E402
+from .cases import TRAINED
 
 ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
 CLASSES, THRESH, RATE = 10, 0.6, 1e-4
-STEPS = 5   # of a round; at its end the benchmark waits for MXNet's engine
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--case", nargs=2, type=int, action="append", metavar=("BATCH", "SIZE"))
-    options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--head-channels", type=int, default=1024, help="channels before the output")
-    options.add_argument("--json", type=pathlib.Path, help="also write the numbers to this file")
-    args = options.parse_args()
-    if "MALLOC_ARENA_MAX" not in os.environ:   # malloc reads it when a process starts; torch needs it
-        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.networks.training", *sys.argv[1:]],
-                  {**os.environ, **machine.KEEPING_MALLOC})
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    print(f"{'batch':>5}{'size':>6}{'ours':>12}{'torch':>12}   images/s, {torch.get_num_threads()} threads")
-    measured = []
-    for batch, size in args.case or TRAINING:
-        ours, peer = measure(batch, size, args.rounds, args.head_channels)
-        measured.append({"batch": batch, "size": size, "ours": ours, "torch": peer, "ratio": ours / peer})
-        print(f"{batch:>5}{size:>6}{ours:>12.1f}{peer:>12.1f}   {ours / peer:.2f} times", flush=True)
-    if args.json:
-        results.save(args.json, {"cases": measured})
-
-
-def measure(batch: int, size: int, rounds: int, head_channels: int) -> tuple[float, float]:
-    """Images per second, ours and torch's."""
+def our_step(name: str, batch: int, size: int) -> Callable:
+    """A function that trains one of the nets of TRAINED for one step, and returns the mean loss."""
     images, ground_truth = draw(batch, size)
-    net = gops.models.tiny_yolov2(classes=CLASSES, anchors=ANCHORS, head_channels=head_channels)
+    return step_of(make(name, images), images, ground_truth)
+
+
+def torch_step(name: str, batch: int, size: int, compiled: bool = False) -> Callable:
+    """The same in torch, from the same weights; ``compiled`` is by torch.compile. The first losses have to agree."""
+    images, ground_truth = draw(batch, size)
+    net = make(name, images)
+    step = torch_step_of(net, images, ground_truth, compiled)   # copies the weights before they change
+    np.testing.assert_allclose(step(), step_of(net, images, ground_truth)(), rtol=1e-3)
+    return step
+
+
+def make(name: str, images: np.ndarray) -> gops.models.TinyYOLOv2:
+    """A net with random weights, the same in every process."""
+    mx.random.seed(0)
+    net = gops.models.tiny_yolov2(classes=CLASSES, anchors=ANCHORS, **TRAINED[name])
     net.initialize(mx.init.Xavier())
     net(mx.nd.array(images))
-    # torch comes first, because it copies the initial weights.
-    theirs = torch_step(net, images, ground_truth)
-    ours = our_step(net, images, ground_truth)
-
-    their_loss = theirs()
-    np.testing.assert_allclose(ours(), their_loss, rtol=1e-3)
-
-    seconds = {theirs: [], ours: []}
-    for turn in range(rounds + 1):
-        for step, taken in seconds.items():
-            elapsed = timed(step)
-            if turn:   # the first warms up
-                taken.append(elapsed)
-    images_per_round = batch * STEPS
-    return (images_per_round / statistics.median(seconds[ours]),
-            images_per_round / statistics.median(seconds[theirs]))
+    return net
 
 
 def draw(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,17 +54,8 @@ def draw(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return images, ground_truth
 
 
-def timed(step: Callable) -> float:
-    """The seconds of a round of steps; only the last one is waited for."""
-    start = time.perf_counter()
-    for _ in range(STEPS - 1):
-        step(False)
-    step()
-    return time.perf_counter() - start
-
-
-def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
-    """A function that trains one step, and returns the mean loss if it waits for it."""
+def step_of(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
+    """A function that trains our net for one step, and returns the mean loss."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
     net.hybridize(static_alloc=True)
@@ -107,13 +63,11 @@ def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.n
     trainer = mx.gluon.Trainer(net.collect_params(), "fusedsgd", {"learning_rate": RATE, "momentum": 0.9})
     images, ground_truth = mx.nd.array(images), mx.nd.array(ground_truth)
 
-    def step(wait=True):
+    def step():
         with mx.autograd.record():
             losses = loss(net(images), ground_truth)
         losses.backward()
         trainer.step(len(images))
-        if not wait:
-            return None
         value = losses.mean().asscalar()
         mx.nd.waitall()
         return value
@@ -121,22 +75,24 @@ def our_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.n
     return step
 
 
-def torch_step(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
+def torch_step_of(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray,
+                  compiled: bool) -> Callable:
     """The same in torch, with the weights that the net has now."""
     blocks = [*net.backbone, net.pool, *net.head, net.output]
     model = torch.nn.Sequential(*[layer for block in blocks for layer in torch_layers(block)])
     model.train()
+    forward = torch.compile(model, dynamic=False) if compiled else model
     optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
     images = torch.from_numpy(images)
     ground_truth = torch.from_numpy(ground_truth)
     anchors = torch.tensor(ANCHORS)
 
-    def step(wait=True):
+    def step():
         optimizer.zero_grad()
-        loss = torch_region_loss(model(images), ground_truth, anchors).mean()
+        loss = torch_region_loss(forward(images), ground_truth, anchors).mean()
         loss.backward()
         optimizer.step()
-        return loss.item() if wait else None
+        return loss.item()
 
     return step
 
@@ -148,7 +104,7 @@ def torch_layers(block: mx.gluon.Block) -> list[torch.nn.Module]:
     size, stride = (block._kwargs[key][0] for key in ("kernel", "stride"))
     pool = torch.nn.MaxPool2d(size, stride)
     if getattr(block, "_cut", False):   # Darknet's pooling with a stride of 1 keeps the size
-        return [torch.nn.ReplicationPad2d((0, 1, 0, 1)), pool]
+        return [torch.nn.ConstantPad2d((0, 1, 0, 1), -torch.inf), pool]
     return [pool]
 
 
@@ -271,7 +227,3 @@ def iou(first_centres: torch.Tensor, first_sizes: torch.Tensor, second_centres: 
     high = torch.minimum(first_centres + first_sizes / 2, second_centres + second_sizes / 2)
     common = (high - low).clamp(min=0).prod(-1)
     return common / (first_sizes.prod(-1) + second_sizes.prod(-1) - common)
-
-
-if __name__ == "__main__":
-    main()

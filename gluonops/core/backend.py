@@ -209,20 +209,20 @@ def full_name(name: str | None, hint: str) -> str:
 
 
 def _native(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], named: dict[str, str]) -> Array | tuple:
-    """Emit the C++ operator, in a graph with an identity as a guard in front of each input.
+    """Emit the C++ operator, with an identity as a guard in front of each input where it needs one.
 
     What MXNet makes of a library does not pass the request on to an operator: it overwrites a gradient that it should
-    add to, for ``grad_req="add"`` or for an input that is used twice. The library repairs that where it can, and a
-    guard everywhere: the backward of an identity honours the request. Graphs have guards because they are loaded
-    elsewhere. Labels have one too, because they have a gradient of zeros. Inside a hybridized graph the identity works
-    in place.
+    add to, for ``grad_req="add"`` or for an input that is used twice. The library repairs that in MXNet's wheels. In
+    other builds each input has a guard: the backward of an identity honours the request. Labels have one too, because
+    they have a gradient of zeros.
     """
     if space is mx.nd:
         if not native.honours_requests() and mx.autograd.is_recording():
             inputs = [space.identity(value) for value in inputs]
         return _returned(op, attrs, native.run(op, attrs, inputs))
 
-    inputs = _guards(op, inputs, named["name"])
+    if not native.honours_requests():
+        inputs = _guards(op, inputs, named["name"])
     if op.reads_head_gradient:
         return _returned(op, attrs, getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named))
     # A library's operator always needs a head gradient. Module gives a loss head none, but make_loss does. The mark

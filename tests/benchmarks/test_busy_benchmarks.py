@@ -34,6 +34,13 @@ def test_targets_are_judged():
         ("2.00 x", False), ("2.50 x", True), ("0.83 x", True)]
 
 
+def test_a_table_has_what_was_measured_at_its_load():
+    measured = {"cases": [{"name": "yolov2, 416 x 416", "times": [row(cases.OURS, 1, 2.0, 3.0)]}]}
+    assert report.table(measured, 0) == []
+    assert report.table(measured, 1) == [["yolov2, 416 x 416", "2 (3)", "", "", "", "", ""]]
+    assert report.short(measured).splitlines()[-1] == "| yolov2, 416 x 416 | 2 |  |  |  |  |  |"
+
+
 def test_load_keeps_every_core_busy_and_ends():
     with load.busy(2) as processes:
         assert [process.poll() for process in processes] == [None] * 2 * len(os.sched_getaffinity(0))

@@ -36,13 +36,12 @@ PLAIN = ("squeeze", "_identity_with_attr_like_rhs")   # a copy in plain layout
 GOLDEN = {
     "builtin": ["Convolution", "BatchNorm", *["Reshape"] * 3, "transpose", *["Reshape"] * 2, "slice", "tile",
                 "BlockGrad", "reshape_like", "_copy", "abs", "_copy", "Flatten", "FullyConnected"],
-    "native": ["Convolution", "BatchNorm", "_copy", "gluonops_reorg", "_copy", "gluonops_abs", "Flatten",
-               "FullyConnected"],
+    "native": ["Convolution", "BatchNorm", "gluonops_reorg", "gluonops_abs", "Flatten", "FullyConnected"],
     "custom": ["Convolution", "BatchNorm", *PLAIN, "Custom", "squeeze",
                *PLAIN, "Custom", *PLAIN, "Flatten", "FullyConnected"],
 }
 HEADS = {
-    "native": ["_copy", "_copy", "gluonops_softmax_output", "make_loss", "_copy"],
+    "native": ["gluonops_softmax_output", "make_loss", "_copy"],
     "custom": [*PLAIN, "Custom"],
 }
 

@@ -96,13 +96,76 @@ GLUONOPS_INLINE void repeat(char *to, const char *from, int64_t segment, int64_t
 const int64_t LONG_SEGMENT = 1024;    // bytes; from here on a copy of the segment is worth a call
 const int64_t PIECE_BYTES = 32768;    // what one call copies of a long segment
 
+const int64_t FEWEST_ROWS = 32;   // for which patterns are worth their computation
+
+#if defined(__AVX2__)
+const int64_t MOST_PATTERNS = 8;   // vectors of a row that are permuted from one vector of data
+
+// Rows of a few words, one after the other, from consecutive segments of at most a vector. A row is made by permuting a
+// vector that begins with its segment. Loads and stores reach beyond a segment and a row: the next row overwrites what
+// is too much. Returns how many rows are done: those near the end of either tensor are not.
+int64_t permute_rows(char *to, const char *from, int64_t rows, int64_t segment, int64_t row_bytes, int64_t readable)
+{
+    const int64_t words = segment / 4, vectors = (row_bytes + WIDTH - 1) / WIDTH;
+    Words patterns[MOST_PATTERNS];
+    for (int64_t v = 0; v < vectors; ++v)
+        for (int64_t lane = 0; lane < WIDTH / 4; ++lane)
+            patterns[v][lane] = uint32_t((v * (WIDTH / 4) + lane) % words);
+
+    const int64_t written = vectors * WIDTH;
+    const int64_t ends_in_output = rows - (written + row_bytes - 1) / row_bytes + 1;
+    const int64_t ends_in_data = readable < WIDTH ? 0 : (readable - WIDTH) / segment + 1;
+    const int64_t done = ends_in_output < ends_in_data ? ends_in_output : ends_in_data;
+    for (int64_t row = 0; row < done; ++row, from += segment, to += row_bytes) {
+        Words data;
+        memcpy(&data, from, WIDTH);
+        for (int64_t v = 0; v < vectors; ++v) {
+            const Words part = __builtin_shuffle(data, patterns[v]);
+            memcpy(to + v * WIDTH, &part, WIDTH);
+        }
+    }
+    return done > 0 ? done : 0;
+}
+
+bool has_patterns(int64_t segment, int64_t row_bytes)
+{
+    return segment % 4 == 0 && segment <= WIDTH && row_bytes <= MOST_PATTERNS * WIDTH;
+}
+#else
+int64_t permute_rows(char *, const char *, int64_t, int64_t, int64_t, int64_t) { return 0; }
+bool has_patterns(int64_t, int64_t) { return false; }
+#endif
+
+// How many rows of the output, from row `i` on, repeat consecutive rows of data.
+int64_t consecutive_rows(const TileCall &call, int64_t i)
+{
+    if (call.loops < 2)
+        return 1;
+    const int64_t size = call.size[call.loops - 2];
+    return size - i % size;
+}
+
 // A thread fills whole rows.
 void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
 {
     const int64_t row_bytes = segment * call.repeats[call.loops - 1];
+    const bool permutes = has_patterns(segment, row_bytes);
+    int64_t data_bytes = segment;
+    for (int l = 0; l < call.loops - 1; ++l)
+        data_bytes *= call.size[l];
+
     parallel_for(rows, 2 * row_bytes, [=, &call](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-            repeat(to + row * row_bytes, from + origin(call, row) * segment, segment, row_bytes);
+        for (int64_t row = begin; row < end;) {
+            const int64_t left = end - row, consecutive = consecutive_rows(call, row);
+            const int64_t run = consecutive < left ? consecutive : left;
+            const int64_t start = origin(call, row) * segment;
+            int64_t done = 0;
+            if (permutes && run >= FEWEST_ROWS)
+                done = permute_rows(to + row * row_bytes, from + start, run, segment, row_bytes, data_bytes - start);
+            for (; done < run; ++done)
+                repeat(to + (row + done) * row_bytes, from + start + done * segment, segment, row_bytes);
+            row += run;
+        }
     });
 }
 
@@ -195,6 +258,51 @@ GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t items, int64_t size
         sums[x] += partial[x];
 }
 
+// The sums of rows with SIZE elements and a few copies each, in the order of add_copies. REPEATS is 0 if only `repeats`
+// says how many.
+template <int SIZE, int REPEATS, typename T>
+void sum_rows(const T *from, T *to, int64_t rows, int64_t repeats)
+{
+    typedef typename Sum<T>::Type A;
+    const int64_t count = REPEATS ? REPEATS : repeats;
+    for (int64_t row = 0; row < rows; ++row, to += SIZE) {
+        A sums[SIZE] = {};
+        for (int64_t r = 0; r < count; ++r, from += SIZE)
+            for (int x = 0; x < SIZE; ++x)
+                sums[x] += element(from[x]);
+        for (int x = 0; x < SIZE; ++x)
+            assign(to[x], sums[x]);
+    }
+}
+
+template <int SIZE, typename T>
+void sum_rows_of(const T *from, T *to, int64_t rows, int64_t repeats)
+{
+    switch (repeats) {
+    case 2: return sum_rows<SIZE, 2>(from, to, rows, repeats);
+    case 3: return sum_rows<SIZE, 3>(from, to, rows, repeats);
+    case 4: return sum_rows<SIZE, 4>(from, to, rows, repeats);
+    default: return sum_rows<SIZE, 0>(from, to, rows, repeats);
+    }
+}
+
+// The function for rows of so many elements; null if there is none.
+template <typename T>
+auto sum_rows_for(int64_t size) -> void (*)(const T *, T *, int64_t, int64_t)
+{
+    switch (size) {
+    case 1: return sum_rows_of<1, T>;
+    case 2: return sum_rows_of<2, T>;
+    case 3: return sum_rows_of<3, T>;
+    case 4: return sum_rows_of<4, T>;
+    case 5: return sum_rows_of<5, T>;
+    case 6: return sum_rows_of<6, T>;
+    case 7: return sum_rows_of<7, T>;
+    case 8: return sum_rows_of<8, T>;
+    default: return nullptr;
+    }
+}
+
 const int64_t BLOCK = 1024;   // elements of a row whose sums are kept at a time
 
 template <typename T>
@@ -218,6 +326,13 @@ void backward(const TileCall &call)
     const int64_t items = size * repeats;
     const bool power_of_two = !(size & (size - 1));
     const bool short_segment = size <= 8 && power_of_two && items >= 16;
+
+    if (const auto sum = copies == 1 && !short_segment ? sum_rows_for<T>(size) : nullptr) {
+        parallel_for(rows, block_bytes, [=](int64_t begin, int64_t end) {
+            sum(from + begin * items, to + begin * size, end - begin, repeats);
+        });
+        return;
+    }
 
     parallel_for(rows * blocks, block_bytes, [=, &call](int64_t begin, int64_t end) {
         A sums[BLOCK];

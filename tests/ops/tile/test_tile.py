@@ -42,6 +42,25 @@ class TestTile(OpSuite):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("shape, counts", [
+    ((100, 1), (1, 3)), ((1000, 2), (1, 2)), ((100, 3), (1, 2)), ((50, 4), (1, 7)), ((40, 5), (3, 2)),
+    ((33, 7), (1, 3)),
+    ((70, 8), (2, 9)), ((64, 12), (1, 5)), ((35, 16), (1, 8)), ((34, 17), (1, 2)), ((2, 50, 3), (2, 1, 2)),
+])
+def test_many_short_rows(shape, counts, dtype):
+    """Of integers, whose sums are exact: vectors of several rows, and the rows at the end that are done one by one."""
+    data = mx.nd.array(np.arange(np.prod(shape)).reshape(shape) % 5, dtype=dtype)
+    data.attach_grad()
+    with mx.autograd.record():
+        output = gops.ops.tile(data, counts)
+    expected = np.tile(data.asnumpy(), counts)
+    np.testing.assert_array_equal(output.asnumpy(), expected)
+    head = np.arange(expected.size).reshape(expected.shape) % 3
+    output.backward(mx.nd.array(head, dtype=dtype))
+    parts = head.reshape([length for pair in zip(counts, shape) for length in pair])
+    np.testing.assert_array_equal(data.grad.asnumpy(), parts.sum(tuple(range(0, 2 * len(shape), 2))))
+
 
 @pytest.mark.parametrize("count", [64, 65, 4097, 100000])
 def test_many_copies_are_few_nodes(count, rng):
