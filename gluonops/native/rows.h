@@ -109,13 +109,6 @@ GLUONOPS_INLINE int64_t block_columns(const RowSizes &sizes)
     return columns < sizes.inner ? columns : sizes.inner;
 }
 
-// The first element of the block behind the block of `columns` columns that begins at `start`.
-GLUONOPS_INLINE int64_t next_block(const RowSizes &sizes, int64_t start, int64_t columns)
-{
-    const int64_t plane = sizes.length * sizes.inner, column = start % plane;
-    return column + columns < sizes.inner ? start + columns : start - column + plane;
-}
-
 // Calls body(start, first_row, columns) for every block of columns, on several threads: the block's first element, its
 // first row and how many columns it has.
 template <typename T, typename Body>

@@ -30,11 +30,10 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
 }
 
 // For a block of columns: each column's maximum, and its sum of exp((x - max) * scale). Both arrays are padded to whole
-// vectors. If STORE, each exponential is also written to `exponentials`, a (length, columns) array. The block at `next`
-// is prefetched meanwhile.
+// vectors. If STORE, each exponential is also written to `exponentials`, a (length, columns) array.
 template <bool STORE, typename T, typename A>
 GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
-                                        const T *next, A *exponentials = nullptr)
+                                        A *exponentials = nullptr)
 {
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
@@ -57,7 +56,6 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64
         }
         for (int64_t c = 0; c < length; ++c)
             for (int v = 0; v < VECTORS; ++v) {
-                __builtin_prefetch(next + c * inner + j + v * N, 0, 2);
                 const V logits = load(x + c * inner + j + v * N, mask, low);
                 const V value = exponential((logits - maxima[v]) * scale);
                 if (STORE)
@@ -120,11 +118,10 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
         for (int64_t i = begin; i < end; ++i) {
             const int64_t column = i % blocks * most_columns, start = i / blocks * length * inner + column;
             const int64_t columns = inner - column < most_columns ? inner - column : most_columns;
-            const T *next = data + next_block(sizes, start, columns);
             if (exponentials)
-                column_max_and_sum<true>(data + start, sizes, columns, scale, max, sum, next, exponentials);
+                column_max_and_sum<true>(data + start, sizes, columns, scale, max, sum, exponentials);
             else
-                column_max_and_sum<false>(data + start, sizes, columns, scale, max, sum, next);
+                column_max_and_sum<false>(data + start, sizes, columns, scale, max, sum);
 
             A *inverse_sum = sum;
             for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {

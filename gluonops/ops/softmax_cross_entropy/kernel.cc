@@ -101,8 +101,7 @@ void forward_columns(const TypedCall<T> &given)
         A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
         const T *logits = call.data + start;
 
-        const T *next = call.data + next_block(call.sizes, start, columns);
-        column_max_and_sum<false>(logits, call.sizes, columns, A(1), max, log_sum, next);
+        column_max_and_sum<false>(logits, call.sizes, columns, A(1), max, log_sum);
         for (int64_t j = 0; j < columns; ++j)
             log_sum[j] = logarithm(log_sum[j]);
 
