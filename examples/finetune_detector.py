@@ -57,7 +57,7 @@ def arguments():
                 f"(default: {OBJECT_EPOCHS}, and more for few objects)")
     options.add_training(epochs=16, batch_size=16, lr=0.01)
     options.add_run(out="out/finetune_detector")
-    options.defaults(threads=2)
+    options.defaults(threads=2, clip=None)
     args = options.parse()
     train.check_input_sizes(args.size, args.multi_scale, 32)
     return args
@@ -88,6 +88,8 @@ def settle(args, net, training, workers):
         if train.is_small(images):
             args.pretrain_epochs = train.passes_over_objects(len(train.Cutouts(training, args.seed)), OBJECT_EPOCHS)
     args.repeat = train.repeats(args, images, workers)
+    if args.clip is None:
+        args.clip = train.gradient_limit(images)
     if args.anchor_images is None:
         args.anchor_images = train.anchor_images(ANCHOR_IMAGES, images * args.repeat * args.epochs)
 

@@ -71,6 +71,7 @@ from .pretraining import Cutouts, pretrain_backbone
 from .recipe import (
     anchor_images,
     fit_batch_norm,
+    gradient_limit,
     hint_for_classifier,
     hint_for_detector,
     is_small,
@@ -109,7 +110,8 @@ __all__ = [
     "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",
     "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
     "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
-    "hint_for_classifier", "hint_for_detector", "how_to_run", "is_small", "join_workers", "keep_statistics",
+    "gradient_limit", "hint_for_classifier", "hint_for_detector", "how_to_run", "is_small", "join_workers",
+    "keep_statistics",
     "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector", "make_folder",
     "make_trainer", "natural", "net_tensors", "non_negative", "passes_over_objects", "plan", "positive",
     "predict_logits", "pretrain_backbone", "pretrained_source", "read_checkpoint", "read_parameters", "repeats",

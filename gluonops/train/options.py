@@ -160,7 +160,8 @@ class Options:
                  help="epochs before the backbone is released; -1: never")
         self.add(group, "--accumulate", type=positive, default=1,
                  help="batches whose gradients are added up for one update")
-        self.add(group, "--clip", type=non_negative, default=0, help="largest global norm of the gradients; 0: any")
+        self.add(group, "--clip", type=non_negative, default=0, help="largest global norm of the gradients; 0: any; "
+                 "a detector of few images has 10 unless told")
         self.add(group, "--average", type=fraction, default=0, metavar="DECAY", help="of an exponential moving average "
                  "of the parameters, such as 0.999, for validation and export; 0: none")
         group = "machine"

@@ -7,6 +7,7 @@ The defaults of the scripts are for thousands of images. Of 60 images they would
 - **Batch norm.** Of the initial running statistics, 1 % or less is left after half of the updates.
 - **Weights.** A data set of fewer than :data:`SMALL` images starts from the backbone in the package, if the net has it.
 - **Objects.** Without these weights, the pretraining on the objects makes :data:`LEAST_PRETRAINING` updates or more.
+- **Gradients.** A detector limits their norm: from few images the first batches can throw its boxes to infinity.
 - **Anchors.** The images that draw all boxes to the anchors are a fiftieth of those of the run, or fewer.
 """
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .freezing import blocks_of
 from .plan import updates_per_epoch
 
 __all__ = ["FEW_UPDATES", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", "SMALL", "anchor_images",
-           "fit_batch_norm", "hint_for_classifier", "hint_for_detector", "is_small", "passes_over_objects", "repeats",
-           "warning_of_few_updates"]
+           "fit_batch_norm", "gradient_limit", "hint_for_classifier", "hint_for_detector", "is_small",
+           "passes_over_objects", "repeats", "warning_of_few_updates"]
 
 SMALL = 1000              # images; fewer are a small data set
 LEAST_UPDATES = 600       # of a run that is not given --epochs
@@ -31,6 +32,7 @@ LEAST_PRETRAINING = 300   # of the pretraining on objects
 OBJECT_BATCH = 32         # objects of a batch of the pretraining
 # Fewer updates train nothing from random weights; from trained weights a tenth is enough.
 FEW_UPDATES = {"detector": 300, "classifier": 60}
+LIMIT = 10.0              # of the norm of a detector's gradients; the first batches have about 60
 LEFT = 0.01               # share of the initial running statistics after half of the updates
 POOR_MAP = 0.05
 
@@ -80,6 +82,11 @@ def passes_over_objects(objects: int, passes: int) -> int:
 def anchor_images(most: int, images: int) -> int:
     """How many images at the start of a run draw all boxes to the anchors: ``most``, or a fiftieth of the run's."""
     return min(most, images // 50)
+
+
+def gradient_limit(images: int) -> float:
+    """The largest norm of the gradients of a detector, as ``--clip`` has it: 0, for any, if the images are many."""
+    return LIMIT if is_small(images) else 0.0
 
 
 def fit_batch_norm(net: gluon.Block, updates: int) -> None:

@@ -43,6 +43,7 @@ def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
     folder = train("out", *SMALL)
     args = results(folder)["options"]
     assert (args["epochs"], args["repeat"], args["pretrained"], args["pretrain_epochs"]) == (16, 4, "auto", 0)
+    assert args["clip"] == 10
     assert train_state(folder)["seen"] == 16 * 4 * 9 and args["anchor_images"] == 16 * 4 * 9 // 50
     said = capsys.readouterr()
     assert "The net starts from the backbone in the package;" in said.out and "Warning" not in said.err
@@ -67,13 +68,16 @@ def test_refused(tmp_path, monkeypatch, options, text):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_few_pictures_train_a_detector(tmp_path, monkeypatch):
-    """60 pictures and the defaults, in what two cores do in ten minutes. The mAP was 0.79; the goal is 0.8."""
-    make(tmp_path, monkeypatch, "--seed", "1")
+@pytest.mark.parametrize("script, dataset, layout, score, least", [
+    ("finetune_detector", "yolo", "detection", "mAP", 0.8),
+    ("finetune_classifier", "folder", "classification", "held_out_accuracy", 0.95)])
+def test_few_pictures_are_enough(tmp_path, monkeypatch, script, dataset, layout, score, least):
+    """60 pictures and the defaults, in what two cores do in ten minutes."""
+    make(tmp_path, monkeypatch)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, EXAMPLES / "finetune_detector.py", "--dataset", "yolo", "--root",
-                           "out/shapes/detection"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, EXAMPLES / f"{script}.py", "--dataset", dataset, "--root",
+                           f"out/shapes/{layout}"], cwd=tmp_path, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
-    assert results(tmp_path / "out" / "finetune_detector")["mAP"] >= 0.7 and "Hint" not in done.stdout
+    assert results(tmp_path / "out" / script)[score] >= least and "Hint" not in done.stdout
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= 2 * 600

@@ -24,6 +24,7 @@ def test_the_default_runs_stay_as_they_are(task):
     args, images = options(task), IMAGES[task]
     assert train.repeats(args, images) == 1 and not train.is_small(images)
     assert train.anchor_images(1000, 14 * 4000) == 1000 and train.passes_over_objects(10_000, 3) == 3
+    assert train.gradient_limit(IMAGES["detector"]) == 0
     net = gops.models.tiny_yolov2(width=0.1)
     train.fit_batch_norm(net, 3 * 313)   # of the pretraining on the objects, the shortest
     assert momenta(net) == {0.99}
@@ -41,6 +42,7 @@ def test_small_data_sets_make_enough_updates(task, images):
     assert train.is_small(images) and fewer < recipe.LEAST_UPDATES <= updates
     assert train.repeats(options(task, repeat=1), images) == 1, "the user decides"
     assert train.anchor_images(1000, images) <= images / 50
+    assert train.gradient_limit(images) == 10
     passes = train.passes_over_objects(images, 3)
     assert passes * train.updates_per_epoch(images, recipe.OBJECT_BATCH) >= recipe.LEAST_PRETRAINING
 
