@@ -7,8 +7,8 @@ import re
 class GPU:
     """A GPU's data sheet.
 
-    ``processors``: streaming multiprocessors. ``ghz``: boost clock. ``gigabytes``: bandwidth per second. ``fp64``: fused
-    multiply-adds in float64 per processor and clock.
+    ``processors``: streaming multiprocessors. ``ghz``: boost clock. ``gigabytes``: bandwidth per second. ``fp64``:
+    fused multiply-adds in float64 per processor and clock.
     """
     name: str
     processors: int
@@ -32,7 +32,7 @@ COPIED = 0.89       # of the data sheet's bandwidth that a copy reaches; measure
 LAUNCH = 2.3e-6     # seconds that a launch takes behind another one, measured on an H100
 
 # Instruction -> the issue slots that its machine code takes; the first pattern counts. From comparing PTX with the
-# machine code for sm_90. A division is a call of a subroutine; a constant or a copy of a register is mostly folded away.
+# machine code for sm_90. A division is a call of a subroutine. A constant or a copy of a register is mostly folded.
 SLOTS = (
     (r"(ld|st)\.param.*|cvta.*", 0),
     (r"div\.rn\.f32", 10),

@@ -136,18 +136,26 @@ def lines(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator
     if not passes:
         yield "  left out: one row is too much to execute"
     for direction, counted in passes.items():
-        yield (f"  {direction:<9}{tables.amount(counted.bytes):>10}  {counted.slots / counted.bytes * WARP:6.2f} slots/B"
-               f"  sectors x{SECTOR * counted.sectors / counted.bytes:.2f}  wavefronts {counted.wavefronts:.3g}"
-               f"  idle lanes {counted.divergence:.0%}  launches {counted.launches}")
+        yield (f"  {direction:<9}{tables.amount(counted.bytes):>10}"
+               f"  {WARP * counted.slots / counted.bytes:6.2f} slots/B"
+               f"  sectors x{SECTOR * counted.sectors / counted.bytes:.2f}"
+               f"  wavefronts {counted.wavefronts:.3g}"
+               f"  idle lanes {counted.divergence:.0%}"
+               f"  launches {counted.launches}")
         for gpu in GPUS:
-            seconds = counted.seconds(gpu)
-            slowest = max(seconds, key=seconds.get)
-            yield (f"    {gpu.name:<9} issue/memory {seconds['issue'] / seconds['memory']:5.2f}  bound by {slowest:<10} "
-                   f"{1e6 * counted.estimate(gpu):8.1f} us  {counted.share(gpu):5.2f} x copy")
+            yield _expected(counted, gpu)
         real = measured.get((case.name, case.shape, case.dtype), {}).get(direction)
         if real:
             gpu = next(gpu for gpu in GPUS if gpu.name == JUDGED)
             yield f"    measured  {1e3 * real:8.1f} us: the estimate is {1e3 * counted.estimate(gpu) / real:.2f} of it"
+
+
+def _expected(counted: Work, gpu: DataSheet) -> str:
+    seconds = counted.seconds(gpu)
+    return (f"    {gpu.name:<9} issue/memory {seconds['issue'] / seconds['memory']:5.2f}"
+            f"  bound by {max(seconds, key=seconds.get):<10}"
+            f"  {1e6 * counted.estimate(gpu):8.1f} us"
+            f"  {counted.share(gpu):5.2f} x copy")
 
 
 def times(path: pathlib.Path | None) -> dict:
