@@ -50,7 +50,7 @@ lock = threading.Lock()
 _failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 64.0   # seconds until a kernel that could not be launched is tried again
-KEPT_NUMBERS = 1 << 17   # of ``partial`` between launches: 1 MiB
+KEPT_NUMBERS = 1 << 13   # of ``partial`` between launches: 64 KiB for each of the cached passes
 DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndarray._DTYPE_MX_TO_NP.items()
                if dtype is not None}
 
