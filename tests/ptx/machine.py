@@ -24,6 +24,7 @@ WARP = 32
 MOST_STEPS = 10 ** 7
 ADDRESS = re.compile(r"\[\s*(%?[\w$]+)(?:\s*\+\s*(-?\d+))?\s*\]")
 NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard")
+STRONG = {"volatile", "relaxed", "acquire", "release"}   # loads and stores that do not race with one another
 COLLECTIVES = ("shfl", "vote", "match", "redux")
 
 
@@ -430,11 +431,11 @@ def _load(kernel, instruction):
         return _load_parameter(instruction)
     targets = _vector(target) if target.startswith("{") else [target]
     address = _address(kernel, instruction.operands[1])
-    size = SIZES[kind]
+    size, is_strong = SIZES[kind], not STRONG.isdisjoint(instruction.parts)
 
     def effect(launch, threads):
         addresses, everyone = _all(launch, address(launch, threads), threads)
-        data, places = _accessed(launch, instruction, addresses, size, len(targets), everyone, spaces.READ)
+        data, places = _accessed(launch, instruction, addresses, size, len(targets), everyone, spaces.READ, is_strong)
         for place, name in enumerate(targets):
             launch.write(name, data.view(DTYPES[kind])[places // size + place], threads)
     return effect
@@ -447,11 +448,11 @@ def _store(kernel, instruction):
     sources = _vector(source) if source.startswith("{") else [source]
     readers = [reader(kernel, name, f"b{8 * SIZES[kind]}") for name in sources]
     address = _address(kernel, instruction.operands[0])
-    size = SIZES[kind]
+    size, is_strong = SIZES[kind], not STRONG.isdisjoint(instruction.parts)
 
     def effect(launch, threads):
         addresses, everyone = _all(launch, address(launch, threads), threads)
-        data, places = _accessed(launch, instruction, addresses, size, len(readers), everyone, spaces.WRITE)
+        data, places = _accessed(launch, instruction, addresses, size, len(readers), everyone, spaces.WRITE, is_strong)
         for place, read in enumerate(readers):
             data.view(unsigned(size))[places // size + place] = read(launch, threads)
     return effect

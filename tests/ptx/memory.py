@@ -126,6 +126,8 @@ class Shadow:
             raise PtxError(f"race: {text} {'writes' if writes else 'reads'} what another thread has accessed since the "
                            "last barrier")
         if not writes:
+            if atomic:   # a later write is checked against plain reads only
+                return
             self.read.add(places, threads, self.times)
             return
         self.written.replace(places, threads, self.times)
