@@ -16,7 +16,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +48,12 @@ cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU nee
 
 cuda-sanitize: $(STAMP) ## the CUDA kernels, run on the CPU, under AddressSanitizer
 	OMP_NUM_THREADS=1 sh tests/cuda/sanitize.sh $(BIN)/python -m pytest -m "not slow" -k cuda $(PYTEST) tests/cuda/test_cuda_kernels.py tests/ops
+
+cuda-ptx: $(STAMP) ## the CUDA kernels' PTX in an interpreter, every small case under three schedules; races and bounds
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or not slow" $(PYTEST) tests/ptx
+
+cuda-model: $(STAMP) ## estimate the CUDA kernels' speed on several GPUs from their executed PTX; OP=reorg for one operator
+	$(BIN)/python -m benchmarks.gpu.model $(if $(OP),--op $(OP))
 
 cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them with a stub for a driver; 5 GB of disk
 	$(BIN)/python tools/cuda_import_check.py

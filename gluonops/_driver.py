@@ -66,6 +66,18 @@ def _primary_context(index: int) -> int:
     return _loaded().number("cuDevicePrimaryCtxRetain", _loaded().number("cuDeviceGet", index), kind=ctypes.c_void_p)
 
 
+@functools.cache
+def capability(index: int) -> str | None:
+    """A GPU's compute capability, such as "9.0"; None without a driver or without that GPU."""
+    gpus = examine()["gpus"]
+    return gpus[index]["capability"] if index < len(gpus) else None
+
+
+def runs_mxnet(capability: str) -> bool:
+    """Whether MXNet's own CUDA operators run on a GPU of this compute capability."""
+    return OLDEST <= _pair(capability) <= NEWEST
+
+
 def works(capability: str) -> str:
     """What runs on a GPU of this compute capability, in words."""
     number = _pair(capability)

@@ -36,7 +36,7 @@ for name in gluonops.ops.list():
         for direction in ("forward", "backward"):
             whole = {**types, "A": rtc.accumulator(types["T"])}
             text = rtc.signature(op, direction, whole, op.type_vars(attrs), op.cuda.scalars(attrs, shapes))
-            rtc._kernel(name, direction, tuple(types.items()), text, 0)
+            rtc._kernel(name, direction, tuple(types.items()), text)
             compiled += 1
 print(json.dumps({"import_seconds": round(seconds, 2), "loaded": _preload.preload(), "kernels": compiled,
                   "all_seconds": round(time.perf_counter() - start, 1)}))

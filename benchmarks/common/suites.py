@@ -12,20 +12,21 @@ TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 
 def get(op: str) -> type:
     """The suite of an operator; needs pytest, which it imports."""
-    return _from_tests("op_suite").suite_of(op)
+    return from_tests("op_suite").suite_of(op)
 
 
 def oracle(op: str) -> types.ModuleType:
     """The oracle of an operator; needs NumPy alone."""
-    return _from_tests("oracles").get(op)
+    return from_tests("oracles").get(op)
 
 
 def draw_labels(*arguments) -> np.ndarray:
     """See ``tests/oracles.py``."""
-    return _from_tests("oracles").draw_labels(*arguments)
+    return from_tests("oracles").draw_labels(*arguments)
 
 
-def _from_tests(module: str) -> types.ModuleType:
+def from_tests(module: str) -> types.ModuleType:
+    """A module of the folder ``tests``."""
     if str(TESTS) not in sys.path:
         sys.path.append(str(TESTS))
     return importlib.import_module(module)

@@ -7,6 +7,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import mxnet as mx
 import numpy as np
@@ -44,13 +45,23 @@ def guarded(body: bool) -> Callable:
 
 
 class Operator(mx.operator.CustomOp):
-    """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``."""
+    """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``.
 
-    def __init__(self, entry: Entry, attrs: tuple):
+    Parameters
+    ----------
+    entry : Entry
+    attrs : Attrs
+    node : rtc.Node, optional
+        The context, shapes and dtypes that MXNet has created the operator for. MXNet creates another operator for
+        other ones. By default they are those of the arrays of each call.
+    """
+
+    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node | None = None):
         super().__init__()
         self.op = entry.op
         self.reference = entry.reference
         self.attrs = attrs
+        self.node = node
 
     @property
     def where(self) -> str:
@@ -60,30 +71,40 @@ class Operator(mx.operator.CustomOp):
     @guarded(body=True)
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
-        in_data = _vectors(in_data)
-        out_data = _vectors(out_data)
-        inputs = _named(op.inputs, in_data)
         if labels.checking():
-            labels.check(op, self.attrs, inputs)
+            labels.check(op, self.attrs, _named(op.inputs, _vectors(in_data)))
+        node = self.node or rtc.Node.of(in_data)
+        if rtc.usable(node.context) and self._launch_forward(node, req, in_data, out_data):
+            return
+
+        in_data, out_data = _vectors(in_data), _vectors(out_data)
         if _empty(out_data):
             return
         targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
-        context = in_data[0].context
-        if rtc.usable(context):
-            shapes = {name: array.shape for name, array in inputs.items()}
-            if rtc.launch(op, "forward", self.attrs, shapes, inputs, targets):
-                return
-        if native.has(op) and context.device_type != "gpu":
+        if native.has(op) and node.context.device_type != "gpu":
             self._run_native(native.forward(op), in_data, targets)
             return
-        results = self.reference.forward(mx.nd, self.attrs, *self._widened(inputs).values())
+        results = self.reference.forward(mx.nd, self.attrs, *self._widened(_named(op.inputs, in_data)).values())
         results = results if isinstance(results, tuple) else (results,)
         self._store(targets, _named(op.outputs, results))
+
+    def _launch_forward(self, node: rtc.Node, requests: list[str], inputs: Arrays, outputs: Arrays) -> bool:
+        """Whether the CUDA kernel computes."""
+        layout = _layout(self.op, self.attrs, node.shapes)
+        if layout.has_empty:
+            return False
+        if layout.may_have_scalars:
+            inputs, outputs = _vectors(inputs), _vectors(outputs)
+        return rtc.launch(self.op, "forward", self.attrs, tuple(requests), node, inputs, outputs)
 
     @guarded(body=True)
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
         op = self.op
+        node = self.node or rtc.Node.of(in_data)
+        if rtc.usable(node.context) and self._launch_backward(node, req, [*out_grad, *in_data, *out_data], in_grad):
+            return
+
         targets = self._gradient_targets(req, _vectors(in_grad))
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
         if not wanted:
@@ -99,14 +120,29 @@ class Operator(mx.operator.CustomOp):
 
         known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
         shapes = op.infer_shape(self.attrs, known)
-        context = next(iter(wanted.values())).context
-        if rtc.usable(context):
-            if rtc.launch(op, "backward", self.attrs, shapes, tensors, targets):
-                return
+        context = node.context
         if native.has(op) and context.device_type != "gpu":
             self._backward_native(shapes, tensors, targets, context)
             return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
+
+    def _launch_backward(self, node: rtc.Node, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
+        """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
+        layout = _layout(self.op, self.attrs, node.shapes)
+        if layout.has_empty:
+            return False
+        read = [available[place] for place in layout.read]
+        targets = [gradients[place] for place in layout.written]
+        wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
+        if all(request == "null" for request in wanted):
+            return False
+        if layout.may_have_scalars:
+            read, targets = _vectors(read), _vectors(targets)
+        if not rtc.launch(self.op, "backward", self.attrs, wanted, node, read, targets):
+            return False
+        _fill_with_zeros((request, gradient) for place, (request, gradient) in enumerate(zip(requests, gradients))
+                         if place not in layout.gradients)
+        return True
 
     def _gradient_targets(self, requests: list[str], grads: Arrays) -> Targets:
         """Request and array for each input that has a gradient. The others are filled with zeros."""
@@ -179,6 +215,46 @@ class Operator(mx.operator.CustomOp):
                 target[:] = values[name]
 
 
+@functools.lru_cache(maxsize=1024)
+def _inferred_shapes(op: Op, attrs: tuple, known: tuple) -> tuple[tuple[int, ...], ...]:
+    """The shape of every tensor from those of the inputs, None if unknown. A shape that does not follow is ()."""
+    shapes = {arg.name: shape for arg, shape in zip(op.inputs, known) if shape is not None}
+    inferred = op.infer_shape(attrs, shapes)
+    return tuple(inferred.get(tensor.name, ()) for tensor in op.tensors)
+
+
+@functools.lru_cache(maxsize=1024)
+def _inferred_types(op: Op, attrs: tuple, known: tuple) -> tuple[type | None, ...]:
+    """The NumPy type of every tensor from those of the inputs; None if unknown."""
+    inferred = op.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(op.inputs, known)})
+    return tuple(inferred[tensor.name] and np.dtype(inferred[tensor.name]).type for tensor in op.tensors)
+
+
+class _Layout(NamedTuple):
+    """Where the CUDA kernels of a node find their tensors, and which shapes they do not take.
+
+    ``read``: the places of what backward reads among head gradients, inputs and outputs. ``written``: the places of the
+    gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
+    """
+    read: tuple
+    written: tuple
+    gradients: tuple
+    has_empty: bool
+    may_have_scalars: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
+    names = [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]
+    inferred = _inferred_shapes(op, attrs, shapes)
+    return _Layout(
+        read=tuple(names.index(name) for name in op.backward),
+        written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
+        gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(attrs)),
+        has_empty=any(0 in shape for shape in inferred),
+        may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
+
+
 def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
     return {item.name: array for item, array in zip(declared, arrays)}
 
@@ -197,8 +273,12 @@ def _vectors(arrays: Arrays) -> Arrays:
 def _fill_with_zeros(targets: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
     """Write zeros to the targets of write requests."""
     for request, array in targets:
-        if request in WRITES:
+        if request not in WRITES:
+            continue
+        if rtc.mxnet_computes(array.context):
             array[:] = 0
+        else:
+            mx.nd.zeros(array.shape, mx.cpu(), array.dtype).copyto(array)
 
 
 def _empty(arrays: Arrays) -> bool:
@@ -240,18 +320,16 @@ class Properties(mx.operator.CustomOpProp):
 
     @guarded(body=False)
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
-        known = {arg.name: tuple(shape) for arg, shape, ndim in zip(self.op.inputs, in_shape, _asked.ndims)
-                 if ndim != UNKNOWN}
-        shapes = self.op.infer_shape(self.attrs, known)
-        return ([list(shapes.get(arg.name, ())) for arg in self.op.inputs],
-                [list(shapes.get(out.name, ())) for out in self.op.outputs], [])
+        known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, _asked.ndims))
+        shapes = _inferred_shapes(self.op, self.attrs, known)
+        count = len(self.op.inputs)
+        return [list(shape) for shape in shapes[:count]], [list(shape) for shape in shapes[count:]], []
 
     @guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        dtypes = self.op.infer_type(self.attrs, {arg.name: dtype for arg, dtype in zip(self.op.inputs, in_type)})
-        types_ = [dtypes[tensor.name] and np.dtype(dtypes[tensor.name]).type for tensor in self.op.tensors]
+        dtypes = _inferred_types(self.op, self.attrs, tuple(in_type))
         count = len(self.op.inputs)
-        return types_[:count], types_[count:], []
+        return list(dtypes[:count]), list(dtypes[count:]), []
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         ids = _named(self.op.inputs, in_data)
@@ -262,7 +340,7 @@ class Properties(mx.operator.CustomOpProp):
 
     @guarded(body=False)
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
-        return Operator(self.entry, self.attrs)
+        return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
 
 
 # MXNet 1.9.1 keeps the backward dependencies of the last node in one set for the process, and looks up the tensors of

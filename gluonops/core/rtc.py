@@ -1,4 +1,4 @@
-"""Compiles ``kernel.cu`` with ``mx.rtc``, once per operator, dtypes and device, and launches the kernels.
+"""Compiles ``kernel.cu`` with ``mx.rtc``, once per operator and dtypes, and launches the kernels.
 
 The arguments of a kernel follow from the contract, in this order: the tensors that it reads (``const``), the tensors
 that it writes, an ``int`` with the request of each written tensor (0 null, 1 write, 2 add), and the contract's scalars.
@@ -7,22 +7,28 @@ A tuple of numbers becomes an array in device memory. The template parameters ar
 (``#include "../_softmax/softmax.cuh"``).
 
 ``mx.rtc`` gives NVRTC no architecture. So NVRTC 11 makes PTX for its default, compute_52, which the driver compiles for
-any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC.
+any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC. One module serves all GPUs: MXNet passes its PTX
+to the driver when a kernel first runs on a GPU.
+
+What a launch needs besides its arrays is prepared once per operator, direction, attributes, requests and :class:`Node`.
 """
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import os
 import pathlib
 import re
 import threading
+import time
 import warnings
 from collections.abc import Iterator
-from typing import Union
+from typing import NamedTuple, Union
 
 import mxnet as mx
+import numpy as np
 
 from .. import _driver
 from .contract import BLOCK, Op, accumulator
@@ -41,7 +47,40 @@ OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -linei
 
 # CustomOps run in threads of MXNet's. Neither the caches here nor MXNet's tables of modules are thread-safe.
 lock = threading.Lock()
-_failed = set()   # (op, types, device) whose kernels cannot be compiled or launched
+_failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 64.0   # seconds until a kernel that could not be launched is tried again
+KEPT_NUMBERS = 1 << 13   # of ``partial`` between launches: 64 KiB for each of the cached passes
+DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndarray._DTYPE_MX_TO_NP.items()
+               if dtype is not None}
+
+
+class Node(NamedTuple):
+    """What a launch depends on besides attributes and requests.
+
+    Parameters
+    ----------
+    context : Context
+    shapes : tuple of tuple of int
+        The shape of each input. A scalar has the shape (1,).
+    dtypes : tuple of str
+        The dtype of each input.
+    """
+    context: mx.Context
+    shapes: tuple
+    dtypes: tuple
+
+    @classmethod
+    def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
+        """From what MXNet passes to ``create_operator``."""
+        return cls(context, tuple(tuple(shape) or (1,) for shape in shapes),
+                   tuple(DTYPE_NAMES[number] for number in dtypes))
+
+    @classmethod
+    def of(cls, arrays: list[mx.nd.NDArray]) -> Node:
+        """From the inputs themselves."""
+        return cls(arrays[0].context, tuple(array.shape or (1,) for array in arrays),
+                   tuple(array.dtype.__name__ for array in arrays))
 
 
 def usable(context: mx.Context) -> bool:
@@ -217,7 +256,7 @@ def keep_alive(loaded: object) -> object:
 
 
 @functools.cache
-def _module(op_name: str, exports: tuple[str, ...], device: int) -> mx.rtc.CudaModule:
+def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
     from . import registry
     op = registry.get(op_name).op
     try:
@@ -246,15 +285,119 @@ def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
 
 
 @functools.cache
-def _kernel(op_name: str, direction: str, types: tuple, text: str, device: int) -> mx.rtc.CudaKernel:
+def _kernel(op_name: str, direction: str, types: tuple, text: str) -> mx.rtc.CudaKernel:
     from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
-    return keep_alive(_module(op_name, exports, device).get_kernel(exports[direction == "backward"], text))
+    return keep_alive(_module(op_name, exports).get_kernel(exports[direction == "backward"], text))
 
 
-def launch(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray],
-           targets: dict[str, tuple[str, mx.nd.NDArray]]) -> bool:
+@functools.cache
+def _placeholder(context: mx.Context, dtype: str, place: int) -> mx.nd.NDArray:
+    """An array that a kernel does not touch. ``mx.rtc`` needs one of the right type.
+
+    ``place`` separates the arguments of a launch: the engine does not take an array twice.
+    """
+    return mx.nd.empty((1,), context, dtype)
+
+
+class Start:
+    """A kernel with its grid, its block, and the arguments behind the tensors. A call with the tensors launches it.
+
+    ``CudaKernel.launch`` does the same, but converts each number at each launch.
+    """
+
+    def __init__(self, kernel: mx.rtc.CudaKernel, context: mx.Context, grid: Dim3, block: Dim3, numbers: list):
+        first = len(kernel._dtypes) - len(numbers)
+        self._kept = [value if is_array else np.array(value, dtype) for value, is_array, dtype in zip(
+            numbers, kernel._is_ndarray[first:], kernel._dtypes[first:])]
+        self._behind = [value.handle.value if isinstance(value, mx.nd.NDArray) else value.ctypes.data
+                        for value in self._kept]
+        self._pointers = ctypes.c_void_p * len(kernel._dtypes)
+        self._kernel, self._device = kernel, context.device_id
+        self._sizes = [mx.base.mx_uint(number) for number in (*grid, *block, 0)]   # 0: no dynamic shared memory
+
+    def __call__(self, arrays: list[mx.nd.NDArray]) -> None:
+        pointers = self._pointers(*[array.handle.value for array in arrays], *self._behind)
+        mx.base.check_call(mx.base._LIB.MXRtcCudaKernelCall(
+            self._kernel.handle, self._device, pointers, *self._sizes))
+
+
+class Pass:
+    """The launches of one direction of a node. It has everything but the tensors.
+
+    Parameters
+    ----------
+    op : Op
+    direction : {'forward', 'backward'}
+    attrs : Attrs
+    requests : tuple of str
+        The request of each tensor in :func:`written`.
+    node : Node
+    """
+
+    def __init__(self, op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node):
+        context = node.context
+        variables, types = op.type_vars(attrs), _types(op, attrs, node.dtypes)
+        shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, node.shapes)})
+        scalars = op.cuda.scalars(attrs, shapes)
+        steps, partial_size, grid, block = plan(op, direction, attrs, shapes)
+        kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), variables, scalars))
+
+        self._context, self._loaded = context, False
+        self._untouched = {}   # place in `written` -> placeholder
+        for place, (tensor, request) in enumerate(zip(written(op, direction), requests)):
+            if request == "null":
+                self._untouched[place] = _placeholder(context, dict(types)[variables[tensor.name]], place)
+        self._partial_size = partial_size if in_steps(op) else 0
+        self._partial = None
+        if 0 < self._partial_size <= KEPT_NUMBERS:
+            self._partial = mx.nd.empty((partial_size,), context, "float64")
+
+        numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
+        numbers_of_requests = [REQUESTS[request] for request in requests]
+        self._starts = []
+        for step in steps:
+            step_argument = [step] if in_steps(op) else []
+            self._starts.append(Start(kernel, context, grid, block, numbers_of_requests + step_argument + numbers))
+
+    def __call__(self, read: list[mx.nd.NDArray], targets: list[mx.nd.NDArray]) -> None:
+        """Launch. ``lock`` is held, so the steps of two nodes that share ``partial`` do not mix."""
+        arrays = [*read, *(self._untouched.get(place, array) for place, array in enumerate(targets))]
+        if self._partial is not None:
+            arrays.append(self._partial)
+        elif self._partial_size:
+            arrays.append(mx.nd.empty((self._partial_size,), self._context, "float64"))
+        if not self._loaded:
+            _driver.make_current(self._context.device_id)
+        for start in self._starts:
+            start(arrays)
+        self._loaded = True
+
+
+_pass = functools.lru_cache(maxsize=1024)(Pass)
+
+
+@functools.lru_cache(maxsize=1024)
+def _types(op: Op, attrs: tuple, dtypes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """(type variable, dtype) of each type variable, ``"A"`` included, from the dtypes of the inputs."""
+    variables = op.type_vars(attrs)
+    bound = {variables[arg.name]: dtype for arg, dtype in zip(op.inputs, dtypes)}
+    types = [(variable, bound.get(variable, bound["T"])) for variable in op.types]
+    types.append(("A", accumulator(dict(types)["T"])))
+    return tuple(types)
+
+
+@dataclasses.dataclass
+class _Failure:
+    """Why there is no kernel, and when it is tried again. Seconds of ``time.monotonic``."""
+    reason: Exception
+    until: float
+    pause: float
+
+
+def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node, read: list[mx.nd.NDArray],
+           targets: list[mx.nd.NDArray]) -> bool:
     """Run a kernel.
 
     Parameters
@@ -262,74 +405,69 @@ def launch(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], tenso
     op : Op
     direction : {'forward', 'backward'}
     attrs : Attrs
-    shapes : dict of str to tuple of int
-        The shapes of the inputs, at least.
-    tensors : dict of str to NDArray
-        The tensors that the kernel reads.
-    targets : dict of str to (str, NDArray)
-        Request and array of the tensors that it writes. In backward they have the inputs' names.
+    requests : tuple of str
+        The request of each target.
+    node : Node
+    read, targets : list of NDArray
+        The tensors of :func:`read` and :func:`written`. No tensor is empty or a scalar.
 
     Returns
     -------
     bool
         False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``. The
-        first time a RuntimeWarning says why.
+        first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does
+        not start, for lack of memory, say, is tried again after a pause.
+
+    Raises
+    ------
+    OpError
+        There is no kernel, and MXNet has no code for this GPU, so that ``mx.nd`` cannot compute there.
     """
     if op.cuda is None:
+        _check_mxnet_computes(op, node, "the operator has none")
         return False
-    variables = op.type_vars(attrs)
-    types = _bind_types(op, variables, tensors, targets)
-    context = _context_of(tensors, targets)
-    scalars = op.cuda.scalars(attrs, shapes)
-    text = signature(op, direction, dict(types), variables, scalars)
-    steps, partial_size, grid, block = plan(op, direction, attrs, shapes)
-
-    arrays = [tensors[name] for name in read(op, direction)]
-    requests = []
-    for tensor in written(op, direction):
-        request, array = targets.get(tensor.name, ("null", None))
-        if request == "null":   # the kernel does not touch it, but mx.rtc needs an array of the right type
-            array = mx.nd.empty((1,), context, dict(types)[variables[tensor.name]])
-        arrays.append(array)
-        requests.append(REQUESTS[request])
-    if in_steps(op):
-        arrays.append(mx.nd.empty((partial_size,), context, "float64"))
-    numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
-    launches = []
-    for step in steps:
-        step_argument = [step] if in_steps(op) else []
-        launches.append(arrays + requests + step_argument + numbers)
-
-    key = (op.name, types, context.device_id)
+    key = (op.name, node.dtypes, node.context)
     with lock:
-        if key in _failed:
-            return False
-        try:   # a kernel is compiled at its first use, and loaded at its first launch
-            _driver.make_current(context.device_id)
-            kernel = _kernel(op.name, direction, types, text, context.device_id)
-            for arguments in launches:
-                kernel.launch(arguments, context, grid, block)
-            return True
-        except (OpError, mx.MXNetError) as error:
-            _failed.add(key)
-            reason = error
-    of = ", ".join(dtype for variable, dtype in types if variable != "A")
-    warnings.warn(f"gluonops.{op.name}: no CUDA kernel for {of} on {context}, computing with mx.nd instead: {reason}",
-                  RuntimeWarning, stacklevel=2)
+        before = _failed.get(key)
+        if before is None or time.monotonic() >= before.until:
+            try:   # a kernel is compiled at its first use, and loaded at its first launch
+                _pass(op, direction, attrs, requests, node)(read, targets)
+                _failed.pop(key, None)
+                return True
+            except (OpError, mx.MXNetError) as error:
+                _failed[key] = _failure(error, before)
+        reason = _failed[key].reason
+    _check_mxnet_computes(op, node, reason)
+    if before is None:
+        warnings.warn(f"gluonops.{op.name}: {_no_kernel(node)}, computing with mx.nd instead: {reason}", RuntimeWarning,
+                      stacklevel=2)
     return False
 
 
-def _bind_types(op: Op, variables: dict[str, str], tensors: dict, targets: dict) -> tuple[tuple[str, str], ...]:
-    """(type variable, dtype) of each type variable, ``"A"`` included."""
-    arrays = dict(tensors)
-    arrays.update((name, array) for name, (request, array) in targets.items() if request != "null")
-    dtypes = {variables[name]: array.dtype.__name__ for name, array in arrays.items()}
-    types = [(variable, dtypes.get(variable, dtypes["T"])) for variable in op.types]
-    types.append(("A", accumulator(dict(types)["T"])))
-    return tuple(types)
+def _failure(error: Exception, before: _Failure | None) -> _Failure:
+    """An error, to be remembered for ever if it is the compiler's, else for twice as long as the one before."""
+    pause = min(2 * before.pause, LONGEST_PAUSE) if before else SHORTEST_PAUSE
+    if isinstance(error, OpError):
+        pause = float("inf")
+    return _Failure(error, time.monotonic() + pause, pause)
 
 
-def _context_of(tensors: dict, targets: dict) -> mx.Context:
-    arrays = [*tensors.values(), *(array for request, array in targets.values() if request != "null")]
-    return arrays[0].context
+def _no_kernel(node: Node) -> str:
+    return f"no CUDA kernel for {', '.join(dict.fromkeys(node.dtypes))} on {node.context}"
 
+
+def mxnet_computes(context: mx.Context) -> bool:
+    """Whether MXNet's own operators run on this context: it has no code for the newest GPUs."""
+    if context.device_type != "gpu":
+        return True
+    capability = _driver.capability(context.device_id)
+    return capability is None or _driver.runs_mxnet(capability)
+
+
+def _check_mxnet_computes(op: Op, node: Node, reason: object) -> None:
+    """Raise an OpError if the fallback would fail inside MXNet."""
+    if not mxnet_computes(node.context):
+        capability = _driver.capability(node.context.device_id)
+        raise op.error(f"{_no_kernel(node)} (compute capability {capability}), and MXNet 1.9.1 has no code for this "
+                       f"GPU that could compute instead: {reason}",
+                       "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")

@@ -1,19 +1,23 @@
 """The CUDA path without a GPU: a recorder stands in for mx.rtc. That the kernels compile is test_nvrtc.py's."""
 import collections
 import contextlib
+import ctypes
+import dataclasses
 import gc
 import math
 import re
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
+import cuda_emulator
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import _driver
-from gluonops.core import custom, dims, registry, rtc
+from gluonops.core import custom, registry, rtc
 
 OPS = gops.ops.list()
 DEFAULT = {"data": (3, 5)}
@@ -105,13 +109,18 @@ def launches(monkeypatch):
         monkeypatch.setattr(Recorder, name, value)
     monkeypatch.setattr(mx.rtc, "CudaModule", Recorder)
     monkeypatch.setattr(rtc, "usable", lambda context: True)
-    monkeypatch.setattr(rtc, "_failed", set())
+    monkeypatch.setattr(rtc, "_failed", {})
+    monkeypatch.setattr(rtc, "Start", cuda_emulator.Start)
     monkeypatch.setattr(_driver, "make_current", lambda device: None)
-    rtc._kernel.cache_clear()
-    rtc._module.cache_clear()
+    forget()
     yield Recorder.launches
-    rtc._kernel.cache_clear()
-    rtc._module.cache_clear()
+    forget()
+
+
+def forget():
+    """Drop every kernel and everything that is prepared for one."""
+    for cached in (rtc._pass, rtc._kernel, rtc._module):
+        cached.cache_clear()
 
 
 def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
@@ -155,21 +164,22 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     for key, value in op.cuda.scalars(attrs, shapes).items():
         if isinstance(value, tuple):
             assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == value
-        else:   # a size may not follow from what the gradient reads
-            assert given[key] == value and taken[key] in (value, dims.UNKNOWN)
+        else:
+            assert given[key] == taken[key] == value
     assert set(op.backward) <= set(taken)
     if "label_grad_request" in taken:   # a sparse label has no gradient: never touched, and still of the right type
         assert taken["label_grad_request"] == 0
 
 
 class TestCompiling:
-    def test_once_per_dtypes_and_device(self, launches):
+    def test_once_per_dtypes_for_all_devices(self, launches):
+        """MXNet's module keeps the PTX, and loads it on every GPU that launches a kernel."""
         for _ in range(3):
             for dtype in ("float32", "float16"):
                 for device in (0, 1):
                     run_abs(context=mx.cpu(device), dtype=dtype)
         assert Recorder.compiled == [(f"abs_forward<{t}>", f"abs_backward<{t}>")
-                                     for t in ("float", "float", "__half", "__half")]
+                                     for t in ("float", "__half")]
         assert len(launches) == 12
 
     def test_not_before_the_first_launch(self, launches):
@@ -200,7 +210,7 @@ class TestCompiling:
         thread.start()
         thread.join()
         run_abs()
-        assert found == [(thread.ident, 1, 0), (thread.ident, 0, 1), (threading.get_ident(), 0, 2)]
+        assert found == [(thread.ident, 1, 0), (thread.ident, 0, 1)], "code that is loaded is found in any thread"
 
     def test_what_is_loaded_is_never_freed(self, launches, monkeypatch):
         """Freeing it at the interpreter's end, without a driver, would end the process with an abort."""
@@ -208,8 +218,7 @@ class TestCompiling:
         for kind in (Recorder, Kernel):
             monkeypatch.setattr(kind, "__del__", lambda self: freed.append(self), raising=False)
         run_abs()
-        rtc._kernel.cache_clear()
-        rtc._module.cache_clear()
+        forget()
         gc.collect()
         assert launches and not freed
         Kernel("one that is not kept", "")
@@ -218,13 +227,13 @@ class TestCompiling:
     def test_options_reach_nvrtc(self, launches, monkeypatch):
         monkeypatch.setattr(rtc, "OPTIONS", ("-lineinfo",))
         op = registry.get("abs").op
-        assert rtc._module("abs", (rtc.export_name(op, "forward", {"T": "float32"}),), 0).options == ("-lineinfo",)
+        assert rtc._module("abs", (rtc.export_name(op, "forward", {"T": "float32"}),)).options == ("-lineinfo",)
 
     def test_an_error_shows_kernels_options_and_lines(self, launches, monkeypatch):
         monkeypatch.setattr(Recorder, "broken", True)
         monkeypatch.setattr(rtc, "OPTIONS", ("-lineinfo", "--fmad=false"))
         with pytest.raises(gops.OpError) as caught:
-            rtc._module("abs", ("abs_forward<float>",), 0)
+            rtc._module("abs", ("abs_forward<float>",))
         assert str(caught.value).startswith(
             "gluonops.abs: the CUDA kernels abs_forward<float> do not compile with -lineinfo --fmad=false:\n")
         lines = (registry.get("abs").folder / "kernel.cu").read_text().splitlines()
@@ -314,6 +323,128 @@ class TestFallback:
             run_abs()
 
 
+    def test_a_kernel_that_could_not_be_loaded_is_tried_again(self, launches, monkeypatch):
+        """After pauses of 1, 2, 4 ... seconds; with one warning."""
+        clock = [0.0]
+        monkeypatch.setattr(rtc.time, "monotonic", lambda: clock[0])
+        monkeypatch.setattr(Recorder, "unloadable", (0,))
+        with warned() as caught:
+            for now in (0.0, 0.9, 1.0, 2.9):   # fails, is not tried, fails, is not tried
+                clock[0] = now
+                run_abs()
+            assert not launches
+            monkeypatch.setattr(Recorder, "unloadable", ())
+            run_abs()
+            assert not launches, "it is tried again at 3.0"
+            clock[0] = 3.0
+            run_abs()
+        assert len(launches) == 1 and len(caught) == 1 and not rtc._failed
+
+    def test_source_is_never_compiled_again(self, launches, monkeypatch):
+        monkeypatch.setattr(Recorder, "broken", True)
+        with warned():
+            run_abs()
+        monkeypatch.setattr(Recorder, "broken", False)
+        monkeypatch.setattr(rtc.time, "monotonic", lambda: 1e9)
+        run_abs()
+        assert not launches
+
+    @pytest.mark.parametrize("capability", ["9.0", "12.0"])
+    def test_where_mxnet_has_no_code_for_the_gpu(self, capability, launches, monkeypatch):
+        """MXNet's operators would fail later, and with a message that does not say why."""
+        monkeypatch.setattr(rtc, "mxnet_computes", lambda context: False)
+        monkeypatch.setattr(_driver, "capability", lambda device: capability)
+        monkeypatch.setattr(Recorder, "unloadable", (0,))
+        said = (rf"(?s)gluonops\.abs: no CUDA kernel for float32 on cpu\(0\) \(compute capability {capability}\), and "
+                r"MXNet 1\.9\.1 has no code.*NO_BINARY.*mx\.cpu\(\)")
+        for _ in range(2):
+            with pytest.raises(gops.OpError, match=said):
+                run_abs()
+
+    @pytest.mark.parametrize("device, capability, computes", [
+        ("cpu", "9.0", True), ("gpu", "9.0", False), ("gpu", "8.9", True), ("gpu", "5.0", True), ("gpu", "3.7", False),
+        ("gpu", None, True)])
+    def test_where_mxnet_computes(self, device, capability, computes, monkeypatch):
+        monkeypatch.setattr(_driver, "capability", lambda index: capability)
+        assert rtc.mxnet_computes(mx.Context(device, 0)) == computes
+
+    @pytest.mark.parametrize("computes", [True, False])
+    def test_gradients_of_labels_are_zero(self, computes, launches, monkeypatch):
+        """Without an operator of MXNet's where it has none for the GPU."""
+        copied, copyto = [], mx.nd.NDArray.copyto
+        monkeypatch.setattr(mx.nd.NDArray, "copyto", lambda self, other: copied.append(self) or copyto(self, other))
+        monkeypatch.setattr(rtc, "mxnet_computes", lambda context: computes)
+        entry = registry.get("softmax_cross_entropy")
+        data, label = mx.nd.ones((2, 3)), mx.nd.zeros((2,))
+        outputs = [mx.nd.ones((2,)) for _ in entry.op.outputs]
+        gradients = [mx.nd.ones((2, 3)), mx.nd.ones((2,))]
+        operator = custom.Operator(entry, entry.op.parse({}))
+        operator.backward(["write", "write"], outputs, [data, label], outputs, gradients, [])
+        assert not gradients[1].asnumpy().any() and len(launches) == 1 and bool(copied) == (not computes)
+
+
+class TestPrepared:
+    """What a launch needs besides arrays is made once."""
+
+    @pytest.fixture
+    def inferred(self, launches, monkeypatch):
+        """The shapes that kernels have been prepared for."""
+        found, scalars = [], registry.get("reorg").op.cuda.scalars
+        cuda = dataclasses.replace(registry.get("reorg").op.cuda, scalars=lambda attrs, shapes: (
+            found.append(shapes["data"]) or scalars(attrs, shapes)))
+        monkeypatch.setitem(vars(registry.get("reorg").op), "cuda", cuda)
+        return found
+
+    def run(self, shape, dtype="float32", request="write", stride="2"):
+        data = mx.nd.array(np.zeros(shape), dtype=dtype)
+        data.attach_grad(request)
+        with mx.autograd.record():
+            output = mx.nd.Custom(data, op_type="gluonops_reorg", stride=stride)
+        output.backward()
+        mx.nd.waitall()
+
+    def test_once_for_each_shape_dtype_request_and_attribute(self, inferred):
+        varied = [{"shape": (1, 4, 4, 4)}, {"shape": (1, 4, 4, 8)}, {"shape": (1, 4, 4, 4), "dtype": "float16"},
+                  {"shape": (1, 16, 4, 4), "stride": "4"}]
+        for _ in range(3):
+            for node in varied:
+                self.run(**node)
+        assert len(inferred) == 2 * len(varied), "forward and backward of each"
+        self.run((1, 4, 4, 4), request="add")
+        assert len(inferred) == 2 * len(varied) + 1
+
+    def test_partials_of_two_nodes_are_one_array(self, launches):
+        """The lock keeps the steps of a node together, and the engine orders who writes the array."""
+        entry = registry.get("softmax")
+        attrs = entry.op.parse({})
+        data = mx.nd.ones((2, 1 << 17))
+        for _ in range(2):
+            custom.Operator(entry, attrs).forward(True, ["write"], [data], [data.copy()], [])
+        partials = [given["partial"] for _, given in launches if "partial" in given]
+        assert len(partials) >= 2 and len({id(array) for array in partials}) == 1
+
+    def test_start_passes_addresses_as_mxnet_does(self, monkeypatch):
+        """``Start`` is ``CudaKernel.launch`` without its conversions: both end in the same C call."""
+        calls = []
+
+        def call(handle, device, pointers, *sizes):
+            array, request, table, count, scale = list(pointers)
+            calls.append((handle, device, array, ctypes.c_int.from_address(request).value, table,
+                          ctypes.c_int64.from_address(count).value, ctypes.c_double.from_address(scale).value,
+                          [size.value for size in sizes]))
+            return 0
+
+        monkeypatch.setattr(mx.base._LIB, "MXRtcCudaKernelCall", call, raising=False)
+        kernel = SimpleNamespace(handle=7, _name="f", _is_ndarray=[True, False, True, False, False],
+                                 _dtypes=[np.float32, np.int32, np.float64, np.int64, np.float64])
+        data, table = mx.nd.ones((3,)), mx.nd.ones((2,), dtype="float64")
+        numbers = [2, table, 1 << 40, 0.5]
+        rtc.Start(kernel, mx.gpu(1), (5, 6, 1), (32, 4, 1), numbers)([data])
+        mx.rtc.CudaKernel.launch(kernel, [data, *numbers], mx.gpu(1), (5, 6, 1), (32, 4, 1))
+        assert calls[0] == calls[1]
+        assert calls[0] == (7, 1, data.handle.value, 2, table.handle.value, 1 << 40, 0.5, [5, 6, 1, 32, 4, 1, 0])
+
+
 class TestInNets:
     """Through MXNet's graph: what its threads launch, and equal results where nothing can be launched."""
     shape = (4, 8, 4, 4)
@@ -344,8 +475,7 @@ class TestInNets:
             assert found == ["reorg_forward", "abs_forward", "softmax_cross_entropy_forward",
                              "softmax_cross_entropy_backward", "abs_backward"]
             assert all(exports[0].endswith(("<float>", "<float, float>")) for exports in Recorder.compiled)
-            rtc._kernel.cache_clear()
-            rtc._module.cache_clear()
+            forget()
             monkeypatch.setattr(Recorder, "broken", True)
             with warned() as caught:
                 results = self.train(hybridize)
@@ -370,8 +500,7 @@ class TestInNets:
             self.fit()
             assert collections.Counter(name.split("<")[0] for name, _ in launches) == {
                 "abs_forward": 4, "softmax_output_forward": 4, "softmax_output_backward": 4}
-            rtc._kernel.cache_clear()
-            rtc._module.cache_clear()
+            forget()
             monkeypatch.setattr(Recorder, "broken", True)
             with warned() as caught:
                 results = self.fit()

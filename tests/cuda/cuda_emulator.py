@@ -190,6 +190,16 @@ class CudaKernel:
             raise EmulatorError(f"{self.name}: {error.value.decode()}")
 
 
+class Start:
+    """``rtc.Start`` for these kernels: launches with Python's numbers."""
+
+    def __init__(self, kernel, context, grid, block, numbers):
+        self.kernel, self.rest, self.numbers = kernel, (context, grid, block), numbers
+
+    def __call__(self, arrays):
+        self.kernel.launch([*arrays, *self.numbers], *self.rest)
+
+
 def pointer(array):
     """The address of an NDArray's elements, after all pending reads and writes."""
     array.wait_to_read()
@@ -212,8 +222,10 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(mx.rtc, "CudaModule", module)
     monkeypatch.setattr(rtc, "usable", lambda context: True)
     monkeypatch.setattr(rtc, "launch", launch_or_fail)
+    monkeypatch.setattr(rtc, "Start", Start)
     monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
     monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
-    monkeypatch.setattr(rtc, "_failed", set())
+    monkeypatch.setattr(rtc, "_pass", functools.lru_cache(maxsize=1024)(rtc.Pass))
+    monkeypatch.setattr(rtc, "_failed", {})
     monkeypatch.setattr(_driver, "make_current", lambda device: None)
     launches.clear()

@@ -235,11 +235,11 @@ def launched(monkeypatch, rng):
         head = mx.nd.array(rng.randn(*output.shape))
         output.backward(head)
         tensors = {"data": data, "output": output, "output_grad": head}
-        written, expected = ("output", output) if direction == "forward" else ("data", data.grad)
+        expected = output if direction == "forward" else data.grad
         before = rng.randn(*expected.shape).astype("float32")
         found = mx.nd.array(before)
-        rtc.launch(op, direction, op.parse(attrs), {"data": shape},
-                   {name: tensors[name] for name in rtc.read(op, direction)}, {written: (request, found)})
+        rtc.launch(op, direction, op.parse(attrs), (request,), rtc.Node.of([data]),
+                   [tensors[name] for name in rtc.read(op, direction)], [found])
         return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
 
     return launched

@@ -1,0 +1,84 @@
+"""Runs the cases of ``benchmarks.gpu`` in the interpreter: a runner as those in ``benchmarks/gpu/runners.py``."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from benchmarks.gpu.runners import filler
+
+from . import memory as spaces
+from .counter import Counter
+from .machine import Launch
+from .memory import Memory
+from .parse import Kernel, kernel, parse
+
+
+class Interpreter:
+    """Executes a plan's PTX.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Draws the schedule; the default is lockstep.
+    counter : Counter, optional
+        See ``counter.py``.
+    checks : bool, default True
+        Whether races and unwritten shared memory are looked for.
+    """
+
+    name = "the plan's PTX in the interpreter"
+    machine = {"gpu": "none"}
+
+    def __init__(self, seed: int | None = None, counter: Counter | None = None, checks: bool = True):
+        self.seed, self.counter, self.checks = seed, counter, checks
+        self.modules, self.kernels = {}, {}
+
+    def load(self, programs: dict) -> None:
+        """Note the PTX of every kernel; it is parsed when the kernel is first launched."""
+        self.modules = {name: program["ptx"] for program in programs.values() for name in program["kernels"]}
+        self.kernels = {}
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self.kernels:
+            self.kernels[name] = kernel(parse(self.modules[name]), name)
+        return self.kernels[name]
+
+    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+        """Place the arrays of a case; outputs are filled first. With an offset, what is in front may be written."""
+        self.case, self.before = case, before
+        sizes = [(math.prod(shape) + case["offset"]) * np.dtype(dtype).itemsize
+                 for shape, dtype in case["arrays"].values()]
+        self.memory = Memory(sum(sizes), len(sizes))
+        initial = {**given, **before}
+        for name, (shape, dtype) in case["arrays"].items():
+            values = initial.get(name, np.full(shape, filler(dtype), dtype))
+            self.memory.add(name, values.reshape(shape), case["offset"] * np.dtype(dtype).itemsize)
+
+    def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Results by name, and what was in those that are added to; backward gets NumPy's outputs."""
+        results = {}
+        for part, planned in self.case["passes"].items():
+            if part == "backward":
+                for name, array in outputs.items():
+                    self.memory.put(name, array)
+            self.launch(part)
+            results.update((name, self.memory.get(name)) for name in planned["written"])
+        return results, self.before
+
+    def launch(self, part: str) -> None:
+        """Run one pass. A kernel may write what the plan says that it writes, and ``partial``."""
+        planned = self.case["passes"][part]
+        writable = {*planned["written"], *(name for name in self.case["arrays"] if name.endswith("_partial"))}
+        for name in self.case["arrays"]:
+            self.memory.permit(name, spaces.READ | spaces.WRITE if name in writable else spaces.READ)
+        for arguments in planned["launches"]:
+            values = [self.memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
+            Launch(self.kernel(planned["kernel"]), self.memory, values, tuple(planned["grid"]),
+                   tuple(planned["block"]), self.seed, self.counter, self.checks).run()
+
+    def spilled(self) -> list[str]:
+        """Nothing: the bounds of every access have been checked."""
+        return []
+
+    def release(self) -> None:
+        self.memory = None
