@@ -60,7 +60,8 @@ class TestOperator:
     def test_kernels_are_named_after_it_and_include_their_family_alone(self, name):
         folder = registry.get(name).folder
         source = (folder / "kernel.cu").read_text()
-        assert re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)", source) == [
+        bounds = r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s+"
+        assert re.findall(rf"__global__ void (?:{bounds})?(\w+)", source) == [
             f"{name}_forward", f"{name}_backward"]
         included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.cuh"$', source)
         assert source.count("#include") == len(included)

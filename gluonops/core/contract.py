@@ -16,6 +16,7 @@ import re
 import types as _types
 import typing
 import warnings
+from collections.abc import Sequence
 
 from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
 from .dims import UNKNOWN, bare_sizes, solve
@@ -170,13 +171,31 @@ class Cuda:
         For kernels in which several blocks share a row and must combine partial results. ``steps(direction, attrs,
         shapes)`` returns (blocks, numbers): the blocks that share a row (``gridDim.y``), and the size of the array
         ``partial``. If that is not 0, a kernel is launched twice: with step 0 it writes ``partial``, with step 1 it
-        reads it. Otherwise it is launched with step 1 only. Such kernels have two more arguments, ``double *partial``
-        after the tensors that they write, and ``int64_t step`` before the scalars.
+        reads it. Otherwise it is launched with step 1 only. A :class:`Steps` has other numbers of steps. Such kernels
+        have two more arguments, ``double *partial`` after the tensors that they write, and ``int64_t step`` before the
+        scalars.
     """
     scalars: typing.Callable
     forward: typing.Callable
     backward: typing.Callable
     steps: typing.Callable | None = None
+
+
+class Steps(typing.NamedTuple):
+    """The launches of a kernel that has steps; see :class:`Cuda`.
+
+    Attributes
+    ----------
+    blocks : int
+        The blocks that share a row.
+    partial : int
+        Size of the array ``partial``, in float64.
+    steps : sequence of int
+        The value of ``step`` in each launch.
+    """
+    blocks: int = 1
+    partial: int = 0
+    steps: Sequence[int] = (1,)
 
 
 @functools.cache

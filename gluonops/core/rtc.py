@@ -31,7 +31,7 @@ import mxnet as mx
 import numpy as np
 
 from .. import _driver
-from .contract import BLOCK, Op, accumulator
+from .contract import BLOCK, Op, Steps, accumulator
 from .errors import OpError
 
 Scalar = Union[int, float, tuple]   # of floats
@@ -213,11 +213,12 @@ def _limited(blocks: int) -> int:
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple]) -> tuple[tuple, int, Dim3, Dim3]:
     """How a kernel is launched: (steps, size of ``partial``, grid, block)."""
-    blocks_per_row, numbers = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else (1, 0)
+    planned = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else Steps()
+    if not isinstance(planned, Steps):
+        planned = Steps(*planned, (0, 1) if planned[1] else (1,))
     rows, length = getattr(op.cuda, direction)(attrs, shapes)
     (blocks, _, _), block = geometry(rows, length)
-    steps = (0, 1) if numbers else (1,)
-    return steps, max(1, numbers), (blocks, min(blocks_per_row, MAX_BLOCKS), 1), block
+    return tuple(planned.steps), max(1, planned.partial), (blocks, min(planned.blocks, MAX_BLOCKS), 1), block
 
 
 def type_combinations(op: Op) -> list[dict[str, str]]:

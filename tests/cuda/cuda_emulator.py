@@ -158,6 +158,7 @@ class CudaKernel:
             raise EmulatorError(f"{name} declares ({', '.join(declared)}), its signature says ({', '.join(said)})")
         bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s+{name.split('<')[0]}\(", module.source)
         self.most_threads = int(bound.group(1)) if bound else 1024
+        self.last_step = math.inf
 
     def launch(self, args, ctx, grid_dims, block_dims, shared_mem=0):
         if len(args) != len(self.types):
@@ -165,6 +166,10 @@ class CudaKernel:
         if not 1 <= math.prod(block_dims) <= self.most_threads or min(grid_dims) < 1 or max(grid_dims[1:]) > 65535:
             raise EmulatorError(f"{self.name} cannot be launched with grid {grid_dims} and block {block_dims}")
         given = dict(zip(self.names, args))
+        # A later step of a pass goes on with what the steps before it wrote. All other memory that a kernel writes is
+        # NaN before.
+        goes_on = given.get("step", 0) > self.last_step
+        self.last_step = given.get("step", math.inf)
         keep_alive, arguments = [], (Argument * len(args))()
         for slot, kind, name, value in zip(arguments, self.types, self.names, args):
             if "*" not in kind:
@@ -177,8 +182,9 @@ class CudaKernel:
             if rtc.C_TYPES[value.dtype.__name__] != c_type:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
-            # Step 1 of a kernel reads what step 0 wrote; all other memory that a kernel writes is NaN before.
-            request = given.get(f"{name}_request", rtc.REQUESTS["add" if given.get("step") else "write"])
+            request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            if goes_on and request == rtc.REQUESTS["write"]:
+                request = rtc.REQUESTS["add"]
             slot.role = READ if read else {0: KEPT, 1: WRITTEN, 2: ADDED_TO}[request]
         error = ctypes.create_string_buffer(2000)
         self.module.library.launch(

@@ -40,7 +40,7 @@ def rows(name, **attrs):
 
 
 def reorgs():
-    yield Case("no_cell_fits", ((1, 1, 70, 140),), {"stride": 70, "mode": "DCR"})
+    yield Case("large_stride", ((1, 1, 70, 140),), {"stride": 70, "mode": "DCR"})
     for mode in ("darknet", "DCR", "CRD"):
         for shape, stride in (((1, 16, 4, 64), 4), ((3, 4, 2, 130), 2), ((2, 4, 6, 16), 2), ((1, 9, 3, 99), 3),
                               ((1, 25, 5, 35), 5), ((1, 4, 34, 66), 2), ((1, 4, 2, 1024), 2), ((2, 3, 1, 257), 1),
@@ -56,11 +56,22 @@ def tiles():
                          ((5, 48), {"tiles": 2, "axis": 0}), ((2, 3, 16), {"tiles": 5, "axis": 1}),
                          ((7, 2), {"tiles": 17}), ((2, 3), {"tiles": (40, 1)}), ((33, 5), {"tiles": (3, 1)}),
                          ((2, 1, 3, 1, 2), {"tiles": (2, 1, 2, 3, 2)}), ((1, 128), {"tiles": (300, 1)}),
-                         ((2,) * 8, {"tiles": (2, 1) * 4}), ((257, 3), {"tiles": (2, 1)})):
+                         ((2,) * 8, {"tiles": (2, 1) * 4}), ((257, 3), {"tiles": (2, 1)}),
+                         ((2, 3, 2, 16), {"tiles": (3, 1, 5, 1)}), ((1, 3), {"tiles": (1031, 1)})):
         yield Case(f"{'x'.join(map(str, shape))}_{attrs['tiles']}", (shape,), attrs)
 
 
+TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0)}
 EXTRA = {
+    "center_loss": [
+        Case("several_blocks_per_class", ((1500, 8), (1500,), (2, 8))),
+        Case("several_samples_at_a_time", ((40, 64), (40,), (3, 64))),
+    ],
+    "region_decode": [
+        Case("many_classes", ((1, 2010, 1, 3),), {**TWO_ANCHORS, "classes": 1000}),
+        Case("lanes_share_a_box", ((2, 170, 5, 9),), {**TWO_ANCHORS, "classes": 80}),
+        Case("packs", ((3, 12, 8, 8),), {**TWO_ANCHORS, "classes": 1}),
+    ],
     "abs": [Case(str(n), ((n,),)) for n in SIZES],
     "reorg": list(reorgs()),
     "tile": list(tiles()),

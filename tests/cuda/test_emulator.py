@@ -1,7 +1,9 @@
 """The emulator itself: what CUDA defines comes out as CUDA defines it, and a planted bug of each kind is caught."""
 import itertools
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -215,6 +217,13 @@ def planted(old, new):
     return Planted
 
 
+# The inputs behind the first: shape of the data, random numbers -> name -> values.
+MORE = {
+    "center_loss": lambda shape, rng: {"label": rng.randint(0, 2, shape[:1]), "centers": rng.randn(2, *shape[1:])},
+    "region_loss": lambda shape, rng: {"truth": rng.uniform(0.2, 0.8, (shape[0], 4, 5)) * [1, 1, 1, 1, 0], "seen": [0]},
+}
+
+
 @pytest.fixture
 def launched(monkeypatch, rng):
     """Runs a kernel, of which only the instance at hand is compiled: launched(CudaModule, what, request).
@@ -224,22 +233,30 @@ def launched(monkeypatch, rng):
     monkeypatch.setattr(cuda_emulator, "_seeds", itertools.count(1))
 
     def launched(module, what, request="write"):
-        name, shape, attrs, direction = what
+        name, shape, attrs, direction, *gradient = what
         op, function = registry.get(name).op, getattr(gops.ops, name)
         monkeypatch.setattr(cuda_emulator, "instances", lambda exports: tuple(e for e in exports if direction in e))
         cuda_emulator.install(monkeypatch, module)
-        data = mx.nd.array(rng.randn(*shape))
-        data.attach_grad()
+        others = MORE[name](shape, rng) if name in MORE else {}
+        inputs = {key: mx.nd.array(values) for key, values in {"data": rng.randn(*shape), **others}.items()}
+        for arg in op.inputs:
+            if arg.gradient:
+                inputs[arg.name].attach_grad()
         with gops.backend("builtin"), mx.autograd.record():
-            output = function(data, **attrs)
+            output = function(*inputs.values(), **attrs)
         head = mx.nd.array(rng.randn(*output.shape))
         output.backward(head)
-        tensors = {"data": data, "output": output, "output_grad": head}
-        expected = output if direction == "forward" else data.grad
+        tensors = {**inputs, "output": output, "output_grad": head}
+        written = "output" if direction == "forward" else (gradient or ["data"])[0]
+        expected = output if direction == "forward" else inputs[written].grad
         before = rng.randn(*expected.shape).astype("float32")
         found = mx.nd.array(before)
-        rtc.launch(op, direction, op.parse(attrs), (request,), rtc.Node.of([data]),
-                   [tensors[name] for name in rtc.read(op, direction)], [found])
+        requests, targets = [], []
+        for tensor in rtc.written(op, direction):
+            requests.append(request if tensor.name == written else "null")
+            targets.append(found if tensor.name == written else mx.nd.zeros(1))
+        rtc.launch(op, direction, op.parse(attrs), tuple(requests), rtc.Node.of(list(inputs.values())),
+                   [tensors[name] for name in rtc.read(op, direction)], targets)
         return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
 
     return launched
@@ -280,20 +297,52 @@ def test_a_bug_planted_in_an_operator_is_caught(bug, request_, launched):
 
 
 # Every barrier of every kernel: (what precedes it, what follows, (operator, shape, attributes, direction)).
-CHUNKS = ("reorg", (2, 4, 34, 264), {"mode": "DCR"}, "forward")
-COPIES = ("tile", (1, 1000), {"tiles": (300, 1)}, "backward")
+COPIES = ("tile", (1, 2043), {"tiles": (300, 1)}, "backward")
+TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
+DECODE = ("region_decode", (3, 170, 7, 9), {**TWO_ANCHORS, "classes": 80})   # lanes share a prediction
+LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
+CENTERS = ("center_loss", (5000, 2), {}, "backward")
 BARRIERS = {
     "reduce_block_before": ("", "   // the reduction before", ("softmax", (9, 1500), {}, "backward")),
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", ("softmax", (9, 1500), {}, "forward")),
-    "reorg_before": ("", "   // the chunk before", CHUNKS),
-    "reorg_after": ("", r"\s*if \(target.packed", CHUNKS),
-    "tile_loops": ("", r"\s*}\s*__device__ I run\(", ("tile", (7, 2), {"tiles": 17}, "forward")),
+    "tile_loops": ("", r"\s*}\s*// The run that period", ("tile", (7, 2), {"tiles": (5, 3)}, "forward")),
     "tile_sums_before": ("", "   // the sums of the block before", COPIES),
-    "tile_sums_after": (r"= sum\[k\];\s*", "", COPIES),
+    "tile_sums_after": (r"= sums;\s*", "", COPIES),
+    "decode_before": ("", "   // the tile before", (*DECODE, "forward")),
+    "decode_read": ("", "   // the tile is read", (*DECODE, "forward")),
+    "decode_decoded": ("", "   // the tile is decoded", (*DECODE, "forward")),
+    "decode_both_read": ("", "   // both tiles are read", (*DECODE, "backward")),
+    "decode_gradients": ("", "   // the gradients are computed", (*DECODE, "backward")),
+    "loss_sums_before": ("", "   // the sums of the image before", LOSS),
+    "loss_sums_after": ("", "   // the sums of all warps", LOSS),
+    "center_sort": ("", "   // the keys are in place", CENTERS),
+    "center_sorted": ("", "   // the keys are sorted", CENTERS),
+    "center_bounds": ("", "   // the bounds are there", CENTERS),
+    "center_counts": ("", "   // the counts are there", CENTERS),
+    "center_samples_before": ("", "   // the samples before", CENTERS),
+    "center_samples_after": ("", "   // the samples are there", CENTERS),
+    "center_sums": ("", "   // every thread's sums", (*CENTERS, "centers")),
 }
 
 
-@pytest.mark.parametrize("barrier", BARRIERS)
+FATAL = ["center_bounds"]   # without it the kernel reads anywhere, so the test runs in a process of its own
+IN_CHILD = "GLUONOPS_TEST_BARRIER_IN_CHILD"
+
+
+@pytest.mark.parametrize("barrier", FATAL)
+def test_every_fatal_barrier_is_needed(barrier):
+    """Some launch is wrong, or reads outside all memory and ends the process."""
+    test = f"{__file__}::test_every_barrier_is_needed[{barrier}]"
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", test], text=True, check=False,
+                          capture_output=True, cwd=HERE.parents[1], env={**os.environ, IN_CHILD: "1"})
+    assert done.returncode in (0, -signal.SIGSEGV, -signal.SIGABRT), done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def barriers():
+    return BARRIERS if os.environ.get(IN_CHILD) else [name for name in BARRIERS if name not in FATAL]
+
+
+@pytest.mark.parametrize("barrier", barriers())
 def test_every_barrier_is_needed(barrier, launched, monkeypatch):
     """Without it some launch of eight is wrong, with it none; two blocks stride over the work of many."""
     before, after, what = BARRIERS[barrier]

@@ -1,7 +1,13 @@
 """The contract of ``center_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes
+import math
+
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes, Steps
+
+CHUNK = 512     # samples that are sorted together
+BLOCKS = 1024   # that occupy a large GPU
+SAMPLES = 32    # that a block takes at least, if several share a class
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -17,9 +23,21 @@ def forward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One row of features per sample, then one per class."""
-    batch, features = known["data"]
-    return batch + known["centers"][0], max(2, features)
+    """One block of threads per class, and one for samples without a class. To sort, a block takes CHUNK samples."""
+    return max(known["centers"][0] + 1, math.ceil(known["data"][0] / CHUNK)), BLOCK
+
+
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """In backward: sort the samples by class, sum, and combine the sums if several blocks share a class.
+
+    ``partial`` has a number per sample, and a row of sums for each of these blocks.
+    """
+    if direction == "forward":
+        return Steps()
+    (batch, features), classes = known["data"], known["centers"][0]
+    blocks = max(1, min(BLOCKS // max(1, classes), math.ceil(batch / SAMPLES)))
+    sums = classes * blocks * features if blocks > 1 else 0
+    return Steps(blocks, batch + sums, (0, 1, 2) if blocks > 1 else (0, 1))
 
 
 OP = Op(
@@ -34,6 +52,6 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
     backward=("output_grad", "data", "label", "centers"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
 )

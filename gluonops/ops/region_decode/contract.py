@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
+from ...core.contract import BLOCK, FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
 from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, count, map_sizes
 
 LAYOUTS = ("boxes", "map")
+TILE = 128
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -19,10 +20,10 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def cells(attrs, known: dict) -> tuple[int, int]:
-    """One thread per anchor and cell."""
+def tiles(attrs, known: dict) -> tuple[int, int]:
+    """One block of threads per TILE predictions. The kernels take larger tiles if these fit into shared memory."""
     batch, _, height, width = known["data"]
-    return math.prod((batch, count(attrs), height, width)), 1
+    return math.ceil(batch * count(attrs) * height * width / TILE), BLOCK
 
 
 OP = Op(
@@ -40,6 +41,6 @@ OP = Op(
         Shapes(data=MAP, output="batch, anchors, height, width, 5 + classes"),
     ),
     backward=("output_grad", "data"),
-    cuda=Cuda(scalars=scalars, forward=cells, backward=cells),
+    cuda=Cuda(scalars=scalars, forward=tiles, backward=tiles),
     accumulate_fp32=True,
 )

@@ -3,11 +3,29 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Out, Rows, Shapes
-from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
+from ...core.contract import (
+    BLOCK,
+    FLOATS,
+    LABELS,
+    Arg,
+    Attr,
+    Bool,
+    Choice,
+    Cuda,
+    Float,
+    Int,
+    Op,
+    Out,
+    Rows,
+    Shapes,
+    Steps,
+)
+from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, count, map_sizes
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 BOX_LOSSES = ("mse", "giou")
+PREDICTIONS = 512   # that a block of threads takes
+TARGET = 8          # numbers for a ground truth
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -39,8 +57,21 @@ def scalars(attrs, known: dict) -> dict:
 
 
 def images(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per image."""
+    """One block of threads per image, times those of :func:`steps`."""
     return known["data"][0], BLOCK
+
+
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """In forward: assign the ground truths, compute, and combine the sums of the blocks that share an image.
+
+    ``partial`` has TARGET numbers for each ground truth, and the parts of each of these blocks.
+    """
+    if direction == "backward":
+        return Steps()
+    batch, _, height, width = known["data"]
+    blocks = max(1, math.ceil(count(attrs) * height * width / PREDICTIONS))
+    partial = batch * (known["truth"][1] * TARGET + blocks * len(PARTS))
+    return Steps(blocks, partial, (0, 1, 2))
 
 
 def elements(attrs, known: dict) -> tuple[int, int]:
@@ -79,7 +110,7 @@ OP = Op(
     shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", seen="1", output="batch",
                   parts=f"batch, {len(PARTS)}", gradient=MAP),
     backward=("output_grad", "gradient"),
-    cuda=Cuda(scalars=scalars, forward=images, backward=elements),
+    cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,
     returned="2 if parts else 1",
 )

@@ -1,13 +1,33 @@
-// region_loss, a block per image, a thread per anchor and cell. A thread looks at every ground-truth box: how much it
-// overlaps the thread's predicted box, and, where its centre is in the thread's cell, whether it is assigned to the
-// thread's anchor. Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
+// region_loss. Forward has steps:
+//     ASSIGN    a thread per ground truth finds the prediction to which it is assigned. A prediction is an anchor and a
+//               cell;
+//     COMPUTE   gridDim.y blocks share an image. A thread per prediction looks how much each ground truth overlaps the
+//               predicted box. Predictions that have a ground truth assigned are computed by a warp each;
+//     COMBINE   the sums of the blocks are added.
+// Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
 #include "../_region/region.cuh"
 #include "../_region/truth.cuh"
 
 // The parts of an image's loss, in the order of contract.py's PARTS.
 enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASSES, COST, IOU, RECALL, PROBABILITY, TRUTHS, PARTS };
 
+enum { THREADS = 256, WARPS = THREADS / 32, TARGET = 8 };
+enum Step { ASSIGN, COMPUTE, COMBINE };
+
 const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
+
+// The place of a prediction.
+struct Prediction {
+    int64_t anchor, column, row;
+
+    __device__ Prediction(int64_t number, int64_t height, int64_t width)
+    {
+        const int64_t line = number / width;   // of all anchors
+        anchor = line / height;
+        row = line - anchor * height;
+        column = number - line * width;
+    }
+};
 
 // One image's map, and the attributes that its boxes depend on.
 template <typename T, typename A> struct Map {
@@ -16,6 +36,7 @@ template <typename T, typename A> struct Map {
     const double *anchor_sizes;
     bool bias_match, softmax;
 
+    __device__ int64_t cells() const { return height * width; }
     __device__ const T *at(int64_t anchor, int64_t column, int64_t row) const
     {
         return data + anchor * (5 + classes) * height * width + row * width + column;
@@ -56,7 +77,107 @@ template <typename T, typename A> struct Map {
     }
 };
 
-// The class logits of one anchor and cell.
+// One instruction each. Of a number and NaN they return the number.
+__device__ inline float smaller(float a, float b) { return fminf(a, b); }
+__device__ inline double smaller(double a, double b) { return fmin(a, b); }
+__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
+__device__ inline double larger(double a, double b) { return fmax(a, b); }
+
+template <typename A> struct Edges {
+    A left, right, top, bottom, area;
+
+    __device__ explicit Edges(const Box<A> &box)
+        : left(box.x - box.w / 2), right(box.x + box.w / 2), top(box.y - box.h / 2), bottom(box.y + box.h / 2),
+          area(box.w * box.h) {}
+};
+
+// A ground truth as every prediction looks at it: the sides and area of its box, and the prediction to which it is
+// assigned. A row that is no box overlaps nothing, and is assigned to nothing.
+template <typename A> struct __align__(8) Target {   // as `partial` is
+    A left, right, top, bottom, area, class_id;
+    int prediction;   // anchor * cells + cell, or -1; 32 bits hold it, because more predictions fit into no memory
+    int is_invalid;   // neither a box nor padding
+
+    template <typename T>
+    __device__ void set(const GroundTruth<A> &truth, const Map<T, A> &map)
+    {
+        const Box<A> &box = truth.box;
+        left = truth.valid ? box.x - box.w / 2 : -lowest<A>();
+        right = truth.valid ? box.x + box.w / 2 : lowest<A>();
+        top = truth.valid ? box.y - box.h / 2 : -lowest<A>();
+        bottom = truth.valid ? box.y + box.h / 2 : lowest<A>();
+        area = truth.valid ? box.w * box.h : A(0);
+        class_id = truth.class_id;
+        is_invalid = !truth.valid && !truth.padding;
+        prediction = -1;
+        if (truth.valid)
+            prediction = int(map.best_anchor(truth) * map.cells() + truth.row * map.width + truth.column);
+    }
+
+    // Whether the IoU with a box is above `thresh`, without the division.
+    __device__ bool overlaps(const Edges<A> &box, A thresh) const
+    {
+        const A w = smaller(box.right, right) - larger(box.left, left);
+        const A h = smaller(box.bottom, bottom) - larger(box.top, top);
+        const A intersection = larger(w, A(0)) * larger(h, A(0));
+        return intersection > thresh * (box.area + area - intersection);
+    }
+};
+
+// The ground truths of an image.
+template <typename T, typename A> struct Targets {
+    Target<A> *all;
+    const T *rows;
+    int64_t count;
+    Map<T, A> map;
+
+    // Those of image `b`, from those of the first image; `size`: the elements of an image's map.
+    __device__ Targets of_image(int64_t b, int64_t size) const
+    {
+        Targets targets = *this;
+        targets.all += b * count;
+        targets.rows += b * count * 5;
+        targets.map.data += b * size;
+        return targets;
+    }
+
+    __device__ GroundTruth<A> truth(int64_t t) const
+    {
+        return GroundTruth<A>(rows, t, map.classes, map.height, map.width);
+    }
+
+    // NaN if a row is neither a box nor padding, else 0. A warp looks together.
+    __device__ A nan_if_invalid() const
+    {
+        int invalid = 0;
+        for (int64_t t = threadIdx.x % 32; t < count; t += 32)
+            invalid += all[t].is_invalid;
+        return reduce_lanes(invalid, Sum(), 32) > 0 ? not_a_number<A>() : A(0);
+    }
+
+    // Whether a ground truth behind number `t` is assigned to the same prediction: only the last one counts. A warp
+    // looks together.
+    __device__ bool is_replaced(int64_t t, int prediction) const
+    {
+        int found = 0;
+        for (int64_t later = t + 1 + threadIdx.x % 32; later < count; later += 32)
+            found += all[later].prediction == prediction;
+        return reduce_lanes(found, Sum(), 32) > 0;
+    }
+};
+
+// What a thread finds out about its prediction: whether a ground truth is assigned to it, and whether one overlaps.
+template <typename A> struct Findings {
+    bool is_assigned, overlaps;
+
+    __device__ void look_at(const Target<A> &target, const Edges<A> &box, A thresh, int prediction)
+    {
+        is_assigned |= target.prediction == prediction;
+        overlaps |= target.overlaps(box, thresh);
+    }
+};
+
+// The class logits of one prediction, read by a warp.
 template <typename T, typename A> struct ClassLogits {
     const T *first;
     int64_t cells;
@@ -66,14 +187,15 @@ template <typename T, typename A> struct ClassLogits {
     __device__ ClassLogits(const T *first, int64_t classes, int64_t cells, bool softmax)
         : first(first), cells(cells), softmax(softmax), max(lowest<A>()), log_sum(0)
     {
-        // Not class_max_and_sum behind a branch: then NVRTC makes a second copy of what follows.
+        if (!softmax)
+            return;
         A sum = 0;
-        for (int64_t k = 0; softmax && k < classes; ++k)
-            max = load(first, k * cells) > max ? load(first, k * cells) : max;
-        for (int64_t k = 0; softmax && k < classes; ++k)
+        for (int64_t k = threadIdx.x % 32; k < classes; k += 32)
+            max = Max()(A(load(first, k * cells)), max);
+        max = reduce_lanes(max, Max(), 32);
+        for (int64_t k = threadIdx.x % 32; k < classes; k += 32)
             sum += exponential(load(first, k * cells) - max);
-        if (softmax)
-            log_sum = logarithm(sum);
+        log_sum = logarithm(reduce_lanes(sum, Sum(), 32));
     }
 
     __device__ A probability(int64_t k) const
@@ -93,143 +215,261 @@ template <typename T, typename A> struct ClassLogits {
     }
 };
 
+// The attributes of the loss.
+template <typename A> struct Loss {
+    A object_scale, noobject_scale, coord_scale, class_scale, thresh;
+    bool rescore, warm_up, giou;
+};
+
+// What the five numbers of a prediction are regressed to.
+template <typename A> struct Regression {
+    A target[5], box_weight, object_weight;
+    A giou_error[4];   // the derivatives of 1 - GIoU by the activations
+    Part object_part;
+
+    // Without a box: while warming up, boxes are regressed toward their priors.
+    __device__ Regression(const Loss<A> &loss, bool overlaps)
+        : box_weight(loss.warm_up ? A(0.01) : A(0)), object_weight(overlaps ? A(0) : loss.noobject_scale),
+          object_part(NO_OBJECTNESS)
+    {
+        for (int c = 0; c < 5; ++c)
+            target[c] = c < 2 ? A(0.5) : A(0);
+        for (int c = 0; c < 4; ++c)
+            giou_error[c] = 0;
+    }
+};
+
+// One image's results.
+template <typename A> struct Results {
+    A sums[PARTS];   // this thread's share
+    A *gradient;     // of the image
+    int gradient_request;
+    A nan_if_invalid;   // added to every result of the image
+};
+
+// Adds up a prediction's losses of box and objectness, and stores their gradients.
+template <typename T, typename A>
+__device__ void regress(const Map<T, A> &map, const Prediction &at, const Regression<A> &to, Results<A> &results)
+{
+    const T *from = map.at(at.anchor, at.column, at.row);
+    A *const gradient = results.gradient + (from - map.data);
+    const int64_t cells = map.cells();
+    A box_loss = 0, object_loss = 0;
+#pragma unroll
+    for (int c = 0; c < 5; ++c) {
+        const bool has_sigmoid = c != 2 && c != 3;
+        const A number = load(from, c * cells), predicted = has_sigmoid ? sigmoid(number) : number;
+        const A error = predicted - to.target[c];
+        const A squared_error = (c < 4 ? to.box_weight : to.object_weight) * error;
+        const A weighted_error = c < 4 ? squared_error + to.giou_error[c] : squared_error;
+        (c < 4 ? box_loss : object_loss) += A(0.5) * squared_error * error;
+        results.sums[COST] += weighted_error * weighted_error;
+        const A grad = has_sigmoid ? weighted_error * predicted * (1 - predicted) : weighted_error;
+        store(gradient, c * cells, results.nan_if_invalid + grad, results.gradient_request);
+    }
+    results.sums[COORDINATES] += box_loss;
+    results.sums[OBJECTNESS] += to.object_part == OBJECTNESS ? object_loss : A(0);
+    results.sums[NO_OBJECTNESS] += to.object_part == OBJECTNESS ? A(0) : object_loss;
+}
+
+// A thread's prediction, unless a ground truth is assigned to it.
+template <typename T, typename A>
+__device__ void compute_unassigned(const Targets<T, A> &targets, const Loss<A> &loss, int64_t prediction,
+                                   Results<A> &results)
+{
+    const Map<T, A> &map = targets.map;
+    const Prediction at(prediction, map.height, map.width);
+    const Box<A> box = map.predicted_box(at.anchor, at.column, at.row);
+    const Edges<A> sides(box);
+    Findings<A> findings = {false, false};
+#pragma unroll 4
+    for (int64_t t = 0; t < targets.count; ++t)
+        findings.look_at(targets.all[t], sides, loss.thresh, int(prediction));
+    if (findings.is_assigned)
+        return;
+    regress(map, at, Regression<A>(loss, findings.overlaps), results);
+    A *const gradient = results.gradient + (map.at(at.anchor, at.column, at.row) - map.data);
+    for (int64_t c = 5; c < 5 + map.classes; ++c)
+        store(gradient, c * map.cells(), results.nan_if_invalid, results.gradient_request);
+}
+
+// The prediction to which ground truth number `last` is assigned, and maybe some before it; by a warp. The lanes share
+// the classes, lane 0 does the rest.
+template <typename T, typename A>
+__device__ void compute_assigned(const Targets<T, A> &targets, const Loss<A> &loss, int64_t last, int64_t prediction,
+                                 Results<A> &results)
+{
+    const Map<T, A> &map = targets.map;
+    const Prediction at(prediction, map.height, map.width);
+    const int64_t cells = map.cells(), anchor = at.anchor, width = map.width, height = map.height;
+    const bool is_first_lane = threadIdx.x % 32 == 0;
+    const T *from = map.at(anchor, at.column, at.row);
+    const Box<A> box = map.predicted_box(anchor, at.column, at.row);
+    const ClassLogits<T, A> logits(from + 5 * cells, map.classes, cells, map.softmax);
+
+    // With sigmoids boxes add up their classes, back to where the error of class 0 was exactly 0.
+    int64_t first = -1;
+    A first_target = 0;
+    for (int64_t t = 0; t <= last; ++t) {
+        const Target<A> &target = targets.all[t];
+        if (target.prediction != prediction)
+            continue;
+        if (first < 0 || first_target == logits.probability(0)) {
+            first = t;
+            first_target = 0;
+        }
+        first_target = target.class_id == 0 ? A(1) : first_target;
+        if (is_first_lane) {
+            const A iou = iou_of(box, targets.truth(t).box);
+            results.sums[IOU] += iou;
+            results.sums[RECALL] += A(iou > A(0.5));
+            results.sums[PROBABILITY] += logits.probability(int64_t(target.class_id));
+            results.sums[TRUTHS] += 1;
+        }
+    }
+
+    if (is_first_lane) {
+        const GroundTruth<A> assigned = targets.truth(last);
+        Regression<A> to(loss, false);
+        to.object_part = OBJECTNESS;
+        to.target[0] = assigned.box.x * A(width) - A(at.column);
+        to.target[1] = assigned.box.y * A(height) - A(at.row);
+        to.target[2] = logarithm(assigned.box.w * A(width) / map.anchor_w(anchor));
+        to.target[3] = logarithm(assigned.box.h * A(height) / map.anchor_h(anchor));
+        to.target[4] = loss.rescore ? iou_of(box, assigned.box) : A(1);
+        to.box_weight = loss.coord_scale * (2 - assigned.box.w * assigned.box.h);
+        to.object_weight = loss.object_scale;
+        if (loss.giou) {
+            const A eps = 0;
+            const BoxPair<A> pair(sides_of(box), sides_of(assigned.box), eps);
+            const BoxLoss<A> giou = giou_loss_of(pair, eps);
+            results.sums[COORDINATES] += loss.coord_scale * giou.loss;
+            to.giou_error[0] = loss.coord_scale * giou.gradient.x / A(width);
+            to.giou_error[1] = loss.coord_scale * giou.gradient.y / A(height);
+            to.giou_error[2] = loss.coord_scale * giou.gradient.w * box.w;
+            to.giou_error[3] = loss.coord_scale * giou.gradient.h * box.h;
+            to.box_weight = 0;
+        }
+        regress(map, at, to, results);
+    }
+
+    A *const gradient = results.gradient + (from - map.data);
+    for (int64_t k = threadIdx.x % 32; k < map.classes; k += 32) {
+        A class_target = 0;
+        for (int64_t t = map.softmax ? last : first; t <= last; ++t) {
+            const Target<A> &target = targets.all[t];
+            if (target.prediction == prediction && target.class_id == A(k))
+                class_target = 1;
+        }
+        const A weighted_error = loss.class_scale * (logits.probability(k) - class_target);
+        results.sums[CLASSES] += loss.class_scale * logits.nll(k, class_target);
+        results.sums[COST] += weighted_error * weighted_error;
+        store(gradient, (5 + k) * cells, results.nan_if_invalid + weighted_error, results.gradient_request);
+    }
+}
+
+// The predictions of one image that this block takes: THREADS at a time, every gridDim.y-th time.
+template <typename T, typename A>
+__device__ void compute_image(const Targets<T, A> &targets, const Loss<A> &loss, Results<A> &results)
+{
+    const int64_t predictions = targets.map.anchors * targets.map.cells();
+    for (int64_t first = blockIdx.y * int64_t(THREADS); first < predictions; first += gridDim.y * int64_t(THREADS)) {
+        if (first + threadIdx.x < predictions)
+            compute_unassigned(targets, loss, first + threadIdx.x, results);
+        for (int64_t t = threadIdx.x / 32; t < targets.count; t += WARPS) {
+            const int prediction = targets.all[t].prediction;
+            const bool is_here = prediction >= first && prediction < first + THREADS;
+            if (is_here && !targets.is_replaced(t, prediction))
+                compute_assigned(targets, loss, t, prediction, results);
+        }
+    }
+}
+
+// The results of image `b`, from the sums of the blocks that shared it.
+template <typename T, typename A>
+__device__ void combine(const Partials<PARTS> &partials, int64_t b, T *__restrict__ output, A *__restrict__ parts,
+                        int output_request, int parts_request)
+{
+    A sums[PARTS] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    for (int block = 0; block < gridDim.y; ++block)
+#pragma unroll
+        for (int p = 0; p < PARTS; ++p)
+            sums[p] += A(partials.of_block(b, block)[p]);
+    A loss = 0;
+#pragma unroll
+    for (int p = 0; p < PARTS; ++p) {
+        loss += p <= CLASSES ? sums[p] : A(0);
+        store(parts, b * PARTS + p, sums[p], parts_request);
+    }
+    store(output, b, loss, output_request);
+}
+
+// The sums of a block, and NaN in each if the image has an invalid row.
+template <typename A>
+__device__ void write_sums(const Results<A> &results, double *to)
+{
+    __shared__ A of_warps[WARPS][PARTS];
+    __syncthreads();   // the sums of the image before may still be read
+    for (int p = 0; p < PARTS; ++p) {
+        const A sum = reduce_lanes(results.sums[p], Sum(), 32);
+        if (threadIdx.x % 32 == 0)
+            of_warps[threadIdx.x / 32][p] = sum;
+    }
+    __syncthreads();   // the sums of all warps are there
+    if (threadIdx.x < PARTS) {
+        A sum = results.nan_if_invalid;
+        for (int warp = 0; warp < WARPS; ++warp)
+            sum += of_warps[warp][threadIdx.x];
+        to[threadIdx.x] = sum;
+    }
+}
+
+// `partial`: TARGET numbers for each ground truth, then PARTS for each block of an image.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(THREADS, 1)
 region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, const L *__restrict__ seen,
                     T *__restrict__ output, typename Accumulator<T>::type *__restrict__ parts,
-                    typename Accumulator<T>::type *__restrict__ gradient, int output_request, int parts_request,
-                    int gradient_request, int64_t batch, int64_t anchors, int64_t classes, int64_t height, int64_t width,
-                    int64_t truths, double object_scale, double noobject_scale, double coord_scale, double class_scale,
-                    double thresh, int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,
-                    int64_t box_loss, const double *__restrict__ anchor_sizes)
+                    typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,
+                    int output_request, int parts_request, int gradient_request, int64_t step, int64_t batch,
+                    int64_t anchors, int64_t classes, int64_t height, int64_t width, int64_t truths, double object_scale,
+                    double noobject_scale, double coord_scale, double class_scale, double thresh, int64_t rescore,
+                    int64_t bias_match, int64_t softmax, int64_t warmup_images, int64_t box_loss,
+                    const double *__restrict__ anchor_sizes)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t cells = height * width, channels = 5 + classes;
+    const int64_t size = anchors * (5 + classes) * height * width;
+    const Map<T, A> map = {data, anchors, classes, height, width, anchor_sizes, bias_match != 0, softmax != 0};
+    const Targets<T, A> targets = {reinterpret_cast<Target<A> *>(partial), truth, truths, map};
+    const Partials<PARTS> partials = {partial + batch * truths * TARGET, step};
+
+    if (step == ASSIGN && blockIdx.y == 0)
+        for (int64_t t = first_item(); t < batch * truths; t += item_step()) {
+            const Targets<T, A> of_image = targets.of_image(t / truths, size);
+            of_image.all[t % truths].set(of_image.truth(t % truths), of_image.map);
+        }
+    if (step == COMBINE && blockIdx.y == 0)
+        for (int64_t b = first_item(); b < batch; b += item_step())
+            combine(partials, b, output, parts, output_request, parts_request);
+    if (step != COMPUTE)
+        return;
+
     const bool warm_up = double(load(seen, 0)) < double(warmup_images);
-    for (int64_t b = first_row(); b < batch; b += row_step()) {
-        const Map<T, A> map = {data + b * anchors * channels * cells, anchors, classes, height, width, anchor_sizes,
-                               bias_match != 0, softmax != 0};
-        const T *rows = truth + b * truths * 5;
-        A sums[PARTS] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        A invalid_rows = 0;
-        for (int64_t t = threadIdx.x; t < truths; t += blockDim.x) {
-            const GroundTruth<A> candidate(rows, t, classes, height, width);
-            invalid_rows += A(!candidate.valid && !candidate.padding);
-        }
-        // Added to every result of the image.
-        const A nan_if_invalid = reduce_row(invalid_rows, Sum()) > 0 ? not_a_number<A>() : A(0);
-
-        for (int64_t item = threadIdx.x; item < anchors * cells; item += blockDim.x) {
-            const int64_t anchor = item / cells, column = item % width, row = item % cells / width;
-            const T *from = map.at(anchor, column, row);
-            A *to = gradient + (b * anchors + anchor) * channels * cells + item % cells;
-            const Box<A> box = map.predicted_box(anchor, column, row);
-
-            // The last box that is assigned to this anchor and cell, and the first whose class still counts there.
-            int64_t last = -1, first = 0;
-            A max_iou = 0, first_target = 0;
-            for (int64_t t = 0; t < truths; ++t) {
-                const GroundTruth<A> candidate(rows, t, classes, height, width);
-                if (!candidate.valid)
-                    continue;
-                const A iou = iou_of(box, candidate.box);
-                max_iou = iou > max_iou ? iou : max_iou;
-                if (candidate.column != column || candidate.row != row || map.best_anchor(candidate) != anchor)
-                    continue;
-                const ClassLogits<T, A> logits(from + 5 * cells, classes, cells, map.softmax);
-                sums[IOU] += iou;
-                sums[RECALL] += A(iou > A(0.5));
-                sums[PROBABILITY] += logits.probability(int64_t(candidate.class_id));
-                sums[TRUTHS] += 1;
-                // With sigmoids boxes add up their classes, back to where the error of class 0 was exactly 0.
-                if (last < 0 || first_target == logits.probability(0)) {
-                    first = t;
-                    first_target = 0;
-                }
-                first_target = candidate.class_id == 0 ? A(1) : first_target;
-                last = t;
-            }
-            const bool is_assigned = last >= 0;
-
-            const A predicted[5] = {sigmoid(load(from, 0)), sigmoid(load(from, cells)), load(from, 2 * cells),
-                                    load(from, 3 * cells), sigmoid(load(from, 4 * cells))};
-            // Without a box: while warming up, boxes are regressed toward their priors.
-            A target[5] = {A(0.5), A(0.5), 0, 0, 0};
-            A box_weight = warm_up ? A(0.01) : A(0), object_weight = A(noobject_scale);
-            A giou_error[4] = {0, 0, 0, 0};   // the derivatives of 1 - GIoU by the activations
-            if (is_assigned) {
-                const GroundTruth<A> assigned(rows, last, classes, height, width);
-                target[0] = assigned.box.x * A(width) - A(column);
-                target[1] = assigned.box.y * A(height) - A(row);
-                target[2] = logarithm(assigned.box.w * A(width) / map.anchor_w(anchor));
-                target[3] = logarithm(assigned.box.h * A(height) / map.anchor_h(anchor));
-                target[4] = rescore ? iou_of(box, assigned.box) : A(1);
-                box_weight = A(coord_scale) * (2 - assigned.box.w * assigned.box.h);
-                object_weight = A(object_scale);
-                if (box_loss == GIOU) {
-                    const A eps = 0;
-                    const BoxPair<A> pair(sides_of(box), sides_of(assigned.box), eps);
-                    const BoxLoss<A> giou = giou_loss_of(pair, eps);
-                    sums[COORDINATES] += A(coord_scale) * giou.loss;
-                    giou_error[0] = A(coord_scale) * giou.gradient.x / A(width);
-                    giou_error[1] = A(coord_scale) * giou.gradient.y / A(height);
-                    giou_error[2] = A(coord_scale) * giou.gradient.w * box.w;
-                    giou_error[3] = A(coord_scale) * giou.gradient.h * box.h;
-                    box_weight = 0;
-                }
-            } else if (max_iou > A(thresh)) {
-                object_weight = 0;
-            }
-            const Part object_part = is_assigned ? OBJECTNESS : NO_OBJECTNESS;
-            for (int c = 0; c < 5; ++c) {
-                const A error = predicted[c] - target[c];
-                const A squared_error = (c < 4 ? box_weight : object_weight) * error;
-                const A weighted_error = c < 4 ? squared_error + giou_error[c] : squared_error;
-                sums[c < 4 ? COORDINATES : object_part] += A(0.5) * squared_error * error;
-                sums[COST] += weighted_error * weighted_error;
-                const bool has_sigmoid = c != 2 && c != 3;
-                const A grad = has_sigmoid ? weighted_error * predicted[c] * (1 - predicted[c]) : weighted_error;
-                store(to, c * cells, nan_if_invalid + grad, gradient_request);
-            }
-
-            if (!is_assigned) {
-                for (int64_t k = 0; k < classes; ++k)
-                    store(to, (5 + k) * cells, nan_if_invalid, gradient_request);
-                continue;
-            }
-            const ClassLogits<T, A> logits(from + 5 * cells, classes, cells, map.softmax);
-            for (int64_t k = 0; k < classes; ++k) {
-                A class_target = 0;
-                for (int64_t t = map.softmax ? last : first; t <= last; ++t) {
-                    const GroundTruth<A> other(rows, t, classes, height, width);
-                    if (other.valid && other.class_id == A(k) && other.column == column && other.row == row &&
-                        map.best_anchor(other) == anchor)
-                        class_target = 1;
-                }
-                const A weighted_error = A(class_scale) * (logits.probability(k) - class_target);
-                sums[CLASSES] += A(class_scale) * logits.nll(k, class_target);
-                sums[COST] += weighted_error * weighted_error;
-                store(to, (5 + k) * cells, nan_if_invalid + weighted_error, gradient_request);
-            }
-        }
-
-        A loss = nan_if_invalid;
-        for (int p = 0; p < PARTS; ++p) {
-            const A sum = reduce_row(sums[p], Sum());
-            if (p <= CLASSES)
-                loss += sum;
-            if (threadIdx.x == 0)
-                store(parts, b * PARTS + p, nan_if_invalid + sum, parts_request);
-        }
-        if (threadIdx.x == 0)
-            store(output, b, loss, output_request);
+    const Loss<A> loss = {A(object_scale), A(noobject_scale), A(coord_scale), A(class_scale), A(thresh),
+                          rescore != 0, warm_up, box_loss == GIOU};
+    for (int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
+        const Targets<T, A> of_image = targets.of_image(b, size);
+        Results<A> results = {{0, 0, 0, 0, 0, 0, 0, 0, 0}, gradient + b * size, gradient_request,
+                              of_image.nan_if_invalid()};
+        compute_image(of_image, loss, results);
+        write_sums(results, partials.own(b));
     }
 }
 
 template <typename T, typename L>
 __global__ void region_loss_backward(const T *__restrict__ output_grad,
                                      const typename Accumulator<T>::type *__restrict__ gradient,
-                                     T *__restrict__ data_grad, int data_grad_request, int64_t batch, int64_t anchors,
+                                     T *__restrict__ data_grad, double *__restrict__ partial,
+                                     int data_grad_request, int64_t step, int64_t batch, int64_t anchors,
                                      int64_t classes, int64_t height, int64_t width, int64_t truths, double object_scale,
                                      double noobject_scale, double coord_scale, double class_scale, double thresh,
                                      int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,

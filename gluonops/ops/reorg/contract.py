@@ -3,12 +3,10 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes
+from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes
 
 OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")
-CHUNK = 4096   # elements that a block of threads stages in shared memory
-ALIGNED = 16   # elements; a chunk that starts at a multiple of it starts at a multiple of 16 bytes in every dtype
 
 IMAGE = "batch, channels, height, width"
 SMALL = "batch, channels * stride * stride, height / stride, width / stride"
@@ -35,64 +33,15 @@ def large_image(attrs, known: dict) -> tuple[int, int, int]:
     return batch, channels * height // s, width // s
 
 
-def chunk(images: int, lines: int, width: int, cell: int) -> tuple[int, int, int]:
-    """The part of the larger image that a block of threads moves at once: several images, several lines, or cells.
-
-    Parameters
-    ----------
-    images, lines, width : int
-        The sizes that :func:`large_image` returns.
-    cell : int
-        Elements per cell.
-
-    Returns
-    -------
-    (int, int, int)
-        Images, lines and cells per line of a chunk, with at most CHUNK elements. Zeros if a cell is larger. Lines and
-        cells are rounded down to a multiple of ALIGNED, or of a smaller power of 2 if there are fewer.
-    """
-    line = width * cell
-    image = lines * line
-    if cell > CHUNK:
-        return 0, 0, 0
-    if image <= CHUNK:
-        return min(images, CHUNK // image), lines, width
-    if line <= CHUNK:
-        return 1, _aligned(CHUNK // line), width
-    return 1, 1, _aligned(CHUNK // cell)
-
-
-def _aligned(count):
-    """``count`` rounded down to a multiple of ALIGNED, or of the largest power of 2 that is not above ``count``."""
-    step = ALIGNED
-    while step > count:
-        step //= 2
-    return count - count % step
-
-
 def scalars(attrs, known: dict) -> dict:
     """The kernels' arguments besides tensors."""
     images, lines, width = large_image(attrs, known)
-    chunk_images, chunk_lines, chunk_width = chunk(images, lines, width, attrs.stride ** 2)
-    return {
-        "images": images,
-        "lines": lines,
-        "width": width,
-        "stride": attrs.stride,
-        "reverse": int(attrs.reverse),
-        "chunk_images": chunk_images,
-        "chunk_lines": chunk_lines,
-        "chunk_width": chunk_width,
-    }
+    return {"images": images, "lines": lines, "width": width, "stride": attrs.stride, "reverse": int(attrs.reverse)}
 
 
-def chunks(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per chunk. If cells are larger than a chunk: one per CHUNK elements."""
-    sizes = large_image(attrs, known)
-    steps = chunk(*sizes, attrs.stride ** 2)
-    if 0 in steps:
-        return math.ceil(math.prod(known["data"]) / CHUNK), BLOCK
-    return math.prod(math.ceil(size / step) for size, step in zip(sizes, steps)), BLOCK
+def elements(attrs, known: dict) -> tuple[int, int]:
+    """One thread per element, which is four per thread; see :class:`.Cuda`."""
+    return math.prod(known["data"]), 1
 
 
 OP = Op(
@@ -113,5 +62,5 @@ OP = Op(
     ),
     remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars, forward=chunks, backward=chunks),
+    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
 )

@@ -3,170 +3,176 @@
 // where a line is `stride` rows of the image. In DCR an image is a sample, its lines those of all channels; in CRD it
 // is a channel; Darknet's mode is DCR with other sizes. contract.py has the arithmetic.
 //
-// A block of threads moves a chunk of at most CHUNK elements at a time: several images, or lines of one, or a part of
-// a line. It reads the chunk run by run into shared memory and writes it run by run in the other order. So neighbouring
-// threads take neighbouring elements on both sides, 16 bytes each where the runs are so aligned.
+// A thread moves neighbours of one row of the large image. In the other tensor they are `stride` pieces, one per dx, a
+// plane apart. Neighbouring threads take neighbours on both sides. So nothing is staged in shared memory.
+//
+// Bytes moved: every element is read once and written once. Strides 2 and 4 move 16 bytes of the large image at a time,
+// with two divisions of 32 bits for their place. Other strides, and tensors that are unaligned or too large for that,
+// move the `stride` elements of a cell's row.
 
-enum { CHUNK = 4096 };
+template <int BYTES> struct Word;
+template <> struct Word<1> { typedef unsigned char type; };
+template <> struct Word<2> { typedef unsigned short type; };
+template <> struct Word<4> { typedef unsigned type; };
+template <> struct Word<8> { typedef uint2 type; };
+template <> struct Word<16> { typedef uint4 type; };
+
+// N neighbours in a plane. Their address is a multiple of their bytes.
+template <typename T, int N>
+struct __align__(16) Piece {
+    typedef typename Word<N * sizeof(T)>::type Bits;
+    T items[N];
+
+    __device__ void read(const T *from) { *reinterpret_cast<Bits *>(items) = *reinterpret_cast<const Bits *>(from); }
+
+    // Under WRITE no bit changes, as in copy.
+    __device__ void write(T *to, int request) const
+    {
+        Piece piece = *this;
+        if (request == ADD) {
+            piece.read(to);
+#pragma unroll
+            for (int j = 0; j < N; ++j)
+                store(piece.items, j, load(items, j), ADD);
+        }
+        *reinterpret_cast<Bits *>(to) = *reinterpret_cast<const Bits *>(piece.items);
+    }
+};
 
 struct Sizes {
-    int64_t images, lines, width, stride;
-};
+    int64_t images, lines, width, stride;   // width: cells per line
 
-// A chunk's elements in a tensor: runs of neighbours, `pitch` apart.
-struct Runs {
-    int64_t first, pitch;
-    Divisor length;
+    __device__ int64_t rows() const { return images * lines * stride; }   // of the large image
+    __device__ int64_t plane() const { return lines * width; }
 
-    // Runs without a gap between them are one run.
-    __device__ Runs(int64_t first, int64_t pitch, unsigned length, unsigned size)
-        : first(first), pitch(pitch), length(length == pitch ? size : length) {}
-
-    // Where element number `i` of the chunk is.
-    __device__ int64_t place(unsigned i) const
+    // Where column `x` of a row of the large image starts in the other tensor: its element with dx 0. I is the type of
+    // the row's number.
+    template <typename I>
+    __device__ int64_t small(I row, int64_t x) const
     {
-        unsigned column;
-        const unsigned run = length.divide(i, column);
-        return first + run * pitch + column;
-    }
-
-    template <typename T>
-    __device__ bool packed(const T *tensor) const
-    {
-        return aligned(tensor + first) && (length.by | pitch) % Pack<T>::SIZE == 0;
+        const I line = row / I(stride), image = line / I(lines);   // line: of all images
+        const int64_t dy = row - line * I(stride), line_in_image = line - image * I(lines);
+        return (image * stride + dy) * stride * plane() + line_in_image * width + x;
     }
 };
 
-struct Chunk {
-    Divisor lines, width, stride;
-    unsigned images;
+// 16 bytes of the large image at a time, or STRIDE elements if they are larger.
+template <int STRIDE, typename T>
+struct Unit {
+    enum {
+        PIECE = Pack<T>::SIZE > STRIDE ? Pack<T>::SIZE / STRIDE : 1,
+        SIZE = PIECE * STRIDE,
+        PACKS = SIZE / Pack<T>::SIZE
+    };
 
-    __device__ Chunk(unsigned images, unsigned lines, unsigned width, unsigned stride)
-        : lines(lines), width(width), stride(stride), images(images) {}
-
-    __device__ unsigned size() const { return images * lines.by * width.by * stride.by * stride.by; }
-
-    // From an element's number in the order of the small image to that of the large one; back if not SHRINK.
-    template <bool SHRINK>
-    __device__ unsigned number(unsigned i) const
+    // Whether the tensors consist of units, and 32 bits hold their number.
+    static __device__ bool fits(const T *from, const T *to, const Sizes &sizes)
     {
-        unsigned x, line, dx, dy;
-        if (SHRINK) {
-            const unsigned square = lines.divide(width.divide(i, x), line);   // a number of (image, dy, dx)
-            const unsigned image = stride.divide(stride.divide(square, dx), dy);
-            return (((image * lines.by + line) * stride.by + dy) * width.by + x) * stride.by + dx;
+        return sizes.stride == STRIDE && sizes.width % PIECE == 0 && aligned(from) && aligned(to) &&
+               sizes.rows() * (sizes.width / PIECE) < 0x80000000ll;
+    }
+
+    static __device__ void shrink(const T *__restrict__ large, T *__restrict__ small, int64_t plane, int request)
+    {
+        Pack<T> packs[PACKS];
+#pragma unroll
+        for (int p = 0; p < PACKS; ++p)
+            packs[p] = load_pack(large, p * Pack<T>::SIZE);
+#pragma unroll
+        for (int dx = 0; dx < STRIDE; ++dx) {
+            Piece<T, PIECE> piece;
+#pragma unroll
+            for (int j = 0; j < PIECE; ++j) {
+                const int i = j * STRIDE + dx;
+                piece.items[j] = packs[i / Pack<T>::SIZE].items[i % Pack<T>::SIZE];
+            }
+            piece.write(small + dx * plane, request);
         }
-        const unsigned row = width.divide(stride.divide(i, dx), x);   // a number of (image, line, dy)
-        const unsigned image = lines.divide(stride.divide(row, dy), line);
-        return (((image * stride.by + dy) * stride.by + dx) * lines.by + line) * width.by + x;
     }
-};
 
-// Moves a chunk from one tensor to the other: to the one with the small image if SHRINK.
-template <bool SHRINK, typename T>
-__device__ void move(const T *__restrict__ from, T *__restrict__ to, int request, Pack<T> *packs,
-                     const Chunk &chunk, const Runs &source, const Runs &target)
-{
-    T *const staged = packs[0].items;   // the chunk, in the order of `from`
-    const unsigned size = chunk.size();
-
-    __syncthreads();   // the chunk before this one may still be read
-    if (source.packed(from)) {
-        for (unsigned i = threadIdx.x * Pack<T>::SIZE; i < size; i += blockDim.x * Pack<T>::SIZE)
-            packs[i / Pack<T>::SIZE] = load_pack(from, source.place(i));
-    } else {
-        for (unsigned i = threadIdx.x; i < size; i += blockDim.x)
-            staged[i] = from[source.place(i)];
-    }
-    __syncthreads();
-
-    if (target.packed(to)) {
-        for (unsigned i = threadIdx.x * Pack<T>::SIZE; i < size; i += blockDim.x * Pack<T>::SIZE) {
+    static __device__ void enlarge(const T *__restrict__ small, T *__restrict__ large, int64_t plane, int request)
+    {
+        Piece<T, PIECE> pieces[STRIDE];
+#pragma unroll
+        for (int dx = 0; dx < STRIDE; ++dx)
+            pieces[dx].read(small + dx * plane);
+#pragma unroll
+        for (int p = 0; p < PACKS; ++p) {
             Pack<T> pack;
 #pragma unroll
-            for (int j = 0; j < Pack<T>::SIZE; ++j)
-                pack.items[j] = staged[chunk.number<SHRINK>(i + j)];
-            copy_pack(to, target.place(i), pack, request);
+            for (int j = 0; j < Pack<T>::SIZE; ++j) {
+                const int i = p * Pack<T>::SIZE + j;
+                pack.items[j] = pieces[i % STRIDE].items[i / STRIDE];
+            }
+            copy_pack(large, p * Pack<T>::SIZE, pack, request);
         }
-    } else {
-        for (unsigned i = threadIdx.x; i < size; i += blockDim.x)
-            copy(to, target.place(i), staged, chunk.number<SHRINK>(i), request);
+    }
+};
+
+template <bool SHRINK, int STRIDE, typename T>
+__device__ void move_units(const T *__restrict__ from, T *__restrict__ to, int request, Sizes sizes)
+{
+    typedef Unit<STRIDE, T> U;
+    sizes.stride = STRIDE;   // known to the compiler
+    const unsigned across = unsigned(sizes.width / U::PIECE), units = unsigned(sizes.rows()) * across;
+    for (int64_t i = first_item(); i < units; i += item_step()) {
+        const unsigned row = unsigned(i) / across, x = (unsigned(i) - row * across) * U::PIECE;
+        const int64_t large = i * U::SIZE, small = sizes.small(row, x);
+        if (SHRINK)
+            U::shrink(from + large, to + small, sizes.plane(), request);
+        else
+            U::enlarge(from + small, to + large, sizes.plane(), request);
     }
 }
 
-// Without shared memory: for strides of which it cannot hold one cell, stride * stride elements.
 template <bool SHRINK, typename T>
 __device__ void move_elements(const T *__restrict__ from, T *__restrict__ to, int request, const Sizes &sizes)
 {
-    const int64_t s = sizes.stride;
-    const int64_t size = sizes.images * sizes.lines * sizes.width * s * s;
-    for (int64_t large = first_item(); large < size; large += item_step()) {
-        const int64_t dx = large % s, x = large / s % sizes.width, row = large / s / sizes.width;
-        const int64_t dy = row % s, line = row / s % sizes.lines, image = row / s / sizes.lines;
-        const int64_t small = (((image * s + dy) * s + dx) * sizes.lines + line) * sizes.width + x;
-        copy(to, SHRINK ? small : large, from, SHRINK ? large : small, request);
+    const int64_t plane = sizes.plane();
+    for (int64_t i = first_item(); i < sizes.rows() * sizes.width; i += item_step()) {
+        const int64_t row = i / sizes.width;
+        const int64_t large = i * sizes.stride, small = sizes.small(row, i - row * sizes.width);
+        for (int64_t dx = 0; dx < sizes.stride; ++dx)
+            copy(to, SHRINK ? small + dx * plane : large + dx, from, SHRINK ? large + dx : small + dx * plane, request);
     }
 }
 
-// Moves everything, in chunks of at most `step`.
+// Moves everything: to the tensor with the small image if SHRINK, else back.
 template <bool SHRINK, typename T>
-__device__ void permute(const T *__restrict__ from, T *__restrict__ to, int request, Pack<T> *packs,
-                        const Sizes &sizes, const Sizes &step)
+__device__ void permute(const T *__restrict__ from, T *__restrict__ to, int request, const Sizes &sizes)
 {
     if (request == NOTHING)
         return;
-    if (step.width == 0) {
+    if (Unit<2, T>::fits(from, to, sizes))
+        move_units<SHRINK, 2>(from, to, request, sizes);
+    else if (Unit<4, T>::fits(from, to, sizes))
+        move_units<SHRINK, 4>(from, to, request, sizes);
+    else
         move_elements<SHRINK>(from, to, request, sizes);
-        return;
-    }
-
-    const int64_t s = sizes.stride, cell = s * s;
-    const int64_t across = (sizes.width + step.width - 1) / step.width;
-    const int64_t down = (sizes.lines + step.lines - 1) / step.lines;
-    const int64_t chunks = (sizes.images + step.images - 1) / step.images * down * across;
-    for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
-        const int64_t x = c % across * step.width;
-        const int64_t line = c / across % down * step.lines;
-        const int64_t image = c / across / down * step.images;
-        const Chunk chunk(unsigned(minimum(step.images, sizes.images - image)),
-                          unsigned(minimum(step.lines, sizes.lines - line)),
-                          unsigned(minimum(step.width, sizes.width - x)), unsigned(s));
-
-        const int64_t before = image * sizes.lines * sizes.width * cell;   // elements of the images before
-        const Runs large(before + line * sizes.width * cell + x * s, sizes.width * s, chunk.width.by * unsigned(s),
-                         chunk.size());
-        const Runs small(before + line * sizes.width + x, sizes.lines * sizes.width, chunk.lines.by * chunk.width.by,
-                         chunk.size());
-        move<SHRINK>(from, to, request, packs, chunk, SHRINK ? large : small, SHRINK ? small : large);
-    }
 }
 
 template <typename T>
-__global__ void reorg_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-                              int64_t images, int64_t lines, int64_t width, int64_t stride, int64_t reverse,
-                              int64_t chunk_images, int64_t chunk_lines, int64_t chunk_width)
+__global__ void __launch_bounds__(256, 6)
+reorg_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
+              int64_t images, int64_t lines, int64_t width, int64_t stride, int64_t reverse)
 {
-    __shared__ Pack<T> packs[CHUNK / Pack<T>::SIZE];
     const Sizes sizes = {images, lines, width, stride};
-    const Sizes step = {chunk_images, chunk_lines, chunk_width, stride};
     if (reverse)
-        permute<false>(data, output, output_request, packs, sizes, step);
+        permute<false>(data, output, output_request, sizes);
     else
-        permute<true>(data, output, output_request, packs, sizes, step);
+        permute<true>(data, output, output_request, sizes);
 }
 
 // The transposed permutation.
 template <typename T>
-__global__ void reorg_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
+__global__ void __launch_bounds__(256, 6)
+reorg_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
                                int data_grad_request, int64_t images, int64_t lines, int64_t width,
-                               int64_t stride, int64_t reverse, int64_t chunk_images, int64_t chunk_lines,
-                               int64_t chunk_width)
+                               int64_t stride, int64_t reverse)
 {
-    __shared__ Pack<T> packs[CHUNK / Pack<T>::SIZE];
     const Sizes sizes = {images, lines, width, stride};
-    const Sizes step = {chunk_images, chunk_lines, chunk_width, stride};
     if (reverse)
-        permute<true>(output_grad, data_grad, data_grad_request, packs, sizes, step);
+        permute<true>(output_grad, data_grad, data_grad_request, sizes);
     else
-        permute<false>(output_grad, data_grad, data_grad_request, packs, sizes, step);
+        permute<false>(output_grad, data_grad, data_grad_request, sizes);
 }

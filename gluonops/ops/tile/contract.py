@@ -21,8 +21,12 @@ from ...core.contract import (
 
 MAX_COUNTS = 8           # of a tuple of repeat counts
 LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
-MAX_SLICES = 64          # threads that share the copies of an element
-BUSY = 1 << 17           # threads that occupy the memory of a large GPU
+COPIES = 8               # that a thread writes of a pack
+ELEMENTS = 2048          # for the 256 threads of a block: two packs of float32 each
+PACK = 4                 # float32 elements of 16 bytes
+MAX_SLICES = 64          # threads of a block that share the copies of an element
+BLOCKS = 384             # blocks that a large GPU runs at a time
+SHARE = 16               # copies that each thread sums at least, if several blocks share them
 MAX_INT = 2 ** 31        # smaller sizes are computed in 32 bits
 
 
@@ -59,13 +63,22 @@ def copies(attrs, shape: tuple) -> int:
 
 
 def slices(attrs, shape: tuple) -> int:
-    """The number of threads that share the copies of an element in backward. It is above 1 if elements are few."""
+    """The number of threads of a block that share the copies of an element in backward. It is 1 if there are enough
+    elements for the threads of a block."""
     size = math.prod(shape)
     copy_count = copies(attrs, shape)
     threads = 1
-    while threads < MAX_SLICES and threads * size < 4 * BUSY and 8 * threads <= copy_count:
+    while threads < MAX_SLICES and threads * size < ELEMENTS and 8 * threads <= copy_count:
         threads *= 2
     return threads
+
+
+def backward_blocks(attrs, shape: tuple) -> tuple[int, int]:
+    """The blocks of threads for the elements, and those that share the copies of an element, in backward."""
+    slice_count = slices(attrs, shape)
+    for_elements = max(1, math.ceil(math.prod(shape) * slice_count / ELEMENTS))
+    most = copies(attrs, shape) // (SHARE * slice_count)
+    return for_elements, max(1, min(BLOCKS // for_elements, most))
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -75,7 +88,12 @@ def scalars(attrs, known: dict) -> dict:
     found = loops(attrs, shape)
     padded = [(1, 1)] * (LOOPS - len(found)) + found
 
-    arguments = {"small": int(output_size < MAX_INT), "slices": slices(attrs, shape)}
+    arguments = {
+        "small": int(output_size < MAX_INT),
+        "elements": math.prod(shape),
+        "copies": copies(attrs, shape),
+        "slices": slices(attrs, shape),
+    }
     for i, (size, repeats) in enumerate(padded):
         arguments[f"size{i}"] = size
         arguments[f"repeats{i}"] = repeats
@@ -83,14 +101,26 @@ def scalars(attrs, known: dict) -> dict:
 
 
 def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element of the output."""
-    return math.prod(known["data"]) * copies(attrs, known["data"]), 1
+    """One block of threads per 512 packs: of the data for every COPIES copies, or of the output if runs are odd."""
+    shape = known["data"]
+    copy_count = copies(attrs, shape)
+    found = loops(attrs, shape)
+    in_packs = not found or found[-1][0] % PACK == 0
+    groups = math.ceil(copy_count / COPIES) if in_packs else copy_count
+    return math.ceil(math.prod(shape) * groups / ELEMENTS), BLOCK
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per 1024 slices."""
-    slice_count = math.prod(known["data"]) * slices(attrs, known["data"])
-    return math.ceil(slice_count / 1024), BLOCK
+    """One block of threads per ELEMENTS elements, or per fewer if threads share the copies."""
+    return backward_blocks(attrs, known["data"])[0], BLOCK
+
+
+def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+    """See :class:`.Cuda`. If several blocks share the copies of an element, each writes a sum per element."""
+    if direction == "forward":
+        return 1, 0
+    _, blocks = backward_blocks(attrs, known["data"])
+    return blocks, blocks * math.prod(known["data"]) if blocks > 1 else 0
 
 
 OP = Op(
@@ -109,6 +139,6 @@ OP = Op(
                 f"tiles has {{len(tiles)}} counts; expected at most {MAX_COUNTS}", "Reshape the input first"),
     ),
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
 )

@@ -1,91 +1,120 @@
 // tile. Where the data lies in packs of 16 bytes, a thread moves a pack at a time.
 //
 // The tensors are seen as LOOPS dimensions, outermost first: the data has size[l] steps in l, the output repeats[l]
-// times as many. Loops of one step, which fill the list up, cost a comparison. A run is the innermost loop's data.
+// times as many. Loops of one step fill the list up. A run is the innermost loop's data, and a period is a run and its
+// copies, which lie behind it. If no other loop has repeats, the n-th period repeats the n-th run: so it is for `tiles`
+// of one axis. Else the loops nest, and it takes some divisions to find the run.
 //
 // Runs of whole packs: forward reads a pack once for up to COPIES copies of it, backward sums the copies of a pack.
-// Other runs: forward gathers the elements of a pack of output, backward sums the copies of an element.
+// Other runs: forward gathers the elements of a pack of output, walking through the runs; backward sums the copies of
+// ITEMS elements. If elements are few, the threads of a block, and several blocks, share the copies.
 
 enum { LOOPS = 9, COPIES = 8, THREADS = 256 };
 
-// It lies in shared memory, so that loops over it stay loops. I is the type of an index: unsigned where the output has
-// fewer than 2^31 elements, because a 64-bit division takes longer than moving 16 bytes.
+// Loops around the runs. They lie in shared memory, so that loops over them stay loops.
 template <typename I>
-struct Loops {
-    I size[LOOPS];      // the innermost loop is number 0 here
+struct Nest {
+    I size[LOOPS];      // the innermost loop, which is the run's, is number 0 here
     I repeats[LOOPS];
-    I elements;         // of the data
-    I copies;           // of each element
-    int last;           // the outermost loop that has more than one step
+    int count;          // of the loops up to the outermost that has more than one step
 
     __device__ void read(const int64_t *sizes, const int64_t *counts)
     {
         if (threadIdx.x == 0) {
-            elements = copies = 1;
-            last = 0;
+            count = 1;
 #pragma unroll
             for (int l = 0; l < LOOPS; ++l) {
-                elements *= size[l] = I(sizes[LOOPS - 1 - l]);
-                copies *= repeats[l] = I(counts[LOOPS - 1 - l]);
+                size[l] = I(sizes[LOOPS - 1 - l]);
+                repeats[l] = I(counts[LOOPS - 1 - l]);
                 if (size[l] * repeats[l] != 1)
-                    last = l;
+                    count = l + 1;
             }
         }
         __syncthreads();
     }
 
-    __device__ I run() const { return size[0]; }
-    __device__ I run_with_copies() const { return size[0] * repeats[0]; }   // which lie behind it
-
-    // The element of data that output element `i` is a copy of. Not inlined: gather's unrolled loop calls it 16 times.
-    __device__ __noinline__ I origin(I i) const
+    // The run that period number `i` repeats. Not inlined: gather's unrolled loop calls it 16 times.
+    __device__ __noinline__ I run_of(I i) const
     {
-        I element = 0, stride = 1;
+        I number = 0, stride = 1;
 #pragma unroll 1
-        for (int l = 0; l <= last; ++l) {
-            const I output_size = size[l] * repeats[l];
-            const I step = l == last ? i : i % output_size;
-            element += step % size[l] * stride;
-            i /= output_size;
+        for (int l = 1; l < count; ++l) {
+            number += i % (size[l] * repeats[l]) % size[l] * stride;
+            i /= size[l] * repeats[l];
             stride *= size[l];
         }
-        return element;
+        return number;
     }
+
+    // The first period that repeats run number `i`.
+    __device__ I period_of(I i) const
+    {
+        I number = 0, stride = 1;
+#pragma unroll 1
+        for (int l = 1; l < count; ++l) {
+            number += i % size[l] * stride;
+            i /= size[l];
+            stride *= size[l] * repeats[l];
+        }
+        return number;
+    }
+
+    // How many periods the `c`-th period of any run lies behind the first.
+    __device__ I distance(I c) const
+    {
+        I distance = 0, stride = 1;
+#pragma unroll 1
+        for (int l = 1; l < count; ++l) {
+            stride *= size[l];
+            distance += c % repeats[l] * stride;
+            c /= repeats[l];
+            stride *= repeats[l];
+        }
+        return distance;
+    }
+};
+
+// I is the type of an index: unsigned where the output has fewer than 2^31 elements, because 64-bit arithmetic takes
+// longer than moving 16 bytes.
+template <typename I>
+struct Loops {
+    I run, repeats;     // elements of a run, and copies in a period
+    I elements;         // of the data
+    I copies;           // of each element
+    const Nest<I> *nest;   // null: the n-th period repeats the n-th run
+
+    __device__ Loops(int64_t elements, int64_t copies, const int64_t *sizes, const int64_t *counts, Nest<I> *shared)
+        : run(I(sizes[LOOPS - 1])), repeats(I(counts[LOOPS - 1])), elements(I(elements)), copies(I(copies)), nest(0)
+    {
+        if (copies != counts[LOOPS - 1]) {
+            shared->read(sizes, counts);
+            nest = shared;
+        }
+    }
+
+    // The first element of the run that period number `i` repeats.
+    __device__ I run_start(I i) const { return (nest ? nest->run_of(i) : i) * run; }
 
     // The output element that is the first copy of data element `i`.
     __device__ I first_copy(I i) const
     {
-        I element = 0, stride = 1;
-#pragma unroll 1
-        for (int l = 0; l <= last; ++l) {
-            const I step = l == last ? i : i % size[l];
-            element += step * stride;
-            i /= size[l];
-            stride *= size[l] * repeats[l];
-        }
-        return element;
+        const I number = i / run, column = i - number * run;
+        return (nest ? nest->period_of(number) : number) * (run * repeats) + column;
     }
 
     // How far copy `c` of any data element lies behind the first copy.
     __device__ I distance(I c) const
     {
-        I distance = 0, stride = 1;
-#pragma unroll 1
-        for (int l = 0; l <= last; ++l) {
-            const I step = l == last ? c : c % repeats[l];
-            stride *= size[l];
-            distance += step * stride;
-            c /= repeats[l];
-            stride *= repeats[l];
-        }
-        return distance;
+        if (!nest)
+            return c * run;
+        return nest->distance(c / repeats) * (run * repeats) + c % repeats * run;
     }
 
     // Whether both tensors can be read and written in packs.
     template <typename T>
     __device__ bool packed(const T *data, const T *output) const
     {
-        return run() % Pack<T>::SIZE == 0 && aligned(data) && aligned(output);
+        return run % Pack<T>::SIZE == 0 && aligned(data) && aligned(output);
     }
 };
 
@@ -96,12 +125,34 @@ __device__ void scatter(const T *__restrict__ data, T *__restrict__ output, int 
     const I packs = loops.elements / Pack<T>::SIZE;
     const I groups = (loops.copies + COPIES - 1) / COPIES;   // of copies
     for (int64_t item = first_item(); item < int64_t(packs) * groups; item += item_step()) {
-        const I i = I(item) % packs * Pack<T>::SIZE;
-        const I c = I(item) / packs * COPIES;
+        const I group = I(item) / packs, i = (I(item) - group * packs) * Pack<T>::SIZE;
+        const I end = minimum(loops.copies, int64_t(group + 1) * COPIES);
         const Pack<T> pack = load_pack(data, i);
         const I first = loops.first_copy(i);
-        for (int k = 0; k < COPIES && c + k < loops.copies; ++k)
-            copy_pack(output, first + loops.distance(c + k), pack, request);
+#pragma unroll 1
+        for (I c = group * COPIES; c < end; ++c)
+            copy_pack(output, first + loops.distance(c), pack, request);
+    }
+}
+
+// The places in the data of COUNT neighbours in the output, of which the first is element `within` of a period.
+template <int COUNT, typename I>
+__device__ void walk(const Loops<I> &loops, I period, I within, I (&places)[COUNT])
+{
+    I copies_before = within / loops.run, column = within - copies_before * loops.run;
+    I start = loops.run_start(period);
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        places[k] = start + column;
+        const bool run_ends = ++column == loops.run;
+        column = run_ends ? 0 : column;
+        copies_before += run_ends;
+        const bool period_ends = copies_before == loops.repeats;
+        copies_before = period_ends ? 0 : copies_before;
+        if (loops.nest && period_ends)
+            start = loops.run_start(++period);
+        else
+            start += period_ends ? loops.run : 0;
     }
 }
 
@@ -109,126 +160,192 @@ __device__ void scatter(const T *__restrict__ data, T *__restrict__ output, int 
 template <typename T, typename I>
 __device__ void gather(const T *__restrict__ data, T *__restrict__ output, int request, const Loops<I> &loops)
 {
-    const I size = loops.elements * loops.copies;
-    const I run = loops.run(), run_with_copies = loops.run_with_copies();
+    const I size = loops.elements * loops.copies, run = loops.run;
     const bool packed = aligned(output);
 
     for (int64_t item = first_item() * Pack<T>::SIZE; item < size; item += item_step() * Pack<T>::SIZE) {
-        const I i = I(item);
-        I within = i % run_with_copies;            // the place in a run and its copies
-        I column = within % run;                   // the place in the run
-        I start = loops.origin(i) - column;        // the run's first element in the data
-        const bool whole = packed && size - i >= Pack<T>::SIZE;
+        const I i = I(item), period = i / (run * loops.repeats), within = i - period * (run * loops.repeats);
+        I places[Pack<T>::SIZE];   // in the data
+        walk(loops, period, within, places);
 
-        Pack<T> pack;
+        if (packed && size - i >= Pack<T>::SIZE) {
+            Pack<T> pack;
 #pragma unroll
-        for (int k = 0; k < Pack<T>::SIZE; ++k) {
-            if (whole || i + k < size) {
-                pack.items[k] = data[start + column];
-                if (!whole)
-                    copy(output, i + k, pack.items, k, request);
-            }
-            ++column;
-            if (++within == run_with_copies) {
-                start = loops.origin(i + k + 1);
-                within = column = 0;
-            } else if (column == run) {
-                column = 0;
-            }
-        }
-        if (whole)
+            for (int k = 0; k < Pack<T>::SIZE; ++k)
+                pack.items[k] = data[places[k]];
             copy_pack(output, i, pack, request);
+        } else {
+#pragma unroll
+            for (int k = 0; k < Pack<T>::SIZE; ++k)
+                if (i + k < size)
+                    copy(output, i + k, data, places[k], request);
+        }
     }
 }
 
 template <typename I, typename T>
-__device__ void forward(const T *__restrict__ data, T *__restrict__ output, int request, const int64_t *sizes,
-                        const int64_t *counts)
+__device__ void forward(const T *__restrict__ data, T *__restrict__ output, int request, int64_t elements,
+                        int64_t copies, const int64_t *sizes, const int64_t *counts)
 {
-    __shared__ Loops<I> loops;
-    loops.read(sizes, counts);
+    __shared__ Nest<I> nest;
+    const Loops<I> loops(elements, copies, sizes, counts, &nest);
     if (loops.packed(data, output))
         scatter(data, output, request, loops);
     else
         gather(data, output, request, loops);
 }
 
-// Adds up copies of SIZE neighbours, from data element `i` on: copy number `slice`, and every slices-th behind it.
-template <int SIZE, typename T, typename I, typename A>
-__device__ void sum_copies(const T *__restrict__ output_grad, const Loops<I> &loops, I i, I slice, I slices, A *sum)
-{
-    const I first = loops.first_copy(i);
-    for (I c = slice; c < loops.copies; c += slices) {
-        const I from = first + loops.distance(c);
-        if (SIZE == 1) {
-            sum[0] += load(output_grad, from);
-        } else {
-            const Pack<T> pack = load_pack(output_grad, from);
+// SIZE neighbours: one element, or a pack.
+template <int SIZE, typename T>
+struct Group {
+    Pack<T> pack;
+
+    __device__ void read(const T *__restrict__ from, int64_t i)
+    {
+        if (SIZE == 1)
+            pack.items[0] = from[i];
+        else
+            pack = load_pack(from, i);
+    }
+};
+
+// Backward: the sums of ITEMS groups of SIZE neighbours. The loads of AT_ONCE copies are under way together. These are
+// as many as the registers hold.
+template <int SIZE, typename T, typename I>
+struct Sums {
+    typedef typename Accumulator<T>::type A;
+    enum {
+        MANY = SIZE <= 8 && sizeof(I) == 4,
+        ITEMS = !MANY ? 1 : SIZE == 1 ? 4 : 2,
+        AT_ONCE = SIZE > 8 ? 1 : SIZE == 1 ? 4 : 2
+    };
+    A of[ITEMS][SIZE];
+
+    __device__ void clear()
+    {
+#pragma unroll
+        for (int m = 0; m < ITEMS; ++m)
 #pragma unroll
             for (int k = 0; k < SIZE; ++k)
-                sum[k] += load(pack.items, k);
+                of[m][k] = 0;
+    }
+
+    // The sums over the copies from `c` on, `step` apart; first[m] is the first copy of the m-th group.
+    __device__ void add_copies(const T *__restrict__ output_grad, const Loops<I> &loops, const I *first, I c, I step)
+    {
+        for (; c < loops.copies; c += AT_ONCE * step) {
+            Group<SIZE, T> groups[AT_ONCE][ITEMS];
+#pragma unroll
+            for (int n = 0; n < AT_ONCE; ++n)
+                if (c + n * step < loops.copies) {
+                    const I distance = loops.distance(c + n * step);
+#pragma unroll
+                    for (int m = 0; m < ITEMS; ++m)
+                        groups[n][m].read(output_grad, first[m] + distance);
+                }
+#pragma unroll
+            for (int n = 0; n < AT_ONCE; ++n)
+                if (c + n * step < loops.copies)
+                    add(groups[n]);
+        }
+    }
+
+    __device__ void add(const Group<SIZE, T> *groups)
+    {
+#pragma unroll
+        for (int m = 0; m < ITEMS; ++m)
+#pragma unroll
+            for (int k = 0; k < SIZE; ++k)
+                of[m][k] += load(groups[m].pack.items, k);
+    }
+
+    __device__ void add(const Sums &other)
+    {
+#pragma unroll
+        for (int m = 0; m < ITEMS; ++m)
+#pragma unroll
+            for (int k = 0; k < SIZE; ++k)
+                of[m][k] += other.of[m][k];
+    }
+};
+
+// `slices` threads of a block and gridDim.y blocks share the copies. Their sums are added in one order, so the result
+// is the same every time.
+template <int SIZE, typename T, typename I>
+__device__ void reduce(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request,
+                       const Loops<I> &loops, I slices, const Partials<1> &partials)
+{
+    typedef Sums<SIZE, T, I> S;
+    __shared__ S of_threads[THREADS];
+    const I columns = THREADS / slices, column = threadIdx.x % columns, slice = threadIdx.x / columns;
+    const I groups = loops.elements / SIZE;
+
+    for (int64_t block = blockIdx.x; block * (columns * S::ITEMS) < groups; block += gridDim.x) {
+        const I group = I(block) * (columns * S::ITEMS) + column;
+        I first[S::ITEMS];
+#pragma unroll
+        for (int m = 0; m < S::ITEMS; ++m)   // behind the last group: the last group again
+            first[m] = loops.first_copy(I(minimum(group + m * columns, groups - 1)) * SIZE);
+        S sums;
+        sums.clear();
+        sums.add_copies(output_grad, loops, first, blockIdx.y * slices + slice, gridDim.y * slices);
+
+        if (slices > 1) {
+            __syncthreads();   // the sums of the block before may still be read
+            of_threads[threadIdx.x] = sums;
+            __syncthreads();
+            for (I other = 1; slice == 0 && other < slices; ++other)
+                sums.add(of_threads[other * columns + column]);
+        }
+#pragma unroll
+        for (int m = 0; m < S::ITEMS; ++m) {
+            const I i = (group + m * columns) * SIZE;
+            if (slice != 0 || group + m * columns >= groups)
+                continue;
+            if (partials.write_pass())
+                for (int k = 0; k < SIZE; ++k)
+                    *partials.own(i + k) = sums.of[m][k];
+            else if (SIZE == 1)
+                store(data_grad, i, sums.of[m][0], request);
+            else
+                store_pack(data_grad, i, sums.of[m], request);
         }
     }
 }
 
-// Backward: sums the copies of SIZE neighbours. `slices` threads of a block share the copies. The sums of these threads
-// are added in the threads' order, so the result is the same every time.
-template <int SIZE, typename T, typename I>
-__device__ void reduce(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request,
-                       const Loops<I> &loops, I slices)
+// Adds up the sums of gridDim.y blocks, a block of threads per element.
+template <typename T>
+__device__ void combine(T *__restrict__ data_grad, int request, int64_t elements, const Partials<1> &partials)
 {
     typedef typename Accumulator<T>::type A;
-    __shared__ A partial[THREADS][SIZE];
-    const I columns = THREADS / slices;   // items of a block
-    const I column = threadIdx.x % columns, slice = threadIdx.x / columns;
-    const I items = loops.elements / SIZE;
-
-    for (int64_t block = blockIdx.x; block * columns < items; block += gridDim.x) {
-        const I item = I(block) * columns + column, i = item * SIZE;
-        A sum[SIZE];
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k)
-            sum[k] = 0;
-        if (item < items)
-            sum_copies<SIZE>(output_grad, loops, i, slice, slices, sum);
-
-        if (slices > 1) {
-            __syncthreads();   // the sums of the block before may still be read
-#pragma unroll
-            for (int k = 0; k < SIZE; ++k)
-                partial[threadIdx.x][k] = sum[k];
-            __syncthreads();
-            for (I other = 1; slice == 0 && other < slices; ++other)
-#pragma unroll
-                for (int k = 0; k < SIZE; ++k)
-                    sum[k] += partial[other * columns + column][k];
-        }
-
-        if (slice != 0 || item >= items)
-            continue;
-        if (SIZE == 1)
-            store(data_grad, i, sum[0], request);
-        else
-            store_pack(data_grad, i, sum, request);
+    const int64_t blocks = int64_t(gridDim.x) * gridDim.y;
+    for (int64_t i = int64_t(blockIdx.y) * gridDim.x + blockIdx.x; i < elements; i += blocks) {
+        const double sum = sum_over_row(0., partials, i);
+        if (threadIdx.x == 0)
+            store(data_grad, i, A(sum), request);
     }
 }
 
 template <typename I, typename T>
-__device__ void backward(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request,
-                         const int64_t *sizes, const int64_t *counts, I slices)
+__device__ void backward(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request, int64_t elements,
+                         int64_t copies, const int64_t *sizes, const int64_t *counts, I slices,
+                         const Partials<1> &partials)
 {
-    __shared__ Loops<I> loops;
-    loops.read(sizes, counts);
-    if (loops.packed(data_grad, output_grad))
-        reduce<Pack<T>::SIZE>(output_grad, data_grad, request, loops, slices);
+    __shared__ Nest<I> nest;
+    const Loops<I> loops(elements, copies, sizes, counts, &nest);
+    if (partials.combine_pass())
+        combine(data_grad, request, loops.elements, partials);
+    else if (loops.packed(data_grad, output_grad))
+        reduce<Pack<T>::SIZE>(output_grad, data_grad, request, loops, slices, partials);
     else
-        reduce<1>(output_grad, data_grad, request, loops, slices);
+        reduce<1>(output_grad, data_grad, request, loops, slices, partials);
 }
 
 // small: whether 32 bits hold every index.
 template <typename T>
-__global__ void tile_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-                             int64_t small, int64_t slices,
+__global__ void tile_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
+                             int output_request, int64_t step, int64_t small, int64_t elements, int64_t copies,
+                             int64_t slices,
                              int64_t size0, int64_t repeats0, int64_t size1, int64_t repeats1,
                              int64_t size2, int64_t repeats2, int64_t size3, int64_t repeats3,
                              int64_t size4, int64_t repeats4, int64_t size5, int64_t repeats5,
@@ -239,14 +356,17 @@ __global__ void tile_forward(const T *__restrict__ data, T *__restrict__ output,
     const int64_t counts[] = {repeats0, repeats1, repeats2, repeats3, repeats4,
                               repeats5, repeats6, repeats7, repeats8};
     if (small)
-        forward<unsigned>(data, output, output_request, sizes, counts);
+        forward<unsigned>(data, output, output_request, elements, copies, sizes, counts);
     else
-        forward<int64_t>(data, output, output_request, sizes, counts);
+        forward<int64_t>(data, output, output_request, elements, copies, sizes, counts);
 }
 
 template <typename T>
-__global__ void tile_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
-                              int data_grad_request, int64_t small, int64_t slices,
+__global__ void __launch_bounds__(THREADS, 3)
+tile_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
+                              double *__restrict__ partial, int data_grad_request, int64_t step, int64_t small,
+                              int64_t elements, int64_t copies,
+                             int64_t slices,
                               int64_t size0, int64_t repeats0, int64_t size1, int64_t repeats1,
                               int64_t size2, int64_t repeats2, int64_t size3, int64_t repeats3,
                               int64_t size4, int64_t repeats4, int64_t size5, int64_t repeats5,
@@ -256,10 +376,12 @@ __global__ void tile_backward(const T *__restrict__ output_grad, T *__restrict__
     const int64_t sizes[] = {size0, size1, size2, size3, size4, size5, size6, size7, size8};
     const int64_t counts[] = {repeats0, repeats1, repeats2, repeats3, repeats4,
                               repeats5, repeats6, repeats7, repeats8};
+    const Partials<1> partials = {partial, step};
     if (data_grad_request == NOTHING)
         return;
     if (small)
-        backward<unsigned>(output_grad, data_grad, data_grad_request, sizes, counts, unsigned(slices));
+        backward<unsigned>(output_grad, data_grad, data_grad_request, elements, copies, sizes, counts, unsigned(slices),
+                           partials);
     else
-        backward<int64_t>(output_grad, data_grad, data_grad_request, sizes, counts, slices);
+        backward<int64_t>(output_grad, data_grad, data_grad_request, elements, copies, sizes, counts, slices, partials);
 }
