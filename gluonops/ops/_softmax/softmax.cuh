@@ -8,13 +8,8 @@
 //     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block;
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
 
-enum { THREADS = 256 };        // of a block
-enum { HELD_BYTES = 128 };     // of a row, that a thread holds in registers
+enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
 enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
-
-// Blocks on a multiprocessor at once, for __launch_bounds__. Two chunks per thread, or doubles, take more registers.
-template <typename T, int CHUNKS = 1> struct Resident { enum { BLOCKS = CHUNKS == 1 ? 3 : 2 }; };
-template <int CHUNKS> struct Resident<double, CHUNKS> { enum { BLOCKS = 2 }; };
 
 // A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
 struct RowPart {
@@ -131,9 +126,13 @@ struct RowChunk {
 
     __device__ void read_items(const T *from, int64_t step, A empty)
     {
+        T items[SIZE];   // all loads come before the first conversion
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, from += step)
-            values[k] = k < count ? load(from, 0) : empty;
+        for (int k = 0; k < SIZE; ++k, from += opaque(step))
+            items[k] = k < count ? *from : T(empty);
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k)
+            values[k] = load(items, k);
     }
 
     __device__ void write(T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, int request) const
@@ -156,7 +155,7 @@ struct RowChunk {
     __device__ void write_items(T *to, int64_t step, int request) const
     {
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, to += step)
+        for (int k = 0; k < SIZE; ++k, to += opaque(step))
             if (k < count)
                 store(to, 0, values[k], request);
     }
@@ -241,6 +240,36 @@ __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowP
     return offset >= 0 && offset < RowChunk<T>::length() ? rows.number(int(offset)) : -1;
 }
 
+// What a number is reduced over: neighbouring lanes of a warp.
+struct OverLanes {
+    int lanes;
+    template <typename A, typename Combine>
+    __device__ A operator()(A value, Combine combine) const { return reduce_lanes(value, combine, lanes); }
+};
+
+// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to warp
+// at once.
+template <typename A, typename Sums>
+__device__ void reduce_sums(Sums &sums)
+{
+    const OverLanes in_warp = {blockDim.x < 32 ? int(blockDim.x) : 32};
+    sums.reduce(in_warp);
+    if (blockDim.x <= 32)
+        return;
+    __shared__ A numbers[Sums::NUMBERS][32];
+    __syncthreads();   // the sums before these may still be read
+    if (threadIdx.x % 32 == 0)
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            numbers[i][threadIdx.x / 32] = sums.number(i);
+    __syncthreads();
+    const OverLanes over_warps = {int(blockDim.x / 32)};
+#pragma unroll
+    for (int i = 0; i < Sums::NUMBERS; ++i)
+        sums.number(i) = numbers[i][threadIdx.x % over_warps.lanes];
+    sums.reduce(over_warps);
+}
+
 // A sum over a row.
 template <typename A>
 struct PlainSum {
@@ -250,9 +279,8 @@ struct PlainSum {
     __device__ explicit PlainSum(A sum = 0) : sum(sum) {}
 
     __device__ void add(const PlainSum &other) { sum += other.sum; }
-    __device__ void reduce() { sum = reduce_row(sum, Sum()); }
-    __device__ void get(double *numbers) const { numbers[0] = sum; }
-    __device__ void set(const double *numbers) { sum = A(numbers[0]); }
+    __device__ void reduce(const OverLanes &over) { sum = over(sum, Sum()); }
+    __device__ A &number(int) { return sum; }
 };
 
 // The largest x, and the sum of exp((x - max) * scale). A NaN or a +infinity makes the sum NaN. Nothing but -infinity
@@ -287,23 +315,13 @@ struct SoftmaxSums {
         exponentials += other.exponentials * other.factor_to(max);
     }
 
-    __device__ void reduce()
+    __device__ void reduce(const OverLanes &over)
     {
-        raise_max(reduce_row(max, Max()));
-        exponentials = reduce_row(exponentials, Sum());
+        raise_max(over(max, Max()));
+        exponentials = over(exponentials, Sum());
     }
 
-    __device__ void get(double *numbers) const
-    {
-        numbers[0] = max;
-        numbers[1] = exponentials;
-    }
-
-    __device__ void set(const double *numbers)
-    {
-        max = A(numbers[0]);
-        exponentials = A(numbers[1]);
-    }
+    __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
 // Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part. A place is EMPTY until
@@ -331,14 +349,13 @@ struct Exchange {
     }
 
     template <typename Sums>
-    __device__ void put(int64_t row, int part, const Sums &sums) const
+    __device__ void put(int64_t row, int part, Sums &sums) const
     {
-        double numbers[NUMBERS];
-        sums.get(numbers);
 #pragma unroll
-        for (int i = 0; i < NUMBERS; ++i) {
-            const bool is_nan = numbers[i] != numbers[i];
-            of_part(row, part)[i] = __double_as_longlong(is_nan ? not_a_number<double>() : numbers[i]);
+        for (int i = 0; i < Sums::NUMBERS; ++i) {
+            const double number = sums.number(i);
+            const bool is_nan = number != number;
+            of_part(row, part)[i] = __double_as_longlong(is_nan ? not_a_number<double>() : number);
         }
     }
 
@@ -346,18 +363,16 @@ struct Exchange {
     template <typename Sums>
     __device__ bool wait_for(int64_t row, int part, Sums &sums) const
     {
-        double numbers[NUMBERS];
 #pragma unroll
-        for (int i = 0; i < NUMBERS; ++i) {
+        for (int i = 0; i < Sums::NUMBERS; ++i) {
             volatile int64_t *const place = of_part(row, part) + i;
             int64_t bits = *place;
             for (int tries = 0; bits == EMPTY && tries < PATIENCE; ++tries)
                 bits = *place;
             if (bits == EMPTY)
                 return false;
-            numbers[i] = __longlong_as_double(bits);
+            sums.number(i) = __longlong_as_double(bits);
         }
-        sums.set(numbers);
         return true;
     }
 
@@ -375,7 +390,7 @@ struct Exchange {
             else
                 missing = Max()((part + own) % parts, missing);
         }
-        missing = reduce_row(missing, Max());
+        missing = reduce_block(missing, Max());
         return missing < 0 ? missing : (missing - own + parts) % parts;
     }
 };
@@ -389,9 +404,10 @@ template <typename Source, int NUMBERS>
 __device__ typename Source::Sums sum_row(const Source &source, int64_t row, int part, const Exchange<NUMBERS> &exchange,
                                          typename Source::Held &held, bool &is_held, bool first_part_only = false)
 {
+    typedef typename Source::A A;
     for (int computed = part;;) {
         typename Source::Sums sums = source.sum(row, computed, held);
-        sums.reduce();
+        reduce_sums<A>(sums);
         is_held = computed == part;
         if (gridDim.y == 1)
             return sums;
@@ -402,7 +418,7 @@ __device__ typename Source::Sums sum_row(const Source &source, int64_t row, int 
         typename Source::Sums all = source.none();
         const int missing = exchange.collect(row, part, all);
         if (missing < 0) {
-            all.reduce();
+            reduce_sums<A>(all);
             return all;
         }
         computed = missing;

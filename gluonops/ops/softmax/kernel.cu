@@ -11,7 +11,7 @@ __device__ A inverse_temperature(double temperature)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, Resident<T>::BLOCKS)
+__global__ void __launch_bounds__(256, 2)
 softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
                 int output_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
                 double temperature)
@@ -67,7 +67,7 @@ struct SoftmaxGradient {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, Resident<T, 2>::BLOCKS)
+__global__ void __launch_bounds__(256, 1)
 softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output, T *__restrict__ data_grad,
                  double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
                  int64_t classes, int64_t inner, double temperature)

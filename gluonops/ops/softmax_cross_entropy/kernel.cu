@@ -44,26 +44,17 @@ struct TargetSums : SoftmaxSums<A> {
         weighted_logits += other.weighted_logits;
     }
 
-    __device__ void reduce()
+    __device__ void reduce(const OverLanes &over)
     {
-        raise_max(reduce_row(this->max, Max()));
-        this->exponentials = reduce_row(this->exponentials, Sum());
-        target = reduce_row(target, Sum());
-        weighted_logits = reduce_row(weighted_logits, Sum());
+        raise_max(over(this->max, Max()));
+        this->exponentials = over(this->exponentials, Sum());
+        target = over(target, Sum());
+        weighted_logits = over(weighted_logits, Sum());
     }
 
-    __device__ void get(double *numbers) const
+    __device__ A &number(int i)
     {
-        SoftmaxSums<A>::get(numbers);
-        numbers[2] = target;
-        numbers[3] = weighted_logits;
-    }
-
-    __device__ void set(const double *numbers)
-    {
-        SoftmaxSums<A>::set(numbers);
-        target = A(numbers[2]);
-        weighted_logits = A(numbers[3]);
+        return i == 2 ? target : i == 3 ? weighted_logits : SoftmaxSums<A>::number(i);
     }
 };
 
@@ -139,7 +130,7 @@ template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Resident<T>::BLOCKS)
+__global__ void __launch_bounds__(256, 2)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum,
@@ -233,7 +224,7 @@ struct DenseGradient {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Resident<T>::BLOCKS)
+__global__ void __launch_bounds__(256, 2)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,

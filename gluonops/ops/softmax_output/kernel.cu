@@ -17,7 +17,7 @@ __device__ double count_valid(const L *label, int64_t rows, int64_t ignore_label
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Resident<T>::BLOCKS)
+__global__ void __launch_bounds__(256, 2)
 softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                        double *__restrict__ partial, int output_request, int64_t step, int64_t outer,
                        int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
@@ -35,7 +35,7 @@ struct ErrorGradient {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Resident<T>::BLOCKS)
+__global__ void __launch_bounds__(256, 2)
 softmax_output_backward(const T *__restrict__ output, const L *__restrict__ label, T *__restrict__ data_grad,
                         double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
                         int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
