@@ -104,7 +104,7 @@ __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type
 
 __device__ inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The same number, of which the compiler knows nothing. Otherwise it computes all multiples of a stride in front of a
+// The same number, of which the compiler knows nothing. Otherwise it computes all multiples of a step in front of a
 // loop, and has no registers left for them.
 __device__ inline int64_t opaque(int64_t x)
 {

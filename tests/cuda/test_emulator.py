@@ -283,7 +283,6 @@ PARTS = ("softmax", (1, 20000), {}, "forward")
 CHUNKS = ("reorg", (2, 4, 34, 264), {"mode": "DCR"}, "forward")
 COPIES = ("tile", (1, 1000), {"tiles": (300, 1)}, "backward")
 BARRIERS = {
-    "reduce_block_before": ("", "   // the reduction before", PARTS),
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
     "sums_before": ("", "   // the sums before", ("softmax", (9, 1500), {}, "backward")),
     "sums_after": (r"= sums.number\(i\);\s*", "", ("softmax", (9, 1500), {}, "forward")),
@@ -312,6 +311,21 @@ def test_every_barrier_is_needed(barrier, launched, monkeypatch):
     assert any(wrong() for _ in range(8))
 
 
+def test_the_barrier_in_front_of_a_reduction_is_needed(monkeypatch):
+    """In kernels with two reductions of a block in a row, which the table's kernels do not have."""
+    without = re.sub(r"__syncthreads\(\);(   // the reduction before)", r"\1", PRELUDE)
+    assert without.count("__syncthreads();") == PRELUDE.count("__syncthreads();") - 1
+    body = ("const float sum = reduce_block(float(threadIdx.x), Sum());\n"
+            "out[threadIdx.x] = reduce_block(sum + threadIdx.x, Sum());")
+
+    def wrong():
+        return not (computed(body, size=256, block=256) == 256 * 32640 + 32640).all()
+
+    assert not any(wrong() for _ in range(8))
+    monkeypatch.setattr(sys.modules[__name__], "PRELUDE", without)
+    assert any(wrong() for _ in range(8))
+
+
 def test_the_table_has_every_barrier():
     files = {}
     for entry in registry.entries().values():
@@ -319,7 +333,7 @@ def test_the_table_has_every_barrier():
             files.update({(entry.op.name if name == "kernel.cu" else "", name): text
                           for name, text in rtc.sources(entry.op).items()})
     found = sum(text.count("__syncthreads();") for text in files.values())
-    assert found == len(BARRIERS)
+    assert found == len(BARRIERS) + 1   # that in front of a reduction
 
 
 def test_the_suites_run_the_kernels(monkeypatch):
