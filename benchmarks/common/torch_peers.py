@@ -55,7 +55,7 @@ def _softmax(attrs, ndim):
 
 def _softmax_cross_entropy(attrs, ndim):
     plain = attrs["sparse_label"] and not attrs["smoothing"] and attrs["ignore_label"] is None
-    if not plain or attrs["axis"] != -1:
+    if not plain or attrs["axis"] % ndim != 1:   # torch's classes are at axis 1
         return None
     return lambda torch, data, label: torch.nn.functional.cross_entropy(data, label, reduction="none")
 

@@ -14,7 +14,8 @@ def counterparts(case: dict) -> list[str]:
         return []
     if _torch_function(case) is None:
         return []
-    return list(PEERS) if getattr(rows_of(case["op"]), "LIGER", False) else ["torch"]
+    has_liger = getattr(rows_of(case["op"]), "LIGER", False) and len(case["shape"]) == 2
+    return list(PEERS) if has_liger else ["torch"]
 
 
 def _torch_function(case):

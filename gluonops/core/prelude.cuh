@@ -34,6 +34,8 @@ __device__ inline double arctangent(double x) { return atan(x); }
 
 template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }
 
+template <typename A> __device__ A infinity() { return __int_as_float(0x7f800000); }
+
 // The lowest finite number: unlike -infinity it can be subtracted from itself.
 template <typename A> __device__ A lowest();
 template <> __device__ inline float lowest<float>() { return -3.402823466e+38f; }
@@ -107,6 +109,21 @@ __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type
 
 __device__ inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// The same number, of which the compiler knows nothing. Otherwise it computes all multiples of a step in front of a
+// loop, and has no registers left for them.
+__device__ inline int64_t opaque(int64_t x)
+{
+    asm volatile("" : "+l"(x));
+    return x;
+}
+
+// The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.
+__device__ inline int64_t quotient(int64_t a, int64_t b)
+{
+    const bool narrow = ((a | b) >> 32) == 0;
+    return narrow ? int64_t(unsigned(a) / unsigned(b)) : a / b;
+}
+
 // Division by a number that many threads divide by: a multiplication instead of a division. Exact below 2^16.
 struct Divisor {
     unsigned by, factor;
@@ -174,126 +191,3 @@ struct Row {
         : start(index / inner * length * inner + index % inner), end(start + length * inner),
           first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
 };
-
-// A row that is walked in chunks: a thread takes ITEMS elements at a time, as many as it holds in registers.
-//     for (int64_t i = row.first; i < row.end; i += row.step)
-//         for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-//             if (row.contains(i, k)) ... row.index(i, k) ...
-// The elements of packed rows come in groups of 16 bytes. gridDim.y blocks share a row, and take its chunks in turn.
-template <typename T>
-struct ChunkedRow {
-    typedef typename Accumulator<T>::type A;
-    enum { ITEMS = 64 / sizeof(A), GROUP = Pack<T>::SIZE };
-    bool packed;
-    int64_t start, end, item_stride, group_stride, first, step;
-
-    // packed: see packed_rows
-    __device__ ChunkedRow(int64_t index, int64_t length, int64_t inner, bool packed)
-        : packed(packed), start(index / inner * length * inner + index % inner), end(start + length * inner),
-          item_stride(packed ? 1 : blockDim.x * inner), group_stride(blockDim.x * inner * GROUP),
-          first(start + threadIdx.x * (packed ? int64_t(GROUP) : inner) + blockIdx.y * (blockDim.x * inner * ITEMS)),
-          step(gridDim.y * (blockDim.x * inner * ITEMS)) {}
-
-    __device__ int64_t index(int64_t i, int k) const { return i + k / GROUP * group_stride + k % GROUP * item_stride; }
-    __device__ bool contains(int64_t i, int k) const { return index(i, k) < end; }
-    // Whether one chunk holds the whole row.
-    __device__ bool fits() const { return end - start <= step; }
-};
-
-// Whether the rows of these tensors can be read and written 16 bytes at a time.
-template <typename T>
-__device__ bool packed_rows(int64_t length, int64_t inner, const T *a, const T *b, const T *c)
-{
-    return inner == 1 && length % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
-}
-
-// This thread's part of a chunk, in registers; zeros behind the end of the row.
-template <typename T>
-struct RowChunk {
-    typedef typename Accumulator<T>::type A;
-    A values[ChunkedRow<T>::ITEMS];
-
-    __device__ void read(const T *from, const ChunkedRow<T> &row, int64_t i)
-    {
-        if (row.packed) {
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; k += ChunkedRow<T>::GROUP) {
-                Pack<T> pack;
-                if (row.contains(i, k))
-                    pack = load_pack(from, row.index(i, k));
-#pragma unroll
-                for (int j = 0; j < ChunkedRow<T>::GROUP; ++j)
-                    values[k + j] = row.contains(i, k) ? load(pack.items, j) : 0;
-            }
-        } else {
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-                values[k] = row.contains(i, k) ? load(from, row.index(i, k)) : 0;
-        }
-    }
-
-    __device__ void write(T *to, const ChunkedRow<T> &row, int64_t i, int request) const
-    {
-        if (row.packed) {
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; k += ChunkedRow<T>::GROUP)
-                if (row.contains(i, k))
-                    store_pack(to, row.index(i, k), values + k, request);
-        } else {
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-                if (row.contains(i, k))
-                    store(to, row.index(i, k), values[k], request);
-        }
-    }
-
-    // The largest element, or `max` if that is larger.
-    __device__ A largest(const ChunkedRow<T> &row, int64_t i, A max) const
-    {
-#pragma unroll
-        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-            if (row.contains(i, k))
-                max = Max()(values[k], max);
-        return max;
-    }
-
-    __device__ void fill(A value)
-    {
-#pragma unroll
-        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-            values[k] = value;
-    }
-
-    __device__ void divide(A divisor)
-    {
-#pragma unroll
-        for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-            values[k] /= divisor;
-    }
-};
-
-// The partial results of the blocks that share a row, NUMBERS numbers per block. Such a kernel is launched twice: in
-// the write pass (step 0) every block writes its own, in the combine pass (step 1) every block reads all of them.
-// Where a row has one block there is step 1 alone, and nothing to combine; see contract.Cuda.
-template <int NUMBERS>
-struct Partials {
-    double *values;
-    int64_t step;
-
-    __device__ bool write_pass() const { return step == 0; }
-    __device__ bool combine_pass() const { return step == 1 && gridDim.y > 1; }
-    __device__ double *of_block(int64_t row, int block) const { return values + (row * gridDim.y + block) * NUMBERS; }
-    __device__ double *own(int64_t row) const { return of_block(row, blockIdx.y); }
-};
-
-// The sum of a number over the blocks of a row, or over the threads of its only block.
-template <typename A>
-__device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
-{
-    if (partials.combine_pass()) {
-        value = 0;
-        for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
-            value += A(*partials.of_block(row, block));
-    }
-    return reduce_row(value, Sum());
-}

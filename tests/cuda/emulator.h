@@ -160,9 +160,25 @@ T atomicAdd(T *to, T value)   // fibers give way at barriers and shuffles only
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
+inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
+
 inline float __int_as_float(int bits)
 {
     float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+inline long long __double_as_longlong(double value)
+{
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline double __longlong_as_double(long long bits)
+{
+    double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

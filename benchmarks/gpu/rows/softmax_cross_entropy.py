@@ -18,10 +18,12 @@ VARIANTS = [
     Row((2, 5, 3), {"sparse_label": False, "axis": 1, "smoothing": 0.1}),
     Row((2, 33001), {"sparse_label": False, "smoothing": 0.2}),
     Row((2, 33001), {"smoothing": 0.1}),
+    Row((6, 1000), {"ignore_label": 3}),
+    Row((2, 5, 8200), {"axis": 1, "ignore_label": 3}),
 ]
 LARGE = SIZES
 TARGETS = [
-    Target("both", "copy", 0.8),
+    Target("both", "copy", 0.85),
     Target("forward", "torch", 1),
     Target("both", "torch", 1),
     Target("both", "liger", 1),

@@ -1,6 +1,6 @@
 """softmax_output: Module's loss head."""
-from ..cases import Row
-from .softmax import ROWS
+from ..cases import Row, Target
+from .softmax import IMAGES, ROWS
 
 TYPICAL = ROWS
 SMALL = [Row((9, 33))]
@@ -11,7 +11,13 @@ VARIANTS = [
     Row((2, 5, 7), {"axis": 1, "ignore_label": 255, "normalization": "valid", "grad_scale": -0.5}),
     Row((2, 33001), {"ignore_label": -1, "normalization": "valid"}),
 ]
-LARGE = [Row((65536, 1000))]
+LARGE = [
+    Row((65536, 1000)),
+    Row((65536, 1000), dtype="float16"),
+    Row(IMAGES, {"axis": 1}),
+    Row((256, 131072)),
+]
+TARGETS = [Target("both", "copy", 0.85)]
 
 
 def independent(attrs: dict, ndim: int) -> bool:

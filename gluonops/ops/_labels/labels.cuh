@@ -1,14 +1,50 @@
-// Class labels: which class a row's label names, if any.
+// Class labels: which class a row's label names, if any. Labels are compared in their own type and as integers: a GPU
+// may compute 64 numbers in float32 while it computes one in float64.
 
 enum { NO_CLASS = -1, IGNORED = -2 };
 
-// The class that a row's label names: 0 to classes - 1, NO_CLASS or IGNORED.
+// Whether a label is a whole number, of less than 63 bits; false for NaN.
+template <typename L>
+__device__ bool whole(L value, int64_t &number)
+{
+    number = value;
+    return true;
+}
+
+template <>
+__device__ inline bool whole(float value, int64_t &number)
+{
+    const bool is_whole = fabsf(value) < 4e18f && value == floorf(value);
+    number = is_whole ? int64_t(value) : 0;
+    return is_whole;
+}
+
+template <>
+__device__ inline bool whole(double value, int64_t &number)
+{
+    const bool is_whole = fabs(value) < 4e18 && value == floor(value);
+    number = is_whole ? int64_t(value) : 0;
+    return is_whole;
+}
+
+template <>
+__device__ inline bool whole(__half value, int64_t &number) { return whole(float(value), number); }
+
+// The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED.
+template <typename L>
+__device__ int64_t class_of_label(L value, int64_t classes, bool ignores, int64_t ignore_label)
+{
+    int64_t number;
+    if (!whole(value, number))
+        return NO_CLASS;
+    if (ignores && number == ignore_label)
+        return IGNORED;
+    return number >= 0 && number < classes ? number : NO_CLASS;
+}
+
+// The same of a row's label.
 template <typename L>
 __device__ int64_t class_of(const L *label, int64_t row, int64_t classes, bool ignores, int64_t ignore_label)
 {
-    const double value = load(label, row);   // a double holds every class exactly
-    if (ignores && value == double(ignore_label))
-        return IGNORED;
-    const bool within = value >= 0 && value < double(classes);   // false for NaN
-    return within && value == floor(value) ? int64_t(value) : NO_CLASS;
+    return class_of_label(label[row], classes, ignores, ignore_label);
 }

@@ -5,10 +5,12 @@ import math
 
 from ...core.contract import Attr, Int, Refused
 
-MANY_ROWS = 16384              # number of rows that occupies a GPU with 4 threads per row
-MAX_BLOCKS = 256               # number of blocks that occupies a GPU
-NARROW_ROW = 32                # classes of a row that gets 4 threads
-MIN_CLASSES_PER_BLOCK = 16384  # if several blocks share a row; twice the values that the threads of a block hold
+MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
+MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
+HELD = 32              # elements that a thread holds in registers
+WARP = 32              # threads
+BLOCK = 256            # threads
+MAX_PARTS = 4096       # of a row; CUDA allows 65,535
 
 AXIS = Attr("axis", Int(), -1, "axis of the classes")
 
@@ -33,40 +35,66 @@ def row_sizes(attrs, known: dict) -> dict:
 
 
 def row_work(attrs, known: dict) -> tuple[int, int]:
-    """The number of rows, and the row length from which the number of threads per row follows.
-
-    Many rows that are neighbours in memory get the threads of a row of NARROW_ROW classes. Then a warp handles eight
-    rows, and reads 32 bytes of float32 per class.
-    """
+    """The number of rows, and the row length from which the number of threads per row follows."""
     outer, classes, inner = rows(attrs, known["data"])
     row_count = outer * inner
-    length = classes
-    if inner > 1 and row_count >= MANY_ROWS:
-        length = min(classes, NARROW_ROW)
-    return row_count, max(2, length)
+    neighbours = inner > 1 and row_count >= MANY_ROWS
+    threads = threads_of_neighbours(classes) if neighbours else threads_per_row(classes)
+    return row_count, length_for(threads)
 
 
-def blocks_per_row(attrs, known: dict) -> int:
-    """The number of blocks that share a row. It is above 1 if there are few rows and they are long."""
+def threads_per_row(classes: int) -> int:
+    """Up to a warp with 8 elements for each thread in a short row, and 16 or 32 in a longer one; else a block."""
+    if classes > HELD * WARP:
+        return BLOCK
+    return max(_power_of_two(min(classes, 32) / 8), min(WARP, _power_of_two(classes / 16)))
+
+
+def threads_of_neighbours(classes: int) -> int:
+    """For many rows that are neighbours in memory: threads of different rows read contiguous elements.
+
+    With four threads per row, a warp handles eight rows, and reads 32 bytes of float32 per class.
+    """
+    return 1 if classes <= HELD else 4
+
+
+def _power_of_two(number: float) -> int:
+    """The lowest that is not below the number."""
+    return 1 << max(0, math.ceil(number) - 1).bit_length()
+
+
+def length_for(threads: int) -> int:
+    """The row length that :func:`gluonops.core.rtc.geometry` gives this number of threads."""
+    return 4096 if threads == BLOCK else 8 * threads
+
+
+def held_parts(attrs, known: dict) -> int:
+    """The number of parts of a row, each of which a block can hold in registers.
+
+    Of many rows that are neighbours in memory no block has a row to itself.
+    """
     outer, classes, inner = rows(attrs, known["data"])
-    available = MAX_BLOCKS // max(1, outer * inner)
-    useful = classes // MIN_CLASSES_PER_BLOCK
-    return max(1, min(available, useful))
+    if inner > 1 and outer * inner >= MANY_ROWS:
+        return 1
+    return max(1, min(-(-classes // (HELD * BLOCK)), MAX_PARTS))
 
 
-def partial_count(attrs, known: dict, per_block: int) -> int:
-    """The number of partials that all blocks write, ``per_block`` each. It is 0 if every row has a single block."""
+def parts(attrs, known: dict) -> int:
+    """The number of parts of a row if none of it has to be held: as many as occupy a GPU."""
     outer, _, inner = rows(attrs, known["data"])
-    blocks = blocks_per_row(attrs, known)
-    if blocks == 1:
-        return 0
-    return outer * inner * blocks * per_block
+    return min(held_parts(attrs, known), max(1, MAX_BLOCKS // max(1, outer * inner)))
+
+
+def places(attrs, known: dict, number_of_parts: int, numbers: int) -> int:
+    """The size of ``partial``: the numbers of all parts. It is 0 if a row has a single part."""
+    outer, _, inner = rows(attrs, known["data"])
+    return outer * inner * number_of_parts * numbers if number_of_parts > 1 else 0
 
 
 def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """The number of blocks per row, and the number of partials.
+    """The number of parts of a row, and the numbers that its blocks exchange.
 
-    The partials of forward are the maximum and the sum of exponentials. That of backward is a sum of gradients.
+    They are the maximum and the sum of exponentials in forward, and a sum of gradients in backward.
     """
-    per_block = 2 if direction == "forward" else 1
-    return blocks_per_row(attrs, known), partial_count(attrs, known, per_block)
+    number_of_parts = held_parts(attrs, known)
+    return number_of_parts, places(attrs, known, number_of_parts, 2 if direction == "forward" else 1)

@@ -1,71 +1,491 @@
-// Softmax along the rows of an (outer, length, inner) tensor; a row holds the logits of all classes.
+// Rows of an (outer, length, inner) tensor, and sums over them. A row holds the logits of all classes.
+//
+// blockDim.x threads share a row: 1 to 32 lanes of a warp, or a whole block. A long row has gridDim.y parts, a block for
+// each. A thread holds its elements in registers (RowChunk), so that a row is read once however long it is. An operator
+// supplies
+//
+//     a source   the sums of a part of a row, such as SoftmaxSource; sum_row sums it over the row;
+//     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block;
+//     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
 
-// Turns each x of a chunk into exp((x - max) * scale) and returns their sum.
-template <typename T, typename A>
-__device__ A exponentials(RowChunk<T> &chunk, const ChunkedRow<T> &row, int64_t i, A max, A scale)
+enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
+enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
+
+// A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
+struct RowPart {
+    int64_t start, position, length;
+};
+
+// The rows of a tensor, and which elements of them a thread has: of a chunk that begins at the start of a row, packed
+// ones are first, first + 1, ..., first + GROUP - 1, first + step, ..., and others first, first + step, ...
+template <typename T>
+struct Rows {
+    enum { GROUP = Pack<T>::SIZE };   // elements of 16 bytes
+    int64_t length, inner, part_length;
+    bool packed;
+    int first, step, log_step;
+
+    __device__ Rows(int64_t length, int64_t inner, bool aligned_tensors)
+        : length(length), inner(inner), part_length(length),
+          packed(inner == 1 && length % GROUP == 0 && aligned_tensors), first(threadIdx.x * width()),
+          step(blockDim.x * width()), log_step(31 - __clz(step))
+    {
+        if (gridDim.y > 1)
+            part_length = (length + gridDim.y * PART_UNIT - 1) / (gridDim.y * PART_UNIT) * PART_UNIT;
+    }
+
+    // The elements that a thread reads or writes at once.
+    __device__ int width() const { return packed ? GROUP : 1; }
+
+    __device__ RowPart part(int64_t row, int number) const
+    {
+        const int64_t position = number * part_length, start = inner == 1 ? row * length : strided_start(row);
+        const RowPart part = {start + position * inner, position,
+                              position < length ? minimum(part_length, length - position) : 0};
+        return part;
+    }
+
+    __device__ int64_t strided_start(int64_t row) const
+    {
+        const int64_t before = quotient(row, inner);
+        return before * length * inner + (row - before * inner);
+    }
+
+    // The number of this thread's elements among `left` ones.
+    __device__ int count(int left) const
+    {
+        return left <= first ? 0 : ((left - first + step - 1) >> log_step) * width();
+    }
+
+    // The number of the element at this offset among the thread's, or -1 if it is another thread's.
+    __device__ int number(int offset) const
+    {
+        const int beyond = (offset & (step - 1)) - first;
+        const bool own = beyond >= 0 && beyond < width();
+        return own ? (offset >> log_step) * width() + beyond : -1;
+    }
+};
+
+// The row and the part of it that a block or a warp begins with. Blocks start in the order of their numbers, and those
+// of one row wait for each other: so their numbers follow each other.
+struct FirstRow {
+    int64_t row, step;
+    int part;
+
+    __device__ FirstRow() : row(first_row()), step(row_step()), part(0)
+    {
+        if (gridDim.y > 1) {
+            const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
+            row = quotient(block, gridDim.y);
+            part = int(block - row * gridDim.y);
+            step = gridDim.x;
+        }
+    }
+};
+
+template <typename T>
+__device__ Pack<T> zeros()
 {
-    A sum = 0;
+    Pack<T> pack;
+    *reinterpret_cast<uint4 *>(pack.items) = make_uint4(0, 0, 0, 0);
+    return pack;
+}
+
+// The elements of a chunk that a thread holds: `count` of them, and up to GROUP - 1 behind them.
+template <typename T, int BYTES = HELD_BYTES>
+struct RowChunk {
+    typedef typename Accumulator<T>::type A;
+    enum { GROUP = Pack<T>::SIZE, SIZE = BYTES / sizeof(A) };
+    A values[SIZE];
+    int count;
+
+    // The number of elements that the threads of a row hold.
+    __device__ static int length() { return blockDim.x * SIZE; }
+
+    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
+    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
+    {
+        const T *const from = tensor + part.start + i * rows.inner;
+        count = rows.count(int(minimum(part.length - i, length())));
+        if (rows.packed)
+            read_packs(from + rows.first, opaque(rows.step));
+        else
+            read_items(from + rows.first * rows.inner, opaque(rows.step * rows.inner), empty);
+    }
+
+    __device__ void read_packs(const T *from, int64_t step)
+    {
+        Pack<T> packs[SIZE / GROUP];   // all loads come before the first conversion
 #pragma unroll
-    for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k) {
-        chunk.values[k] = exponential((chunk.values[k] - max) * scale);
-        sum += row.contains(i, k) ? chunk.values[k] : 0;
+        for (int k = 0; k < SIZE; k += GROUP, from += step)
+            packs[k / GROUP] = k < count ? load_pack(from, 0) : zeros<T>();
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k)
+            values[k] = load(packs[k / GROUP].items, k % GROUP);
     }
-    return sum;
-}
 
-// Combines the maxima and sums that the blocks of a row wrote; a thread takes some of them. Not inlined, because it
-// would cost registers.
+    __device__ void read_items(const T *from, int64_t step, A empty)
+    {
+        T items[SIZE];   // all loads come before the first conversion
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k, from += opaque(step))
+            items[k] = k < count ? *from : T(empty);
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k)
+            values[k] = load(items, k);
+    }
+
+    __device__ void write(T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, int request) const
+    {
+        T *const to = tensor + part.start + i * rows.inner;
+        if (rows.packed)
+            write_packs(to + rows.first, opaque(rows.step), request);
+        else
+            write_items(to + rows.first * rows.inner, opaque(rows.step * rows.inner), request);
+    }
+
+    __device__ void write_packs(T *to, int64_t step, int request) const
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP, to += step)
+            if (k < count)
+                store_pack(to, 0, values + k, request);
+    }
+
+    __device__ void write_items(T *to, int64_t step, int request) const
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k, to += opaque(step))
+            if (k < count)
+                store(to, 0, values[k], request);
+    }
+
+    __device__ void fill(A value)
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k)
+            values[k] = value;
+    }
+
+    // Turns each element into formula(element, its number).
+    template <typename Formula>
+    __device__ void apply(const Formula &formula)
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < count)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j)
+                    values[j] = formula(values[j], j);
+    }
+
+    // The sum of `start` and the products with the elements of another chunk.
+    __device__ A dot(const RowChunk &other, A start) const
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < count)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j)
+                    start += values[j] * other.values[j];
+        return start;
+    }
+
+    // `start` combined with each element, in their order.
+    template <typename Combine>
+    __device__ A fold(A start, Combine combine) const
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < count)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j)
+                    start = combine(values[j], start);
+        return start;
+    }
+
+    // apply, and then the sum of `start` and the results.
+    template <typename Formula>
+    __device__ A apply_and_sum(const Formula &formula, A start)
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < count)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j) {
+                    values[j] = formula(values[j], j);
+                    start += values[j];
+                }
+        return start;
+    }
+};
+
 template <typename A>
-__device__ __noinline__ void combine_max_and_sum(const double *partials, A scale, A &max, A &sum)
+struct Exponential {
+    A max, scale;
+    __device__ A operator()(A x, int) const { return exponential((x - max) * scale); }
+};
+
+template <typename A>
+struct Product {
+    A factor;
+    __device__ A operator()(A x, int) const { return x * factor; }
+};
+
+// The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got it.
+template <typename T>
+__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i)
 {
-    for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x) {
-        const A block_max = partials[2 * block], block_sum = partials[2 * block + 1], previous_max = max;
-        max = Max()(block_max, max);
-        sum = sum * exponential((previous_max - max) * scale) + block_sum * exponential((block_max - max) * scale);
+    const int64_t offset = class_id - part.position - i;
+    return offset >= 0 && offset < RowChunk<T>::length() ? rows.number(int(offset)) : -1;
+}
+
+// What a number is reduced over: neighbouring lanes of a warp.
+struct OverLanes {
+    int lanes;
+    template <typename A, typename Combine>
+    __device__ A operator()(A value, Combine combine) const { return reduce_lanes(value, combine, lanes); }
+};
+
+// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to warp
+// at once.
+template <typename A, typename Sums>
+__device__ void reduce_sums(Sums &sums)
+{
+    const OverLanes in_warp = {blockDim.x < 32 ? int(blockDim.x) : 32};
+    sums.reduce(in_warp);
+    if (blockDim.x <= 32)
+        return;
+    __shared__ A numbers[Sums::NUMBERS][32];
+    __syncthreads();   // the sums before these may still be read
+    if (threadIdx.x % 32 == 0)
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            numbers[i][threadIdx.x / 32] = sums.number(i);
+    __syncthreads();
+    const OverLanes over_warps = {int(blockDim.x / 32)};
+#pragma unroll
+    for (int i = 0; i < Sums::NUMBERS; ++i)
+        sums.number(i) = numbers[i][threadIdx.x % over_warps.lanes];
+    sums.reduce(over_warps);
+}
+
+// A sum over a row.
+template <typename A>
+struct PlainSum {
+    enum { NUMBERS = 1 };
+    A sum;
+
+    __device__ explicit PlainSum(A sum = 0) : sum(sum) {}
+
+    __device__ void add(const PlainSum &other) { sum += other.sum; }
+    __device__ void reduce(const OverLanes &over) { sum = over(sum, Sum()); }
+    __device__ A &number(int) { return sum; }
+};
+
+// The largest x, and the sum of exp((x - max) * scale). A NaN or a +infinity makes the sum NaN. Nothing but -infinity
+// makes it 0.
+template <typename A>
+struct SoftmaxSums {
+    enum { NUMBERS = 2 };
+    A scale, max, exponentials;
+
+    __device__ explicit SoftmaxSums(A scale = 1) : scale(scale), max(lowest<A>()), exponentials(0) {}
+
+    __device__ A factor_to(A other_max) const { return exponential((max - other_max) * scale); }
+
+    __device__ void raise_max(A to)
+    {
+        exponentials *= factor_to(to);
+        max = to;
+    }
+
+    // Adds a chunk, and turns its elements into exp((x - max) * scale).
+    template <typename T, int BYTES>
+    __device__ void add(RowChunk<T, BYTES> &x)
+    {
+        raise_max(x.fold(max, Max()));
+        const Exponential<A> formula = {max, scale};
+        exponentials = x.apply_and_sum(formula, exponentials);
+    }
+
+    __device__ void add(const SoftmaxSums &other)
+    {
+        raise_max(Max()(other.max, max));
+        exponentials += other.exponentials * other.factor_to(max);
+    }
+
+    __device__ void reduce(const OverLanes &over)
+    {
+        raise_max(over(max, Max()));
+        exponentials = over(exponentials, Sum());
+    }
+
+    __device__ A &number(int i) { return i == 0 ? max : exponentials; }
+};
+
+// Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part. A place is EMPTY until
+// its number is there, which is written at once and needs no fence. Step 0 of a kernel empties the places, step 1 does
+// everything else; see contract.Cuda.
+template <int NUMBERS>
+struct Exchange {
+    enum { EMPTY = -1 };       // as 64 bits: a NaN that no number is written as
+    enum { PATIENCE = 128 };   // times that a place is looked at, together about 100 us
+    volatile int64_t *places;
+
+    __device__ explicit Exchange(double *partial) : places(reinterpret_cast<int64_t *>(partial)) {}
+
+    __device__ volatile int64_t *of_part(int64_t row, int part) const
+    {
+        return places + (row * gridDim.y + part) * NUMBERS;
+    }
+
+    __device__ void empty(int64_t rows) const
+    {
+        const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
+        const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
+        for (int64_t i = first; i < rows * gridDim.y * NUMBERS; i += threads * gridDim.x * gridDim.y)
+            places[i] = EMPTY;
+    }
+
+    template <typename Sums>
+    __device__ void put(int64_t row, int part, Sums &sums) const
+    {
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i) {
+            const double number = sums.number(i);
+            const bool is_nan = number != number;
+            of_part(row, part)[i] = __double_as_longlong(is_nan ? not_a_number<double>() : number);
+        }
+    }
+
+    // Whether the numbers of a part come in time.
+    template <typename Sums>
+    __device__ bool wait_for(int64_t row, int part, Sums &sums) const
+    {
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i) {
+            volatile int64_t *const place = of_part(row, part) + i;
+            int64_t bits = *place;
+            for (int tries = 0; bits == EMPTY && tries < PATIENCE; ++tries)
+                bits = *place;
+            if (bits == EMPTY)
+                return false;
+            sums.number(i) = __longlong_as_double(bits);
+        }
+        return true;
+    }
+
+    // Adds all parts of a row to `sums`, a thread some of them. Returns a part that does not come, or -1; where several
+    // do not come, different blocks get different ones.
+    template <typename Sums>
+    __device__ int collect(int64_t row, int own, Sums &sums) const
+    {
+        const int parts = gridDim.y;
+        int missing = -1;
+        for (int part = threadIdx.x; part < parts; part += blockDim.x) {
+            Sums other = sums;
+            if (wait_for(row, part, other))
+                sums.add(other);
+            else
+                missing = Max()((part + own) % parts, missing);
+        }
+        missing = reduce_block(missing, Max());
+        return missing < 0 ? missing : (missing - own + parts) % parts;
+    }
+};
+
+// The sums of a row. `held` is what the threads hold of the source afterwards: its last chunk, if `is_held`. With
+// `first_part_only` the sums are the row's only for the block of its first part; the other blocks do not wait.
+//
+// A part's block may not even have started, because there is no room for it until others end. So a block does not wait
+// for ever: it computes what is missing itself, with the same code and so the same bits.
+template <typename Source, int NUMBERS>
+__device__ typename Source::Sums sum_row(const Source &source, int64_t row, int part, const Exchange<NUMBERS> &exchange,
+                                         typename Source::Held &held, bool &is_held, bool first_part_only = false)
+{
+    typedef typename Source::A A;
+    for (int computed = part;;) {
+        typename Source::Sums sums = source.sum(row, computed, held);
+        reduce_sums<A>(sums);
+        is_held = computed == part;
+        if (gridDim.y == 1)
+            return sums;
+        if (threadIdx.x == 0)
+            exchange.put(row, computed, sums);
+        if (first_part_only && part > 0)
+            return sums;
+        typename Source::Sums all = source.none();
+        const int missing = exchange.collect(row, part, all);
+        if (missing < 0) {
+            reduce_sums<A>(all);
+            return all;
+        }
+        computed = missing;
     }
 }
 
-// Softmax of row number `index`: exp((x - max) * scale) over its sum. A row that fits into one chunk is read once, any
-// other twice. A row with a NaN or a +infinity is NaN, and so is a row of nothing but -infinity.
-template <typename T, typename A>
-__device__ void softmax_row(const T *data, T *output, const ChunkedRow<T> &row, A scale, int request, int64_t index,
-                            const Partials<2> &partials)
+// The logits of a softmax. They are held as exponentials.
+template <typename T>
+struct SoftmaxSource {
+    typedef typename Accumulator<T>::type A;
+    typedef SoftmaxSums<A> Sums;
+    struct Held {
+        RowChunk<T> x;
+        A max;   // the exponentials are relative to it
+    };
+
+    const T *data;
+    const Rows<T> &rows;
+    A scale;
+
+    __device__ SoftmaxSource(const T *data, const Rows<T> &rows, A scale) : data(data), rows(rows), scale(scale) {}
+
+    __device__ Sums none() const { return Sums(scale); }
+
+    __device__ Sums sum(int64_t row, int number, Held &held) const
+    {
+        const RowPart part = rows.part(row, number);
+        Sums sums = none();
+        for (int64_t i = 0; i < part.length; i += held.x.length()) {
+            held.x.read(data, rows, part, i, -infinity<A>());
+            sums.add(held.x);
+        }
+        held.max = sums.max;
+        return sums;
+    }
+};
+
+// Softmax of rows: exp((x - max) * scale) over its sum. A row with a NaN or a +infinity is NaN, and so is a row of
+// nothing but -infinity.
+template <typename T>
+__device__ void softmax_rows(const T *data, T *output, double *partial, int request, int64_t step, int64_t count,
+                             int64_t length, int64_t inner, typename Accumulator<T>::type scale)
 {
-    RowChunk<T> x;
-    if (gridDim.y == 1 && row.fits()) {
-        x.read(data, row, row.first);
-        const A max = reduce_row(x.largest(row, row.first, lowest<A>()), Max());
-        x.divide(reduce_row(exponentials(x, row, row.first, max, scale), Sum()));
-        x.write(output, row, row.first, request);
+    typedef typename Accumulator<T>::type A;
+    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial);
+    if (step == 0) {
+        exchange.empty(count);
         return;
     }
-
-    A thread_max = lowest<A>(), sum = 0;   // over the elements that this thread has seen so far
-    if (partials.combine_pass()) {
-        combine_max_and_sum(partials.of_block(index, 0), scale, thread_max, sum);
-    } else {
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            x.read(data, row, i);
-            const A previous_max = thread_max;
-            thread_max = x.largest(row, i, thread_max);
-            const A rescale = exponential((previous_max - thread_max) * scale);
-            sum = sum * rescale + exponentials(x, row, i, thread_max, scale);
+    const Rows<T> rows(length, inner, aligned(data) && aligned(output));
+    const SoftmaxSource<T> source(data, rows, scale);
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        typename SoftmaxSource<T>::Held held;
+        RowChunk<T> &x = held.x;
+        bool is_held;
+        const SoftmaxSums<A> sums = sum_row(source, at.row, at.part, exchange, held, is_held);
+        const RowPart part = rows.part(at.row, at.part);
+        is_held = is_held && part.length <= x.length();
+        const Exponential<A> exponentials = {sums.max, scale};
+        const Product<A> normalized = {(is_held ? exponential((held.max - sums.max) * scale) : 1) / sums.exponentials};
+        for (int64_t i = 0; i < part.length; i += x.length()) {
+            if (!is_held) {
+                x.read(data, rows, part, i, 0);
+                x.apply(exponentials);
+            }
+            x.apply(normalized);
+            x.write(output, rows, part, i, request);
         }
-    }
-    const A max = reduce_row(thread_max, Max());
-    sum = reduce_row(sum * exponential((thread_max - max) * scale), Sum());
-
-    if (partials.write_pass()) {
-        if (threadIdx.x == 0) {
-            partials.own(index)[0] = max;
-            partials.own(index)[1] = sum;
-        }
-        return;
-    }
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        x.read(data, row, i);
-        exponentials(x, row, i, max, scale);
-        x.divide(sum);
-        x.write(output, row, i, request);
     }
 }

@@ -7,12 +7,11 @@ There is one exception: a builtin graph of variables with unknown types, and no 
 in float16, and the result is divided by its own sum. The reason is that MXNet's softmax sums in float16, and is wrong
 by a factor of two at 4,096 equal classes.
 
-Work: forward reads and writes every element once. It reads a row of more than 8,192 classes (2,048 in float64) twice.
-The maximum and the sum are computed in one pass. Backward reads two tensors and writes one. This is 2 and 3 times the
-tensor's bytes, and 3 and 5 times for longer rows. Along an axis that is not the last, with 16,384 rows or more, at
-most four threads share a row, and "longer" begins at 65 classes (33 in float64). On a GPU, several blocks share a row
-if there are few rows and the rows are longer than 32,767. A second launch then reads the row again. The part that
-fits into the GPU's cache is read from there.
+Work: forward reads and writes every element once, and computes the maximum and the sum in one pass. Backward reads two
+tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU the threads hold a row in registers. A row of
+more than 8,192 classes has a block for every 8,192 of them. The blocks exchange their sums, and no element is read
+again. Two kinds of rows are read twice: some in float64, of which registers hold half as many elements, and those of
+more than 128 classes along an axis that is not the last, with 16,384 rows or more.
 
 Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
 Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).

@@ -1,67 +1,98 @@
-// softmax. A row has 1 to 32 threads, a block, or several blocks, which need two passes.
+// softmax. A row has 1 to 32 threads, a block, or parts with a block each. It is read once.
 #include "../_softmax/softmax.cuh"
 
-// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
+// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature, and above 0, so that -infinity
+// stays what it is.
 template <typename A>
 __device__ A inverse_temperature(double temperature)
 {
     const A scale = 1 / A(temperature), largest = -lowest<A>();
-    return scale < largest ? scale : largest;
+    return Max()(scale < largest ? scale : largest, 1 / largest);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(512, 1)
+__global__ void __launch_bounds__(256, 2)
 softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
                 int output_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
                 double temperature)
 {
     typedef typename Accumulator<T>::type A;
     const A scale = inverse_temperature<A>(temperature);
-    const bool packed = packed_rows(classes, inner, data, output, output);
-    const Partials<2> partials = {partial, step};
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const ChunkedRow<T> row(r, classes, inner, packed);
-        softmax_row(data, output, row, scale, output_request, r, partials);
-    }
+    softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, scale);
 }
 
+// The head gradients times the outputs. Both are held.
 template <typename T>
-__global__ void __launch_bounds__(512, 1)
+struct ProductSource {
+    typedef typename Accumulator<T>::type A;
+    typedef PlainSum<A> Sums;
+    struct Held {
+        RowChunk<T> head, y;
+    };
+
+    const T *head, *output;
+    const Rows<T> &rows;
+
+    __device__ ProductSource(const T *head, const T *output, const Rows<T> &rows)
+        : head(head), output(output), rows(rows) {}
+
+    __device__ Sums none() const { return Sums(); }
+
+    __device__ void read(Held &held, const RowPart &part, int64_t i) const
+    {
+        held.head.read(head, rows, part, i, 0);
+        held.y.read(output, rows, part, i, 0);
+    }
+
+    __device__ Sums sum(int64_t row, int number, Held &held) const
+    {
+        const RowPart part = rows.part(row, number);
+        Sums sums;
+        for (int64_t i = 0; i < part.length; i += held.y.length()) {
+            read(held, part, i);
+            sums.sum = held.y.dot(held.head, sums.sum);
+        }
+        return sums;
+    }
+};
+
+template <typename T>
+struct SoftmaxGradient {
+    typedef typename Accumulator<T>::type A;
+    const RowChunk<T> &head;
+    A dot, scale;
+
+    __device__ SoftmaxGradient(const RowChunk<T> &head, A dot, A scale) : head(head), dot(dot), scale(scale) {}
+    __device__ A operator()(A y, int number) const { return y * ((head.values[number] - dot) * scale); }
+};
+
+template <typename T>
+__global__ void __launch_bounds__(256, 1)
 softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output, T *__restrict__ data_grad,
                  double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
                  int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
+    const int64_t count = outer * inner;
+    const Exchange<PlainSum<A>::NUMBERS> exchange(partial);
+    if (step == 0) {
+        exchange.empty(count);
+        return;
+    }
     const A scale = inverse_temperature<A>(temperature);
-    const bool packed = packed_rows(classes, inner, output_grad, output, data_grad);
-    const Partials<1> partials = {partial, step};
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const ChunkedRow<T> row(r, classes, inner, packed);
-        RowChunk<T> head, y;
-        A dot = 0;   // of the head gradient and the output
-        for (int64_t i = row.first; i < row.end && !partials.combine_pass(); i += row.step) {
-            head.read(output_grad, row, i);
-            y.read(output, row, i);
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-                dot += head.values[k] * y.values[k];
-        }
-        dot = sum_over_row(dot, partials, r);
-        if (partials.write_pass()) {
-            if (threadIdx.x == 0)
-                *partials.own(r) = dot;
-            continue;
-        }
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            const bool still_in_registers = row.fits() && !partials.combine_pass();
-            if (!still_in_registers) {
-                head.read(output_grad, row, i);
-                y.read(output, row, i);
-            }
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-                y.values[k] *= (head.values[k] - dot) * scale;
-            y.write(data_grad, row, i, data_grad_request);
+    const Rows<T> rows(classes, inner, aligned(output_grad) && aligned(output) && aligned(data_grad));
+    const ProductSource<T> source(output_grad, output, rows);
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        typename ProductSource<T>::Held held;
+        bool is_held;
+        const A dot = sum_row(source, at.row, at.part, exchange, held, is_held).sum;
+        const RowPart part = rows.part(at.row, at.part);
+        is_held = is_held && part.length <= held.y.length();
+        for (int64_t i = 0; i < part.length; i += held.y.length()) {
+            if (!is_held)
+                source.read(held, part, i);
+            held.y.apply(SoftmaxGradient<T>(held.head, dot, scale));
+            held.y.write(data_grad, rows, part, i, data_grad_request);
         }
     }
 }

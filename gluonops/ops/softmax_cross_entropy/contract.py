@@ -9,8 +9,8 @@ from .._softmax.contract import (
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
-    blocks_per_row,
-    partial_count,
+    parts,
+    places,
     row_sizes,
     row_work,
 )
@@ -29,16 +29,16 @@ def scalars(attrs, known: dict) -> dict:
 
 
 def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """The number of blocks per row, and the number of partials.
+    """The number of parts of a row, and the numbers that its blocks exchange.
 
-    The partials of forward are the four sums that make a row's loss. Backward needs the sum of a row of dense labels.
+    They are the four sums that make a row's loss in forward, and the sum of a row of dense labels in backward.
     """
-    blocks = blocks_per_row(attrs, known)
+    number_of_parts = parts(attrs, known)
     if direction == "forward":
-        return blocks, partial_count(attrs, known, 4)
+        return number_of_parts, places(attrs, known, number_of_parts, 4)
     if attrs.sparse_label:
-        return blocks, 0
-    return blocks, partial_count(attrs, known, 1)
+        return number_of_parts, 0
+    return number_of_parts, places(attrs, known, number_of_parts, 1)
 
 
 OP = Op(

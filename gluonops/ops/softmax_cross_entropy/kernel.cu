@@ -1,87 +1,136 @@
-// softmax_cross_entropy. A row has 1 to 32 threads, a block, or several blocks, which need two passes. Each way a row
-// is read once.
+// softmax_cross_entropy. A row has 1 to 32 threads, a block, or parts with a block each. Each way a row is read once, but
+// dense labels twice in backward.
 //
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
 // elsewhere.
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
 
-// Sums over a row, or over a thread's part of one.
+// A softmax's sums, and those of a target distribution: of target, and of target * (x - max).
 template <typename A>
-struct RowSums {
-    A max;
-    A exponentials;     // of exp(x - max)
-    A target;           // of the target distribution
-    A weighted_logits;  // of target * (x - max)
+struct TargetSums : SoftmaxSums<A> {
+    enum { NUMBERS = 4 };
+    A target, weighted_logits;
 
-    __device__ void raise_max(A new_max)
+    __device__ TargetSums() : target(0), weighted_logits(0) {}
+
+    __device__ void raise_max(A to)
     {
-        if (new_max > max) {
-            exponentials *= exponential(max - new_max);
-            if (target != 0)   // else max may still be so low that the difference is not finite
-                weighted_logits += target * (max - new_max);
-            max = new_max;
-        }
+        if (target != 0)   // else max may still be so low that the difference is not finite
+            weighted_logits += target * (this->max - to);
+        SoftmaxSums<A>::raise_max(to);
     }
 
-    __device__ void add(RowSums other)
+    // Adds a chunk and its targets, and turns the chunk into exponentials.
+    template <typename T, int BYTES>
+    __device__ void add(RowChunk<T, BYTES> &x, const RowChunk<T, BYTES> &targets)
     {
-        raise_max(Max()(other.max, max));
-        other.raise_max(max);
-        exponentials += other.exponentials;
+        raise_max(x.fold(this->max, Max()));
+#pragma unroll
+        for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k)
+            if (k < x.count) {
+                target += targets.values[k];
+                weighted_logits += targets.values[k] * (x.values[k] - this->max);
+            }
+        SoftmaxSums<A>::add(x);
+    }
+
+    __device__ void add(TargetSums other)
+    {
+        raise_max(Max()(other.max, this->max));
+        other.raise_max(this->max);
+        this->exponentials += other.exponentials;
         target += other.target;
         weighted_logits += other.weighted_logits;
     }
 
-    __device__ void write(double *partials) const
+    __device__ void reduce(const OverLanes &over)
     {
-        partials[0] = max;
-        partials[1] = exponentials;
-        partials[2] = target;
-        partials[3] = weighted_logits;
+        raise_max(over(this->max, Max()));
+        this->exponentials = over(this->exponentials, Sum());
+        target = over(target, Sum());
+        weighted_logits = over(weighted_logits, Sum());
+    }
+
+    __device__ A &number(int i)
+    {
+        return i == 2 ? target : i == 3 ? weighted_logits : SoftmaxSums<A>::number(i);
     }
 };
 
-// The sums of row number `index`. With sparse labels the target is `uniform` everywhere: the class is left to the
-// caller.
-template <typename T, typename L, typename A>
-__device__ RowSums<A> sum_row(const T *data, const L *label, const ChunkedRow<T> &row, bool sparse, A label_weight,
-                              A uniform, int64_t index, const Partials<4> &partials)
-{
-    const bool has_targets = !sparse || uniform > 0;
-    RowSums<A> sums = {lowest<A>(), 0, 0, 0};
-    for (int64_t i = row.first; i < row.end && !partials.combine_pass(); i += row.step) {
-        RowChunk<T> x;
-        x.read(data, row, i);
-        sums.raise_max(x.largest(row, i, sums.max));
-        if (has_targets) {
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k)
-                if (row.contains(i, k)) {
-                    const A target = sparse ? uniform : label_weight * A(load(label, row.index(i, k))) + uniform;
-                    sums.target += target;
-                    sums.weighted_logits += target * (x.values[k] - sums.max);
-                }
-        }
-        sums.exponentials += exponentials(x, row, i, sums.max, A(1));
-    }
-    for (int block = threadIdx.x; block < gridDim.y && partials.combine_pass(); block += blockDim.x) {
-        const double *const written = partials.of_block(index, block);
-        const RowSums<A> other = {A(written[0]), A(written[1]), A(written[2]), A(written[3])};
-        sums.add(other);
-    }
+template <typename A>
+struct TargetOfLabel {
+    A label_weight, uniform;
+    __device__ A operator()(A label, int) const { return label_weight * label + uniform; }
+};
 
-    sums.raise_max(reduce_row(sums.max, Max()));
-    sums.exponentials = reduce_row(sums.exponentials, Sum());
-    if (has_targets) {
-        sums.target = reduce_row(sums.target, Sum());
-        sums.weighted_logits = reduce_row(sums.weighted_logits, Sum());
+// Logits and their targets; without a label the target is `uniform` everywhere.
+template <typename T>
+struct TargetSource {
+    typedef typename Accumulator<T>::type A;
+    typedef TargetSums<A> Sums;
+    struct Held {};
+
+    const T *data, *label;
+    const Rows<T> &rows;
+    TargetOfLabel<A> target;
+
+    __device__ TargetSource(const T *data, const T *label, const Rows<T> &rows, const TargetOfLabel<A> &target)
+        : data(data), label(label), rows(rows), target(target) {}
+
+    __device__ Sums none() const { return Sums(); }
+
+    __device__ Sums sum(int64_t row, int number, Held &) const
+    {
+        const RowPart part = rows.part(row, number);
+        Sums sums;
+        RowChunk<T, HELD_BYTES / 4> x, targets;
+        targets.fill(target.uniform);
+        for (int64_t i = 0; i < part.length; i += x.length()) {
+            x.read(data, rows, part, i, -infinity<A>());
+            if (label) {
+                targets.read(label, rows, part, i, 0);
+                targets.apply(target);
+            }
+            sums.add(x, targets);
+        }
+        return sums;
     }
-    return sums;
-}
+};
+
+// Dense labels.
+template <typename T>
+struct LabelSource {
+    typedef typename Accumulator<T>::type A;
+    typedef PlainSum<A> Sums;
+    struct Held {};
+
+    const T *label;
+    const Rows<T> &rows;
+
+    __device__ LabelSource(const T *label, const Rows<T> &rows) : label(label), rows(rows) {}
+
+    __device__ Sums none() const { return Sums(); }
+
+    __device__ Sums sum(int64_t row, int number, Held &) const
+    {
+        const RowPart part = rows.part(row, number);
+        Sums sums;
+        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
+            RowChunk<T> labels;
+            labels.read(label, rows, part, i, 0);
+            sums.sum = labels.fold(sums.sum, Sum());
+        }
+        return sums;
+    }
+};
+
+// Dense labels have the type of the data; a kernel for labels of another type needs no code for them.
+template <typename T, typename L> struct Same { enum { TYPE = false }; };
+template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(512, 1)
+__global__ void __launch_bounds__(256, 2)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum,
@@ -90,40 +139,92 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                               int64_t ignores, int64_t ignore_label, int64_t sparse, double smoothing)
 {
     typedef typename Accumulator<T>::type A;
-    const A label_weight = 1 - A(smoothing), uniform = A(smoothing) / A(classes);
-    const bool packed = packed_rows(classes, inner, data, data, data);
-    const Partials<4> partials = {partial, step};
-    if (partials.combine_pass() && blockIdx.y > 0)   // one block writes a row's results
+    const int64_t count = outer * inner;
+    const Exchange<TargetSums<A>::NUMBERS> exchange(partial);
+    if (step == 0) {
+        exchange.empty(count);
         return;
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const ChunkedRow<T> row(r, classes, inner, packed);
-        const int64_t class_id = sparse ? class_of(label, r, classes, ignores, ignore_label) : NO_CLASS;
-        // An ignored row counts as a row of zeros, whatever it holds.
-        RowSums<A> sums = {0, A(classes), 0, 0};
-        if (class_id != IGNORED)
-            sums = sum_row(data, label, row, sparse, label_weight, uniform, r, partials);
-        if (threadIdx.x != 0)
-            continue;
-        if (partials.write_pass()) {
-            sums.write(partials.own(r));
-            continue;
+    }
+    const TargetOfLabel<A> target = {1 - A(smoothing), A(smoothing) / A(classes)};
+    const bool is_dense = Same<T, L>::TYPE && !sparse;
+    const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
+    const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
+    const SoftmaxSource<T> logits(data, rows, 1);
+    const TargetSource<T> with_targets(data, dense_label, rows, target);
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        const L row_label = is_dense ? L(0) : label[at.row];
+        TargetSums<A> sums;
+        bool is_held;
+        if (ignores && class_of_label(row_label, classes, ignores, ignore_label) == IGNORED) {
+            sums.max = 0;   // an ignored row counts as a row of zeros, whatever it holds
+            sums.exponentials = A(classes);
+        } else if (is_dense || target.uniform > 0) {
+            typename TargetSource<T>::Held held;
+            sums = sum_row(with_targets, at.row, at.part, exchange, held, is_held, true);
+        } else {
+            typename SoftmaxSource<T>::Held held;
+            static_cast<SoftmaxSums<A> &>(sums) = sum_row(logits, at.row, at.part, exchange, held, is_held, true);
         }
+        if (threadIdx.x != 0 || at.part > 0)
+            continue;
+
         const A row_log_sum = logarithm(sums.exponentials);
         A loss = sums.target * row_log_sum - sums.weighted_logits;
-        if (class_id == IGNORED)
-            loss = 0;
-        else if (sparse && class_id == NO_CLASS)
-            loss = not_a_number<A>();
-        else if (sparse)
-            loss += label_weight * (row_log_sum - (load(data, row.start + class_id * inner) - sums.max));
-        store(output, r, loss, output_request);
-        store(max, r, sums.max, max_request);
-        store(log_sum, r, row_log_sum, log_sum_request);
+        if (!is_dense) {
+            const int64_t class_id = class_of_label(row_label, classes, ignores, ignore_label);
+            if (class_id == IGNORED)
+                loss = 0;
+            else if (class_id == NO_CLASS)
+                loss = not_a_number<A>();
+            else
+                loss += target.label_weight
+                        * (row_log_sum - (load(data, rows.part(at.row, 0).start + class_id * inner) - sums.max));
+        }
+        store(output, at.row, loss, output_request);
+        store(max, at.row, sums.max, max_request);
+        store(log_sum, at.row, row_log_sum, log_sum_request);
     }
 }
 
+// The gradient of a row with a class: head * (softmax - target).
+template <typename A>
+struct ClassGradient {
+    A head, max, log_sum;
+    TargetOfLabel<A> target;
+    int number_of_class;
+
+    __device__ A operator()(A x, int number) const
+    {
+        return head * (exponential(x - max - log_sum) - target(number == number_of_class, number));
+    }
+};
+
+template <typename A>
+struct LogProbability {
+    A max, log_sum;
+    __device__ A operator()(A x, int) const { return x - max - log_sum; }
+};
+
+// The gradient of a row with dense labels, of elements that are logarithms of probabilities.
+template <typename T>
+struct DenseGradient {
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, HELD_BYTES / 4> Labels;
+    const Labels &labels;
+    TargetOfLabel<A> target;
+    A head, target_sum;
+
+    __device__ DenseGradient(const Labels &labels, const TargetOfLabel<A> &target, A head, A target_sum)
+        : labels(labels), target(target), head(head), target_sum(target_sum) {}
+
+    __device__ A operator()(A log_probability, int number) const
+    {
+        return head * (target_sum * exponential(log_probability) - target(labels.values[number], number));
+    }
+};
+
 template <typename T, typename L>
-__global__ void __launch_bounds__(512, 1)
+__global__ void __launch_bounds__(256, 2)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,
@@ -134,49 +235,57 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
                                int64_t ignore_label, int64_t sparse, double smoothing)
 {
     typedef typename Accumulator<T>::type A;
-    typedef typename Accumulator<L>::type B;
-    const A label_weight = 1 - A(smoothing), uniform = A(smoothing) / A(classes);
-    const bool packed = packed_rows(classes, inner, data, data_grad, data_grad);
-    const Partials<1> partials = {partial, step};
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const ChunkedRow<T> row(r, classes, inner, packed);
-        const int64_t class_id = sparse ? class_of(label, r, classes, ignores, ignore_label) : NO_CLASS;
-        const int64_t class_index = row.start + class_id * inner;   // in front of the row where there is no class
-        const A head = sparse && class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, r);
-        const A row_max = load(max, r), row_log_sum = load(log_sum, r);
-        A target_sum = 1;
-        if (!sparse) {
-            target_sum = 0;
-            const int64_t thread = blockIdx.y * blockDim.x + threadIdx.x, threads = gridDim.y * blockDim.x;
-            const int64_t first = row.start + thread * inner;
-            for (int64_t i = first; i < row.end && !partials.combine_pass(); i += threads * inner)
-                target_sum += label_weight * A(load(label, i)) + uniform;
-            target_sum = sum_over_row(target_sum, partials, r);
-            if (partials.write_pass()) {
-                if (threadIdx.x == 0)
-                    *partials.own(r) = target_sum;
-                continue;
+    const int64_t count = outer * inner;
+    const Exchange<PlainSum<A>::NUMBERS> exchange(partial);
+    if (step == 0) {
+        exchange.empty(count);
+        return;
+    }
+    const TargetOfLabel<A> target = {1 - A(smoothing), A(smoothing) / A(classes)};
+    if (Same<T, L>::TYPE && !sparse) {
+        const T *const dense_label = reinterpret_cast<const T *>(label);
+        T *const dense_grad = reinterpret_cast<T *>(label_grad);
+        const bool all_aligned = aligned(data) && aligned(data_grad) && aligned(label) && aligned(label_grad);
+        const Rows<T> rows(classes, inner, all_aligned);
+        const LabelSource<T> labels(dense_label, rows);
+        for (FirstRow at; at.row < count; at.row += at.step) {
+            typename LabelSource<T>::Held held;
+            bool is_held;
+            const A label_sum = sum_row(labels, at.row, at.part, exchange, held, is_held).sum;
+            const A head = load(output_grad, at.row);
+            const LogProbability<A> log_probability = {load(max, at.row), load(log_sum, at.row)};
+            const A target_sum = target.label_weight * label_sum + A(smoothing);
+            const Product<A> label_gradient = {-target.label_weight * head};
+            const RowPart part = rows.part(at.row, at.part);
+            for (int64_t i = 0; i < part.length; i += RowChunk<T, HELD_BYTES / 4>::length()) {
+                RowChunk<T, HELD_BYTES / 4> x, labels;
+                x.read(data, rows, part, i, 0);
+                x.apply(log_probability);
+                labels.read(dense_label, rows, part, i, 0);
+                RowChunk<T, HELD_BYTES / 4> gradients = x;
+                gradients.apply(DenseGradient<T>(labels, target, head, target_sum));
+                gradients.write(data_grad, rows, part, i, data_grad_request);
+                x.apply(label_gradient);
+                x.write(dense_grad, rows, part, i, label_grad_request);
             }
         }
-        for (int64_t i = row.first; i < row.end; i += row.step) {
+        return;
+    }
+
+    const Rows<T> rows(classes, inner, aligned(data) && aligned(data_grad));
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
+        const A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, at.row);
+        ClassGradient<A> gradient = {head, load(max, at.row), load(log_sum, at.row), target, 0};
+        const RowPart part = rows.part(at.row, at.part);
+        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
+            x.read(data, rows, part, i, 0);
+            gradient.number_of_class = number_of_class(class_id, rows, part, i);
+            x.apply(gradient);
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
-            else
-                x.read(data, row, i);
-#pragma unroll
-            for (int k = 0; k < ChunkedRow<T>::ITEMS; ++k) {
-                if (class_id == IGNORED || !row.contains(i, k))
-                    continue;
-                const int64_t index = row.index(i, k);
-                const A own_label = sparse ? A(index == class_index) : A(load(label, index));
-                const A target = label_weight * own_label + uniform;
-                const A log_probability = x.values[k] - row_max - row_log_sum;
-                x.values[k] = head * (target_sum * exponential(log_probability) - target);
-                if (!sparse)
-                    store(label_grad, index, B(-label_weight * head * log_probability), label_grad_request);
-            }
-            x.write(data_grad, row, i, data_grad_request);
+            x.write(data_grad, rows, part, i, data_grad_request);
         }
     }
 }

@@ -21,10 +21,8 @@ divides by the number of spatial positions even if normalization is ``null``. In
 
 with ``positions = label.size / batch``.
 
-Work: forward moves 2 times the tensor's bytes. It moves 3 times the bytes for more than 8,192 classes (2,048 in
-float64). Along an axis that is not the last, with 16,384 rows or more, this limit is 64 classes (32 in float64).
-Backward moves 2 times the bytes, and the labels. With ``valid`` and an ``ignore_label``, the labels are counted
-first, in a separate launch.
+Work: forward moves 2 times the tensor's bytes, with the exceptions of softmax. Backward moves 2 times the bytes, and
+the labels. With ``valid`` and an ``ignore_label``, the labels are counted first, in a separate launch.
 
 Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """

@@ -22,14 +22,14 @@ def scalars(attrs, known: dict) -> dict:
 
 
 def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """The number of blocks per row, and the number of partials.
+    """The number of parts of a row, and the size of ``partial``.
 
     Forward is softmax's. Backward counts the labels that are not ignored, if the gradient is divided by their number.
     """
     if direction == "forward":
         return family.steps(direction, attrs, known)
     counts_labels = attrs.normalization == "valid" and attrs.ignore_label is not None
-    return family.blocks_per_row(attrs, known), LABEL_COUNTS if counts_labels else 0
+    return family.parts(attrs, known), LABEL_COUNTS if counts_labels else 0
 
 
 OP = Op(
