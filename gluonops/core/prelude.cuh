@@ -191,3 +191,29 @@ struct Row {
         : start(index / inner * length * inner + index % inner), end(start + length * inner),
           first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
 };
+
+// The partial results of the blocks that share a row, NUMBERS numbers per block. Such a kernel is launched twice: in
+// the write pass (step 0) every block writes its own, in the combine pass (step 1) every block reads all of them.
+// Where a row has one block there is step 1 alone, and nothing to combine; see contract.Cuda.
+template <int NUMBERS>
+struct Partials {
+    double *values;
+    int64_t step;
+
+    __device__ bool write_pass() const { return step == 0; }
+    __device__ bool combine_pass() const { return step == 1 && gridDim.y > 1; }
+    __device__ double *of_block(int64_t row, int block) const { return values + (row * gridDim.y + block) * NUMBERS; }
+    __device__ double *own(int64_t row) const { return of_block(row, blockIdx.y); }
+};
+
+// The sum of a number over the blocks of a row, or over the threads of its only block.
+template <typename A>
+__device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
+{
+    if (partials.combine_pass()) {
+        value = 0;
+        for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
+            value += A(*partials.of_block(row, block));
+    }
+    return reduce_row(value, Sum());
+}
