@@ -247,7 +247,7 @@ def test_repr(block, text):
 def test_every_argument_is_printed(block):
     """A layer whose text leaves one out would print like another layer."""
     names = set(inspect.signature(block.__init__).parameters) - {"self", "kwargs", "prefix", "params"}
-    required = {"anchors": (1, 2), "classes": 3, "features": 4, "tiles": 2}
+    required = {"anchors": (1, 2), "classes": 3, "features": 4, "tiles": 2, "channels": 32, "factor": 2}
     text = repr(block(**{name: required[name] for name in names if name in required}))
     assert {name for name in names if f"{name}=" not in text} == set()
 

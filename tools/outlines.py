@@ -5,7 +5,10 @@ learned from: they show whether what was learned is of use for other outlines.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 from gluonops.data.datasets.shapes import OUTLINES, regular_polygon
 
 __all__ = ["NAMED", "UNSEEN", "Polygon", "Waves", "random_outline"]
@@ -20,7 +23,7 @@ class Polygon:
         (corners, 2): x and y, in any order of the angles.
     """
 
-    def __init__(self, corners):
+    def __init__(self, corners: npt.ArrayLike):
         corners = np.asarray(corners, "float64")
         corners = corners / np.hypot(*corners.T).max()
         self.starts = np.mod(np.arctan2(corners[:, 1], corners[:, 0]), 2 * np.pi)
@@ -46,7 +49,7 @@ class Waves:
         (waves around the circle, height, phase)
     """
 
-    def __init__(self, waves):
+    def __init__(self, waves: Sequence[tuple]):
         self.waves, self.largest = waves, 1.0
         self.largest = float(self(np.linspace(0, 2 * np.pi, 720)).max())
 

@@ -15,9 +15,12 @@ The backgrounds are parts of the photographs, and those of the scenes. The image
 backgrounds. At the end a linear classifier on the features tells outlines apart that the net has never seen.
 scikit-image is in the extra `test`.
 """
+from __future__ import annotations
+
 import argparse
 import pathlib
 import sys
+from collections.abc import Callable, Sequence
 
 import gluonops as gops
 import mxnet as mx
@@ -58,7 +61,8 @@ class Objects(gluon.data.Dataset):
         Number of places in photographs.
     """
 
-    def __init__(self, count: int, seed: int, epochs: int = 0, outlines=None, patches: int = PATCHES):
+    def __init__(self, count: int, seed: int, epochs: int = 0,
+                 outlines: Sequence[Callable] | None = None, patches: int = PATCHES):
         import skimage.data
 
         self.count, self.seed, self.epochs = count, seed, epochs

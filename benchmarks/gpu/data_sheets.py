@@ -29,7 +29,7 @@ SCHEDULERS = 4      # each issues one instruction of a warp
 SPECIAL = 16        # lanes of the special function unit: ex2, lg2, rcp, sqrt
 SECTORS = 4         # of 32 bytes between the first cache and the second
 COPIED = 0.89       # of the data sheet's bandwidth that a copy reaches; measured on an H100: 2.98 of 3.35 TB/s
-LAUNCH = 2.3e-6     # seconds that a launch takes behind another one, measured on an H100
+LAUNCH = 2.3e-6     # seconds that a launch takes behind another one; an assumption
 
 # Instruction -> the issue slots that its machine code takes; the first pattern counts. From comparing PTX with the
 # machine code for sm_90. A division is a call of a subroutine. A constant or a copy of a register is mostly folded.

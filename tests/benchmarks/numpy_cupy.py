@@ -59,7 +59,8 @@ class Kernel:
                 assert argument.dtype == kind
                 numbers += [argument] * (kind == "int64")
         assert all(named[table].tolist() == values for table, values in case["tables"].items())
-        if f"{part}_partial" in named and numbers[0] == 0:   # the first of two steps
+        last_step = next(value for kind, value in launches[-1] if kind == "int64")
+        if f"{part}_partial" in named and numbers[0] != last_step:
             return
         if self.module.computed[0] is not case:
             self.module.computed = case, compare.expected(case, compare.inputs(case))

@@ -256,7 +256,8 @@ def test_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op):
     for case in cases:
         record = gpu.measure(emulated, case, None, 0)
         assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
-    assert any(grid[1] > 1 for _, grid, _ in cuda_emulator.launches) == ([2, 33001] in [c["shape"] for c in cases])
+    if [2, 33001] in [case["shape"] for case in cases]:
+        assert any(grid[1] > 1 for _, grid, _ in cuda_emulator.launches)
     launched = {name.split("<")[0] for name, _, _ in cuda_emulator.launches}
     assert launched == {f"{op}_forward", f"{op}_backward"}
 
@@ -392,7 +393,7 @@ def test_targets_are_judged(gpu):
     assert report.verdicts([{**record, "data_bytes": 63e6}]) == [], "it may lie in the cache"
     assert all(v["passed"] is None for v in report.verdicts([{**record, "ms": {}}]))
     ops = {op for op in registry.entries() if report.targets(op)}
-    assert ops == {"reorg", "tile", "abs", "softmax", "softmax_cross_entropy"}
+    assert ops == set(registry.entries()) - {"box_iou", "iou_loss"}
 
 
 def test_a_peer_that_is_absent_is_not_measured(gpu):
@@ -409,9 +410,10 @@ def test_a_peer_that_is_absent_is_not_measured(gpu):
         words = verdict["case"].split()
         found.setdefault(verdict["target"].split()[-1], set()).add(" ".join(words[:2] if words[0] == "reorg"
                                                                            else words[:1]))
-    assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax",
-                              "softmax_cross_entropy"},
-                     "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy"},
+    activations = {"gelu", "hard_swish", "mish", "swish"}
+    assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax", "softmax_output",
+                              "softmax_cross_entropy", "center_loss", "region_decode", "region_loss", *activations},
+                     "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy", "swiglu", *activations},
                      "liger": {"softmax_cross_entropy"}}
 
 

@@ -105,7 +105,8 @@ def test_classes_keep_their_rows(train, tmp_path):
     (("--dtype", "float16"), "float16 needs GPUs"), (("--model", "lenot"), "there is no classifier 'lenot'"),
     (("--kvstore", "dist_sync"), "without a parameter server"), (("--classes", "12"), "there is no class '12'"),
     (("--dataset", "folder", "--root", "no"), "there is no folder no/train"),
-    (("--pretrained", "no.params"), "no.params cannot be read"), (("--resume", "no.checkpoint"), "is no checkpoint"),
+    (("--pretrained", "no.params"), "no.params cannot be read"),
+    (("--resume", "no.checkpoint"), "no.checkpoint cannot be read"),
     (("--batch-size", "1", "--ctx", "cpu:0,cpu:1"), "1 images in a batch for 2 devices")])
 def test_refused(train, options, text):
     with pytest.raises(gops.OpError) as error:

@@ -169,8 +169,9 @@ struct Members {
 #pragma unroll 8
         for (int other = 0; other < number; ++other)
             count += bounds[other][1] - bounds[other][0];
-        counts_before[number] = count;
-        if (number == CHUNKS - 1)
+        if (end == 0)
+            counts_before[number] = count;
+        else if (number == CHUNKS - 1)
             counts_before[CHUNKS] = count + bounds[number][1] - bounds[number][0];
         __syncthreads();   // the counts are there
     }

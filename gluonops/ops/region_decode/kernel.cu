@@ -209,10 +209,9 @@ struct Lanes {
 
 // Turns each class logit x of a row into exp(x - max), or into its sigmoid. Returns what these are to be multiplied by.
 template <typename A>
-__device__ A activate_classes(A *logits, const Lanes &lanes, const Sizes &sizes)
+__device__ A activate_classes(A *logits, const Lanes &lanes, unsigned classes, bool softmax)
 {
-    const unsigned classes = unsigned(sizes.classes());
-    if (!sizes.softmax) {
+    if (!softmax) {
         for (unsigned k = lanes.first; k < classes; k += lanes.count)
             logits[k] = sigmoid(logits[k]);
         return 1;
@@ -228,7 +227,14 @@ __device__ A activate_classes(A *logits, const Lanes &lanes, const Sizes &sizes)
     return A(1) / reduce_lanes(sum, Sum(), lanes.count);
 }
 
-// The first threads do the boxes, one each. Behind the last prediction there is whatever was there.
+// How many classes the lanes of a prediction have: none behind the last prediction. The lanes of a warp stay together.
+template <typename A>
+__device__ unsigned classes_of(const Tile<A> &tile, const Lanes &lanes, const Sizes &sizes)
+{
+    return lanes.prediction < tile.count ? unsigned(sizes.classes()) : 0;
+}
+
+// The first threads do the boxes, one each.
 template <typename A>
 __device__ void decode_tile(const Tile<A> &tile, const Sizes &sizes)
 {
@@ -236,10 +242,11 @@ __device__ void decode_tile(const Tile<A> &tile, const Sizes &sizes)
         decode_box(tile.row(threadIdx.x), Place(tile.first + threadIdx.x, sizes), sizes);
 
     const Lanes lanes(tile.size);
+    const unsigned classes = classes_of(tile, lanes, sizes);
     A *const probabilities = tile.row(lanes.prediction) + 5;
-    const A scale = activate_classes(probabilities, lanes, sizes);
+    const A scale = activate_classes(probabilities, lanes, classes, sizes.softmax);
 #pragma unroll 4
-    for (unsigned k = lanes.first; k < unsigned(sizes.classes()); k += lanes.count)
+    for (unsigned k = lanes.first; k < classes; k += lanes.count)
         probabilities[k] *= scale;
 }
 
@@ -254,8 +261,8 @@ __device__ void tile_gradient(const Tile<A> &tile, const Tile<A> &head_tile, con
     const Lanes lanes(tile.size);
     A *const probabilities = tile.row(lanes.prediction) + 5;
     const A *const heads = head_tile.row(lanes.prediction) + 5;
-    const unsigned classes = unsigned(sizes.classes());
-    const A scale = activate_classes(probabilities, lanes, sizes);
+    const unsigned classes = classes_of(tile, lanes, sizes);
+    const A scale = activate_classes(probabilities, lanes, classes, sizes.softmax);
     A dot = 0;   // of the probabilities and the head gradient
 #pragma unroll 4
     for (unsigned k = lanes.first; k < classes; k += lanes.count)
