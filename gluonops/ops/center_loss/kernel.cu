@@ -356,7 +356,7 @@ __device__ void combine(const Arrays<T, A> &arrays, int64_t classes)
 
 // `partial`: the sorted keys, and the sums of the blocks that share a class.
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 || sizeof(L) == 8 ? 2 : 3)
 center_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                      const T *__restrict__ centers, T *__restrict__ data_grad, T *__restrict__ centers_grad,
                      double *__restrict__ partial, int data_grad_request, int centers_grad_request, int64_t step,

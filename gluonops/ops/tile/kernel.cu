@@ -362,7 +362,7 @@ __global__ void tile_forward(const T *__restrict__ data, T *__restrict__ output,
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 3)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 2)
 tile_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
                               double *__restrict__ partial, int data_grad_request, int64_t step, int64_t small,
                               int64_t elements, int64_t copies,
