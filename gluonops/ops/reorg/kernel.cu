@@ -10,11 +10,11 @@
 // with two divisions of 32 bits for their place. Other strides, and tensors that are unaligned or too large for that,
 // move the `stride` elements of a cell's row.
 
-// Blocks of a multiprocessor at a time, by the bytes of an element. Turing has room for 1024 threads.
+// Blocks of a multiprocessor at a time. Turing has room for 1024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-#define blocks_of(bytes) (4)
+enum { BLOCKS = 4 };
 #else
-#define blocks_of(bytes) ((bytes) == 8 ? 4 : 6)
+enum { BLOCKS = 6 };
 #endif
 
 template <int BYTES> struct Word;
@@ -159,7 +159,7 @@ __device__ void permute(const T *__restrict__ from, T *__restrict__ to, int requ
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, blocks_of(sizeof(T)))
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 4 : BLOCKS)
 reorg_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
               int64_t images, int64_t lines, int64_t width, int64_t stride, int64_t reverse)
 {
@@ -172,7 +172,7 @@ reorg_forward(const T *__restrict__ data, T *__restrict__ output, int output_req
 
 // The transposed permutation.
 template <typename T>
-__global__ void __launch_bounds__(256, blocks_of(sizeof(T)))
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 4 : BLOCKS)
 reorg_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
                                int data_grad_request, int64_t images, int64_t lines, int64_t width,
                                int64_t stride, int64_t reverse)
