@@ -300,21 +300,29 @@ class OpSuite:
 
     def test_input_used_twice(self, backend, mode, rng):
         """If data is the input of two nodes, its gradient is the sum of both."""
+        self.compare_sum(2, backend, mode, rng)
+
+    def test_input_used_often(self, backend, rng):
+        """From eight nodes on, MXNet asks them to add to the gradient instead of adding up what they write."""
+        self.compare_sum(9, backend, "static", rng)
+
+    def compare_sum(self, count, backend, mode, rng):
+        """Nodes with the same inputs, and the sum of their outputs."""
         case = self.cases[0]
         arrays = self.draw(case, "float32", rng)
         head = self.head(case, arrays, rng).astype("float32")
         expected, gradients = self.expected(case, arrays, head)
         once = self.function
 
-        def twice(*inputs, **attrs):
-            return once(*inputs, **attrs) + once(*inputs, **attrs)
+        def often(*inputs, **attrs):
+            return sum((once(*inputs, **attrs) for _ in range(count - 1)), once(*inputs, **attrs))
 
         suite = type(self)()
-        suite.__class__ = type("Twice", (type(self),), {"function": property(lambda _: twice)})
+        suite.__class__ = type("Often", (type(self),), {"function": property(lambda _: often)})
         output, got = suite.run(case, arrays, head, backend, mode)
-        np.testing.assert_allclose(output, 2 * expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(output, count * expected, rtol=1e-5, atol=1e-5)
         for name, gradient in gradients.items():
-            np.testing.assert_allclose(got[name], 2 * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(got[name], count * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
 
     def test_offset_view(self, backend, rng):
         """Inputs and gradients that start in the middle of an array."""

@@ -156,15 +156,18 @@ class Operator(mx.operator.CustomOp):
         return targets
 
     def _run_native(self, function: Callable, arguments: Arrays, targets: Targets) -> None:
-        """Call a function of the library. If every request is a write, it writes into the targets directly."""
+        """Call a function of the library. What is not requested as a write gets memory of its own first.
+
+        It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
+        """
         strings = self.op.strings(self.attrs)
-        if all(request in WRITES for request, _ in targets.values()):
-            function(*arguments, out=[array for _, array in targets.values()], **strings)
-            return
-        results = function(*arguments, **strings)
-        if not isinstance(results, list):
-            results = [results]
-        self._store(targets, dict(zip(targets, results)))
+        results = {}
+        for name, (request, array) in targets.items():
+            is_write = request in WRITES
+            results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
+        function(*arguments, out=list(results.values()), **strings)
+        others = {name: target for name, target in targets.items() if target[0] not in WRITES}
+        self._store(others, results)
 
     def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets,
                          context: mx.Context) -> None:
