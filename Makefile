@@ -34,7 +34,7 @@ test: $(STAMP) ## the tests, without the slow ones
 test-all: $(STAMP) ## all tests, and every case in every mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
-fuzz: $(STAMP) ## random cases of every operator for SECONDS=600 from SEED=0; OP=reorg for one operator
+fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind for SECONDS=600 from SEED=0; OP=reorg for one
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
 
 native: $(STAMP) ## compile the C++ library anew (installing does it, too)
