@@ -17,7 +17,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all test-kill fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,6 +40,9 @@ fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind
 
 test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill/kill_driver.py --kills $(KILLS) --seed $(SEED)
+
+soak: $(STAMP) ## the memory that long use takes, per backend; several minutes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/soak_driver.py
 
 native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 	$(BIN)/python -m gluonops.native.build

@@ -9,6 +9,7 @@ import collections
 import json
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +74,7 @@ def run_killed(command, folder, after):
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
+            log.write(f"killed after {after:.2f} s\n".encode())
             return True
     if code:
         raise Lost(f"{' '.join(map(str, command))} ends with {code}:\n{(folder / 'log').read_text()[-2000:]}")
@@ -153,15 +155,19 @@ def main():
     chosen, lost = options.of or [*SCRIPTS, "export"], 0
     for name in chosen:
         draw = random.Random(f"{options.seed} {name}")
-        with tempfile.TemporaryDirectory(prefix="gluonops-kill-") as folder:
-            try:
-                count = (kill_exporter(options.kills, pathlib.Path(folder), draw) if name == "export" else
-                         Training([sys.executable, EXAMPLES / f"{name}.py", *SCRIPTS[name]], pathlib.Path(folder),
-                                  draw).run(options.kills))
-                print(f"{name}: {json.dumps(count)}; nothing is lost, the numbers are the same", flush=True)
-            except (Lost, gops.OpError) as error:
-                lost += 1
-                print(f"{name}: LOST: {error}", flush=True)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="gluonops-kill-"))
+        try:
+            if name == "export":
+                count = kill_exporter(options.kills, folder, draw)
+            else:
+                command = [sys.executable, EXAMPLES / f"{name}.py", *SCRIPTS[name]]
+                count = Training(command, folder, draw).run(options.kills)
+        except (Lost, gops.OpError) as error:
+            lost += 1
+            print(f"{name}: LOST: {error}\nSee {folder}", flush=True)
+            continue
+        shutil.rmtree(folder)
+        print(f"{name}: {json.dumps(count)}; nothing is lost, the numbers are the same", flush=True)
     sys.exit(bool(lost))
 
 
