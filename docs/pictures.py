@@ -174,6 +174,24 @@ def group_norm() -> plt.Figure:
     return figure
 
 
+def dice_loss() -> plt.Figure:
+    """The loss of a class whose area is 1, 10 or 100 of 400 places, while the logits at its places rise: it does not
+    depend on the area. Beside it the cross-entropy over all places, which a small class hardly changes."""
+    logits = np.linspace(-4, 6, 41)
+    figure, (left, right) = panels(1, 1)
+    for area, colour in zip((1, 10, 100), (BLUE, ORANGE, GREEN)):
+        label = mx.nd.array(np.arange(400)[None] < area)
+        at_places = np.where(label.asnumpy() > 0, logits[:, None], -6.0)
+        data = mx.nd.array(np.stack([0 * at_places, at_places], axis=1))
+        labels = mx.nd.tile(label, (len(logits), 1))
+        left.plot(logits, gops.ops.dice_loss(data, labels)[:, 1].asnumpy(), color=colour, label=f"{area} of 400 places")
+        right.plot(logits, gops.ops.softmax_cross_entropy(data, labels, axis=1).mean(1).asnumpy(), color=colour)
+    left.set(title="Dice loss of the class", xlabel="its logit at its places")
+    left.legend()
+    right.set(title="mean cross-entropy", xlabel="its logit at its places")
+    return figure
+
+
 def distillation_loss() -> plt.Figure:
     """The probabilities of a teacher at three temperatures: the higher, the more they say of the classes that are not
     the likeliest; and the loss of a student with other logits for one class."""
@@ -412,8 +430,9 @@ def region_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "distillation_loss": distillation_loss,
-            "gelu": gelu, "group_norm": group_norm, "hard_swish": hard_swish, "iou_loss": iou_loss,
+PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_loss": dice_loss,
+            "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
+            "hard_swish": hard_swish, "iou_loss": iou_loss,
             "l2_normalize": l2_normalize, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
             "reorg": reorg, "rms_norm": rms_norm, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}

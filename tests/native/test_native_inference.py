@@ -116,6 +116,7 @@ def test_complaints(name, error):
 
 ATTRIBUTES = {
     "box_iou": {"format": ["center", "Corner", "xywh", ""]},
+    "dice_loss": {"smooth": ["1", "1e-8"], "squared": ["0", "maybe"], "ignore_label": ["255"]},
     "distillation_loss": {"temperature": ["0.01", "1e-3", "255.5", "256", "0"]},
     "gelu": {"approximation": ["tanh", "Tanh", "none", ""]},
     "group_norm": {"num_groups": ["1", "5", "0", "-1", "2.0"], "eps": ["1e-5", "0"]},
