@@ -134,6 +134,83 @@ def swiglu() -> plt.Figure:
     return figure
 
 
+def normalized(axes: plt.Axes, points: np.ndarray, title: str, colour: str) -> None:
+    """Rows of two numbers as points of the plane."""
+    axes.scatter(*points.T, s=12, color=colour)
+    axes.set(title=title, aspect="equal", xlim=(-4, 4), ylim=(-4, 4))
+
+
+def scaled_rows(function: Callable, title: str) -> plt.Figure:
+    """Points of the plane, and where they are after their rows have been normalised."""
+    points = np.random.RandomState(0).normal(0, 1.5, (40, 2))
+    found = function(mx.nd.array(points), mx.nd.ones(2), axis=-1).asnumpy()
+    figure, (left, right) = panels(1, 1)
+    normalized(left, points, "rows of two numbers", BLUE)
+    normalized(right, found, title, ORANGE)
+    return figure
+
+
+def rms_norm() -> plt.Figure:
+    """Rows of two numbers as points, and after rms_norm: on the circle whose radius is the root of 2."""
+    return scaled_rows(gops.ops.rms_norm, "rms_norm")
+
+
+def l2_normalize() -> plt.Figure:
+    """Rows of two numbers as points, and after l2_normalize: on the circle of radius 1."""
+    return scaled_rows(gops.ops.l2_normalize, "l2_normalize")
+
+
+def group_norm() -> plt.Figure:
+    """Six channels of a sample, each with its own mean and deviation, and after group_norm in two groups: the elements
+    of a group together have mean 0 and deviation 1, and its channels keep their order."""
+    rng = np.random.RandomState(0)
+    data = rng.normal(0, [[0.5], [1], [2], [0.5], [0.5], [1]], (6, 40)) + [[0], [2], [4], [9], [8], [7]]
+    found = gops.ops.group_norm(mx.nd.array(data[None]), mx.nd.ones(6), mx.nd.zeros(6), num_groups=2).asnumpy()[0]
+    figure, panes = panels(1, 1)
+    for axes, values, title in zip(panes, (data, found), ("six channels", "group_norm in two groups")):
+        for channel, row in enumerate(values):
+            axes.scatter(row, np.full(len(row), channel), s=6, color=BLUE if channel < 3 else ORANGE)
+        axes.set(title=title, ylabel="channel", xlabel="value")
+    return figure
+
+
+def dice_loss() -> plt.Figure:
+    """The loss of a class whose area is 1, 10 or 100 of 400 places, while the logits at its places rise: it does not
+    depend on the area. Beside it the cross-entropy over all places, which a small class hardly changes."""
+    logits = np.linspace(-4, 6, 41)
+    figure, (left, right) = panels(1, 1)
+    for area, colour in zip((1, 10, 100), (BLUE, ORANGE, GREEN)):
+        label = mx.nd.array(np.arange(400)[None] < area)
+        at_places = np.where(label.asnumpy() > 0, logits[:, None], -6.0)
+        data = mx.nd.array(np.stack([0 * at_places, at_places], axis=1))
+        labels = mx.nd.tile(label, (len(logits), 1))
+        left.plot(logits, gops.ops.dice_loss(data, labels)[:, 1].asnumpy(), color=colour, label=f"{area} of 400 places")
+        right.plot(logits, gops.ops.softmax_cross_entropy(data, labels, axis=1).mean(1).asnumpy(), color=colour)
+    left.set(title="Dice loss of the class", xlabel="its logit at its places")
+    left.legend()
+    right.set(title="mean cross-entropy", xlabel="its logit at its places")
+    return figure
+
+
+def distillation_loss() -> plt.Figure:
+    """The probabilities of a teacher at three temperatures: the higher, the more they say of the classes that are not
+    the likeliest; and the loss of a student with other logits for one class."""
+    teacher = [6, 4, 1, 0]
+    figure, (left, right) = panels(1, 1)
+    student_logits = np.linspace(-2, 10, 121)
+    rows = mx.nd.array(np.stack([student_logits, *(0 * student_logits + logit for logit in teacher[1:])], axis=1))
+    teacher_rows = mx.nd.array(np.tile(teacher, (len(student_logits), 1)))
+    for temperature, colour in zip((1.0, 4.0, 20.0), (BLUE, ORANGE, GREEN)):
+        p = gops.ops.softmax(mx.nd.array([teacher]), temperature=temperature).asnumpy()[0]
+        left.plot(range(4), p, "o-", color=colour, label=f"T = {temperature:g}")
+        loss = gops.ops.distillation_loss(rows, teacher_rows, temperature=temperature).asnumpy()
+        right.plot(student_logits, loss, color=colour)
+    left.set(title="the teacher's softmax", xlabel="class", xticks=range(4))
+    left.legend()
+    right.set(title="loss", xlabel="the student's logit of class 0")
+    return figure
+
+
 def tile() -> plt.Figure:
     """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
     element sums."""
@@ -353,9 +430,11 @@ def region_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "gelu": gelu, "hard_swish": hard_swish,
-            "iou_loss": iou_loss, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
-            "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_loss": dice_loss,
+            "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
+            "hard_swish": hard_swish, "iou_loss": iou_loss,
+            "l2_normalize": l2_normalize, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
+            "reorg": reorg, "rms_norm": rms_norm, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
 
 

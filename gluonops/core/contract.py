@@ -334,6 +334,7 @@ class Op:
     def keeps_shape(self, attrs: tuple) -> bool:
         """Whether the first output has the shape of the first input, for any number of dimensions."""
         first, output = self.inputs[0], self.outputs[0].name
+        kept = []
         for ndim in range(1, MAX_NDIM + 1):
             ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
             try:
@@ -341,8 +342,8 @@ class Op:
             except OpError:
                 continue
             if len(patterns[first.name]) == ndim:
-                return [str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]]
-        return False
+                kept.append([str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]])
+        return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
         """Every tensor's shape, as far as it follows from the known ones.

@@ -3,6 +3,8 @@
 A line here adds a loss. ``import X as X`` tells readers, linters and type checkers that the name is exported.
 """
 from ..ops.center_loss.block import CenterLoss as CenterLoss
+from ..ops.dice_loss.block import DiceLoss as DiceLoss
+from ..ops.distillation_loss.block import DistillationLoss as DistillationLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
 from ..ops.region_loss.block import RegionLoss as RegionLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss

@@ -5,10 +5,13 @@ A line here adds a layer. ``import X as X`` tells readers, linters and type chec
 from ..ops.abs.block import Abs as Abs
 from ..ops.box_iou.block import BoxIoU as BoxIoU
 from ..ops.gelu.block import GELU as GELU
+from ..ops.group_norm.block import GroupNorm as GroupNorm
 from ..ops.hard_swish.block import HardSwish as HardSwish
+from ..ops.l2_normalize.block import L2Normalize as L2Normalize
 from ..ops.mish.block import Mish as Mish
 from ..ops.region_decode.block import RegionDecode as RegionDecode
 from ..ops.reorg.block import Reorg as Reorg
+from ..ops.rms_norm.block import RMSNorm as RMSNorm
 from ..ops.softmax.block import Softmax as Softmax
 from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
 from ..ops.swiglu.block import SwiGLU as SwiGLU

@@ -193,3 +193,10 @@ def test_an_operator_is_registered_once():
         registry.register(registry.get("abs").folder)
     with pytest.raises(gops.OpError, match="there is no operator 'abz'"):
         registry.get("abz")
+
+
+def test_an_output_keeps_the_shape_of_the_data_in_any_number_of_dimensions():
+    """dice_loss has the shape (batch, classes) of data of two dimensions, and of data of four."""
+    for name, keeps in (("softmax", True), ("dice_loss", False)):
+        op = registry.get(name).op
+        assert op.keeps_shape(op.parse({})) == keeps

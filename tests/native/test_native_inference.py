@@ -116,7 +116,10 @@ def test_complaints(name, error):
 
 ATTRIBUTES = {
     "box_iou": {"format": ["center", "Corner", "xywh", ""]},
+    "dice_loss": {"smooth": ["1", "1e-8"], "squared": ["0", "maybe"], "ignore_label": ["255"]},
+    "distillation_loss": {"temperature": ["0.01", "1e-3", "255.5", "256", "0"]},
     "gelu": {"approximation": ["tanh", "Tanh", "none", ""]},
+    "group_norm": {"num_groups": ["1", "5", "0", "-1", "2.0"], "eps": ["1e-5", "0"]},
     "iou_loss": {"kind": ["iou", "diou", "ciou", "CIoU", "0"], "format": ["center", "None"]},
     "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
                        "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
@@ -136,6 +139,7 @@ ATTRIBUTES = {
     "region_loss": {"anchors": ["(1, 2, 3, 4)", "(1, 2, 3)"], "thresh": ["0", "-0.1", "inf"],
                     "object_scale": ["2.5", "x"], "warmup_images": ["0", "-1"], "rescore": ["1", "maybe"],
                     "parts": ["True", "2"], "box_loss": ["giou", "GIoU"]},
+    "rms_norm": {"axis": ["0", "-2"], "eps": ["1e-12", "1e-13", "0", "1", "0.99"]},
     "swiglu": {"axis": ["-1", "0", "1", "-3"]},
     "swish": {"beta": ["0", "-0.0", "1e2", "1000", "-1e-9", "nan", "x"]},
     "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
