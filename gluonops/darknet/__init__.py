@@ -10,5 +10,5 @@ from .net import DarknetNet
 from .tree import Tree, read_tree
 from .weights import Header, load_weights, save_weights
 
-__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "Tree", "load", "load_weights",
-           "read_tree", "save_weights"]
+__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "Tree", "load",
+           "load_weights", "read_tree", "save_weights"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from mxnet.gluon import HybridBlock, nn
 
 from ..core.backend import Array
-from ..ops import swish
+from ..ops import mish, swish
 
 __all__ = ["ACTIVATIONS", "Formula", "Identity", "Mish", "activation_block"]
 
@@ -22,7 +22,7 @@ GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
 
 
 class Mish(HybridBlock):
-    """``x * tanh(log(1 + exp(x)))``. Source: Misra, "Mish" (2019).
+    """See :func:`gluonops.ops.mish`.
 
     Inputs:
         - **data**: any shape.
@@ -32,7 +32,7 @@ class Mish(HybridBlock):
     """
 
     def hybrid_forward(self, F, data: Array) -> Array:
-        return data * F.tanh(F.Activation(data, act_type="softrelu"))
+        return mish(data)
 
 
 class Identity(HybridBlock):

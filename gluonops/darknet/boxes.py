@@ -262,8 +262,8 @@ class CellBoxes(_Float32):
         grid = np.stack([columns, rows], axis=1).reshape(1, -1, 1, 2)
         with self.name_scope():
             self.grid = constant(self.params, "grid", mx.nd.array(grid))
-            self.cell = constant(self.params, "cell", mx.nd.array(np.reshape([width / side, height / side], (1, 1, 1, 2))))
-            self.size = constant(self.params, "size", mx.nd.array(np.reshape([width, height], (1, 1, 1, 2))))
+            self.cell = constant(self.params, "cell", mx.nd.array([[[[width / side, height / side]]]]))
+            self.size = constant(self.params, "size", mx.nd.array([[[[width, height]]]]))
             self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, 1, -1)))
 
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:

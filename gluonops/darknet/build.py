@@ -70,7 +70,8 @@ class Builder:
         before = self.shapes[-1] if self.shapes else self.net.input_shape
         if len(before) == 1 and not kind.takes_row:
             rows = ", ".join(sorted(word for word, other in SECTIONS.items() if other.takes_row))
-            raise section.error("the layer before it returns no image", f"Behind a row of numbers only {rows} can follow")
+            raise section.error("the layer before it returns no image",
+                                f"Behind a row of numbers only {rows} can follow")
 
         section.skip(*IGNORED.get(kind.name, ()))
         name = f"layer{self.number:02d}_{section.kind}"
@@ -138,8 +139,8 @@ class Builder:
             self._trees[path] = read_tree(path)
         tree = self._trees[path]
         if len(tree) != classes:
-            raise section.error(f"{written} has {len(tree)} classes; expected {classes}", "Correct the number of classes",
-                                section.line_of("tree"))
+            raise section.error(f"{written} has {len(tree)} classes; expected {classes}",
+                                "Correct the number of classes", section.line_of("tree"))
         return tree
 
     def _find(self, written: str) -> str | None:
@@ -155,9 +156,9 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
          epsilon: float | None = None, progress: Callable | None = None, dialect: str | None = None) -> DarknetNet:
     """Build a Darknet cfg's network as a HybridBlock, and load its weights.
 
-    It knows every section and option of the networks that pjreddie's and AlexeyAB's Darknet ship, but the recurrent ones.
-    Options that only concern training, speed or tracking are ignored. Any other section or option is refused, because a
-    network without it computes something else.
+    It knows every section and option of the networks that pjreddie's and AlexeyAB's Darknet ship, but the recurrent
+    ones. Options that only concern training, speed or tracking are ignored. Any other section or option is refused,
+    because a network without it computes something else.
 
     Parameters
     ----------
@@ -168,9 +169,9 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     ctx : Context, optional
         Context of the parameters. The default is the current context.
     epsilon : float, optional
-        Batch norms divide by ``sqrt(variance + epsilon)``. The default is the dialect's: AlexeyAB's Darknet does so with
-        1e-5. pjreddie's does so on a GPU; on a CPU it divides by ``sqrt(variance) + 1e-6``, and so does the net by
-        default.
+        Batch norms divide by ``sqrt(variance + epsilon)``. The default is the dialect's: AlexeyAB's Darknet does
+        so with 1e-5. pjreddie's does so on a GPU. On a CPU it divides by ``sqrt(variance) + 1e-6``, and so does the
+        net by default.
     progress : callable, optional
         Wraps the sequence of layers while weights are loaded, as ``tqdm.tqdm`` does.
     dialect : {'pjreddie', 'alexeyab'}, optional

@@ -112,8 +112,8 @@ def _parent(file: str, line: int, words: list[str], count: int) -> int:
     except ValueError:
         parent = count
     if not -1 <= parent < count:
-        raise OpError(WHERE, f"{file}, line {line}: the parent is {words[1]!r}; expected -1 or the number of an earlier "
-                      f"class, up to {count - 1}", "Correct the line")
+        raise OpError(WHERE, f"{file}, line {line}: the parent is {words[1]!r}; expected -1 or the number of an "
+                      f"earlier class, up to {count - 1}", "Correct the line")
     return parent
 
 

@@ -1,10 +1,15 @@
 """Sections that read several layers: ``[route]``, ``[shortcut]``, ``[scale_channels]`` and ``[sam]``."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..activations import ACTIVATIONS
 from ..cfg import Section
 from ..layers import Multiply, PartialShortcut, Route, Shortcut, WeightedShortcut
 from .registry import Layer, Shape, kind
+
+if TYPE_CHECKING:
+    from ..build import Builder
 
 __all__ = ["route", "sam", "scale_channels", "shortcut"]
 
@@ -13,7 +18,7 @@ WEIGHTS = ("none", "per_channel", "per_feature", "per_layer")
 
 
 @kind("route", takes_row=True)
-def route(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     sources = [build.earlier(section, "layers", number) for number in section.integers("layers")]
     build.uses(*sources)
     groups = section.integer("groups", 1, 1)
@@ -28,7 +33,7 @@ def route(build, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(block, (sum(channels) // groups, *shapes[0][1:]), sources)
 
 
-def _check_sides(build, section: Section, sources: list[int], key: str) -> None:
+def _check_sides(build: Builder, section: Section, sources: list[int], key: str) -> None:
     """Raise an OpError if layers are not of one height and width."""
     sides = {build.shapes[source][1:] for source in sources}
     if len(sides) > 1:
@@ -38,7 +43,7 @@ def _check_sides(build, section: Section, sources: list[int], key: str) -> None:
 
 
 @kind("shortcut")
-def shortcut(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     """pjreddie's adds layers of other sizes by every so many pixels. AlexeyAB's adds several layers, with weights."""
     earlier = [build.earlier(section, "from", number) for number in section.integers("from")]
     activation = section.text("activation", "linear", sorted(ACTIVATIONS))
@@ -83,7 +88,7 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
 
 
 @kind("scale_channels")
-def scale_channels(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def scale_channels(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     sources = _product(build, section)
     other = build.shapes[sources[1]]
     expected = (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
@@ -91,13 +96,13 @@ def scale_channels(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("sam")
-def sam(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def sam(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     sources = _product(build, section)
     other = build.shapes[sources[1]]
     return _multiplied(section, shape, other, other, sources, prefix)
 
 
-def _product(build, section: Section) -> list[int]:
+def _product(build: Builder, section: Section) -> list[int]:
     """The numbers of the layer in front and of the one that ``from`` names."""
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)

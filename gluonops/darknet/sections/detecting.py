@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mxnet.gluon import HybridBlock
@@ -14,6 +15,9 @@ from ..layers import Identity
 from ..net import Head
 from .registry import Layer, Shape, kind
 
+if TYPE_CHECKING:
+    from ..build import Builder
+
 __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 
 ANCHOR = 0.5
@@ -24,7 +28,7 @@ SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}
 
 
 @kind("region")
-def region(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("background", "a background class")
     section.refuse("coords", "boxes have four numbers", neutral=4)
     section.skip("coords")
@@ -45,7 +49,7 @@ def region(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("yolo")
-def yolo(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     classes = section.integer("classes", 20, 1)
     anchors = _masked_anchors(build, section)
     scale = section.number("scale_x_y", 1)
@@ -60,7 +64,7 @@ def yolo(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("Gaussian_yolo")
-def gaussian_yolo(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     classes = section.integer("classes", 20, 1)
     anchors = _masked_anchors(build, section)
     scale = section.number("scale_x_y", 1)
@@ -73,7 +77,7 @@ def gaussian_yolo(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("detection", takes_row=True)
-def detection(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("reorg", "another order of numbers")
     section.refuse("coords", "boxes have four numbers", neutral=4)
     section.skip("coords")
@@ -107,7 +111,7 @@ def _power(section: Section) -> float | None:
     return beta if power == "beta" else power
 
 
-def _masked_anchors(build, section: Section) -> np.ndarray:
+def _masked_anchors(build: Builder, section: Section) -> np.ndarray:
     """The anchors that ``mask`` names, in pixels."""
     count = section.integer("num", 1, 1)
     mask = section.integers("mask", ",".join(map(str, range(count))))
@@ -118,7 +122,7 @@ def _masked_anchors(build, section: Section) -> np.ndarray:
     return anchors[mask]
 
 
-def _anchors(build, section: Section, count: int) -> np.ndarray:
+def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
     """The option ``anchors``: (count, 2) of float32. Without it Darknet takes 0.5.
 
     Some cfgs that AlexeyAB's Darknet ships have fewer or more than ``num`` says. He takes 0.5 for numbers that are
@@ -135,7 +139,7 @@ def _anchors(build, section: Section, count: int) -> np.ndarray:
     return np.array(numbers, "float32").reshape(-1, 2)
 
 
-def _stride(build, section: Section, shape: Shape) -> int:
+def _stride(build: Builder, section: Section, shape: Shape) -> int:
     """Pixels from one cell of a map to the next."""
     _, height, width = build.net.input_shape
     _, rows, columns = shape

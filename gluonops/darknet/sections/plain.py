@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from mxnet.gluon import HybridBlock, nn
 
@@ -9,14 +10,17 @@ from ...core.backend import Array
 from ..activations import ACTIVATIONS
 from ..cfg import Section
 from ..layers import Identity, Softmax
-from ..tree import TreeSoftmax
+from ..tree import Tree, TreeSoftmax
 from .registry import Layer, Shape, kind
+
+if TYPE_CHECKING:
+    from ..build import Builder
 
 __all__ = ["activation", "contrastive", "cost", "dropout", "empty", "softmax"]
 
 
 @kind("dropout", takes_row=True)
-def dropout(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def dropout(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     probability = section.number("probability", 0.5)
     if not 0 <= probability < 1:
         raise section.error(f"probability is {probability}; expected 0 to 1, without 1", "Correct probability",
@@ -25,7 +29,7 @@ def dropout(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("activation", takes_row=True)
-def activation(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def activation(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():
         block.add(ACTIVATIONS[section.text("activation", "linear", sorted(ACTIVATIONS))]())
@@ -33,24 +37,24 @@ def activation(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("cost", takes_row=True)
-def cost(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(Identity(prefix=prefix), shape)
 
 
 @kind("contrastive", takes_row=True)
-def contrastive(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def contrastive(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(Identity(prefix=prefix), shape)
 
 
 @kind("empty", "silence", takes_row=True)
-def empty(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def empty(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(Identity(prefix=prefix), shape)
 
 
 class _RowTreeSoftmax(HybridBlock):
     """``TreeSoftmax`` of the numbers of an image in a row."""
 
-    def __init__(self, tree, temperature: float, **kwargs):
+    def __init__(self, tree: Tree, temperature: float, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
             self.softmax = TreeSoftmax(tree, temperature)
@@ -60,7 +64,7 @@ class _RowTreeSoftmax(HybridBlock):
 
 
 @kind("softmax", "soft", takes_row=True)
-def softmax(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("spatial", "Darknet ignores it on a CPU and not on a GPU")
     groups = section.integer("groups", 1, 1)
     temperature = section.number("temperature", 1)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mxnet.gluon import nn
 
@@ -10,6 +11,9 @@ from ...nn import Reorg
 from ..cfg import Section
 from ..layers import AvgPool, Blur, Crop, DepthPool, Extend, LocalAvgPool, MaxPool, Upsample
 from .registry import Layer, Shape, kind
+
+if TYPE_CHECKING:
+    from ..build import Builder
 
 __all__ = ["BLURS", "avgpool", "blurred", "crop", "local_avgpool", "maxpool", "reorg", "reorg3d", "strides_of",
            "upsample"]
@@ -49,7 +53,7 @@ def _pooled(shape: Shape, size: int, strides: Sequence[int], padding: int) -> li
 
 
 @kind("maxpool", "max")
-def maxpool(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("maxpool_zero_nonmax", "it is for a GPU")
     size, strides, padding = _window(section)
     blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
@@ -78,19 +82,19 @@ def _depth_pool(section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("local_avgpool", "local_avg")
-def local_avgpool(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def local_avgpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     size, strides, padding = _window(section)
     sides = _pooled(shape, size, strides, padding)
     return Layer(LocalAvgPool(size, strides, padding, prefix=prefix), (shape[0], *sides))
 
 
 @kind("avgpool", "avg")
-def avgpool(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def avgpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(AvgPool(prefix=prefix), (shape[0], 1, 1))
 
 
 @kind("crop")
-def crop(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def crop(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     channels, height, width = shape
     rows = section.integer("crop_height", 1, 1)
     columns = section.integer("crop_width", 1, 1)
@@ -103,7 +107,7 @@ def crop(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("reorg")
-def reorg(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     stride = section.integer("stride", 1, 1)
     reverse = section.flag("reverse")
     section.refuse("flatten", "another operation than reorg")
@@ -119,7 +123,7 @@ def reorg(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("reorg3d")
-def reorg3d(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def reorg3d(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     stride = section.integer("stride", 1, 1)
     section.refuse("reverse", "Darknet writes beyond the output")
     channels, *sides = shape
@@ -139,7 +143,7 @@ def _check_blocks(section: Section, shape: Shape, stride: int, channels_fit: boo
 
 
 @kind("upsample")
-def upsample(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def upsample(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     stride = section.integer("stride", 2, 1)
     scale = section.number("scale", 1)
     channels, *sides = shape

@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ..activations import ACTIVATIONS
 from ..cfg import MAX_INT, Section
 from ..layers import Connected, Convolution, Local
 from .pooling import BLURS, blurred, strides_of
 from .registry import Layer, Shape, kind
+
+if TYPE_CHECKING:
+    from ..build import Builder
 
 __all__ = ["connected", "convolutional", "local"]
 
@@ -23,7 +27,7 @@ OUTSIDE = {"pjreddie": 0.0, "alexeyab": -1.0}
 
 
 @kind("convolutional", "conv")
-def convolutional(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def convolutional(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     filters = section.integer("filters", 1, 1)
     size = section.integer("size", 1, 1)
     strides = strides_of(section)
@@ -65,8 +69,9 @@ def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, in
     sides = [(side + 2 * padding * dilation - reach) // step + 1 for side, step in zip(inputs, steps)]
     theirs = [(side + 2 * padding - size) // step + 1 for side, step in zip(inputs, steps)]
     if sides != theirs:
-        raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported (Darknet "
-                            "reads beyond the image)", "Take an odd size and pad=1", section.line_of("dilation"))
+        raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported "
+                            "(Darknet reads beyond the image)", "Take an odd size and pad=1",
+                            section.line_of("dilation"))
     return blurred(sides, blur, strides)
 
 
@@ -96,7 +101,7 @@ def _check_weights(section: Section, count: int) -> None:
                             "Correct filters or size")
 
 
-def _shared(build, section: Section, weight_shape: Shape, batch_norm: bool) -> Convolution | None:
+def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: bool) -> Convolution | None:
     """The convolution that the option ``share_index`` names, if it is given."""
     if "share_index" not in section:
         return None
@@ -111,7 +116,7 @@ def _shared(build, section: Section, weight_shape: Shape, batch_norm: bool) -> C
 
 
 @kind("connected", "conn", takes_row=True)
-def connected(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def connected(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     units = section.integer("output", 1, 1)
     activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
     batch_norm = section.flag("batch_normalize")
@@ -121,7 +126,7 @@ def connected(build, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("local")
-def local(build, section: Section, shape: Shape, prefix: str) -> Layer:
+def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     filters = section.integer("filters", 1, 1)
     size = section.integer("size", 1, 1)
     stride = section.integer("stride", 1, 1)
