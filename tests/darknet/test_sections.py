@@ -5,8 +5,10 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.core.optional import require
 from recorded import cfg, corners, paired, recorded_net
 
+onnxruntime = require("onnxruntime", "tests")
 NETS = ("ab-blocks", "ab-gaussian", "ab-tree", "ab-xnor", "ab-yolo", "pj-activations", "pj-extra", "pj-shortcuts",
         "pj-tree", "pj-xnor", "pj-yolov1")
 DETECTORS = ("ab-gaussian", "ab-tree", "ab-yolo", "pj-yolov1")
@@ -57,6 +59,18 @@ def test_detections(name, tmp_path):
         np.testing.assert_allclose(ours[:, 1], theirs[:, 1], rtol=1e-4)
         np.testing.assert_allclose(ours[:, 2:], theirs[:, 2:], rtol=1e-4, atol=1e-3)
         detector.hybridize()
+
+
+@pytest.mark.parametrize("name", ["ab-blocks", "ab-tree", "ab-xnor", "ab-yolo", "pj-shortcuts", "pj-yolov1"])
+def test_onnx(name, tmp_path):
+    """onnxruntime computes the same, detections included."""
+    net, arrays, image = recorded_net(name, tmp_path)
+    if "detections" in arrays:
+        net = net.detector(float(arrays["threshold"]), 0.45, 50)
+    gops.export.onnx(net, tmp_path / "net.onnx", image.shape)
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+    for ours, theirs in zip(_tuple(net(image)), session.run(None, {"data": image.asnumpy()})):
+        np.testing.assert_allclose(theirs, ours.asnumpy(), rtol=1e-4, atol=1e-4)
 
 
 def _tuple(outputs):
