@@ -4,7 +4,7 @@
     python -m benchmarks.networks.darknet_cfgs --write      # the table of docs/darknet.md, from darknet_cfgs.json
 
 A program is tests/golden/darknet/record.c, built with one of the two Darknets; without one a net is only loaded and
-exported. The folder of a cfg has the program's name. Parameters are random, and batch norms fit the input, so that
+exported. The folder of a cfg has the program's name, which is the dialect. Parameters are random, and batch norms fit the input, so that
 numbers keep their size through a deep network. The image is small where the network takes any size. A deviation is the
 largest difference of a layer's output, in that layer's standard deviations. Results of earlier runs stay in
 darknet_cfgs.json.
@@ -71,7 +71,7 @@ def measure(cfg: pathlib.Path, program: str | None) -> dict:
 
 def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, gops.darknet.DarknetNet]:
     """The cfg at the smallest size that its network takes, in a folder, and the net."""
-    net = gops.darknet.load(cfg)
+    net = gops.darknet.load(cfg, dialect=cfg.parent.name)
     text = cfg.read_text(errors="replace")
     path = folder / cfg.name
     for tree in cfg.parent.parent.glob("*.tree"):
@@ -86,7 +86,7 @@ def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, gop
             head = re.sub(rf"(?m)^\s*{key}\s*=.*$", f"{key}=1", head)
         path.write_text(head + bracket + rest)
         try:
-            return path, gops.darknet.load(path)
+            return path, gops.darknet.load(path, dialect=cfg.parent.name)
         except gops.OpError:
             if size is None:
                 raise
