@@ -58,7 +58,8 @@ def measure(cfg: pathlib.Path, program: str | None) -> dict:
         try:
             path, net = smallest(cfg, pathlib.Path(folder))
         except gops.OpError as error:
-            return {"refused": str(error).split(": ", 2)[-1].split(";")[0]}
+            is_recurrent = re.search(r"(?m)^\s*(inputs|time_steps)\s*=", cfg.read_text(errors="replace"))
+            return {"refused": "recurrent" if is_recurrent else str(error)}
         image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype("<f4")
         outputs = fill(net, mx.nd.array(image))
         row = {"size": "{2} x {1}".format(*net.input_shape)}
@@ -184,13 +185,14 @@ def export(net: gops.darknet.DarknetNet, path: pathlib.Path) -> str:
 
 def write(results: dict[str, dict]) -> None:
     """Put the table into the page."""
-    lines = [BEGIN, "| cfg | image | worst deviation | ONNX |", "|---|---|---|---|"]
+    lines = [BEGIN, "| cfg | loads | image | worst deviation | ONNX |", "|---|---|---|---|---|"]
     for name, row in sorted(results.items()):
         if "refused" in row:
-            lines.append(f"| {name} | | refused: {row['refused']} | |")
+            lines.append(f"| {name} | no: {row['refused']} | | | |")
             continue
         found = f"{row['deviation']:.1e} ({row['layer']})" if "deviation" in row else "not measured"
-        lines.append(f"| {name} | {row['size']} | {found} | {row['onnx']} |")
+        onnx = row.get("onnx", "not measured")
+        lines.append(f"| {name} | yes | {row['size']} | {found} | {onnx} |")
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
