@@ -5,7 +5,10 @@ A line here adds a loss. ``import X as X`` tells readers, linters and type check
 from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
 from ..ops.region_loss.block import RegionLoss as RegionLoss
+from ..ops.sigmoid_cross_entropy.block import SigmoidCELoss as SigmoidCELoss
+from ..ops.sigmoid_focal_loss.block import SigmoidFocalLoss as SigmoidFocalLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
+from ..ops.softmax_focal_loss.block import SoftmaxFocalLoss as SoftmaxFocalLoss
 from .focal import FocalLoss as FocalLoss
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
