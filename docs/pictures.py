@@ -403,7 +403,8 @@ PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "gelu":
             "iou_loss": iou_loss, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
             "reorg": reorg, "sigmoid_cross_entropy": sigmoid_cross_entropy, "sigmoid_focal_loss": sigmoid_focal_loss,
             "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
-            "softmax_focal_loss": softmax_focal_loss, "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
+            "softmax_focal_loss": softmax_focal_loss, "softmax_output": softmax_output, "swiglu": swiglu,
+            "swish": swish, "tile": tile}
 
 
 def main() -> None:

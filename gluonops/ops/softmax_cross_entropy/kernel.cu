@@ -72,7 +72,7 @@ __device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const double *weights
 #pragma unroll
     for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k)
         if (k < x.count)
-            x.values[k] *= A(weights[rows.offset(k)]);
+            x.values[k] *= A(weights[opaque(rows.offset(k))]);
 }
 
 // Logits and their targets; without a label the target is `uniform` everywhere.
