@@ -306,6 +306,52 @@ def softmax_cross_entropy() -> plt.Figure:
     return figure
 
 
+def focal(loss_of: Callable, gammas: tuple) -> plt.Figure:
+    """A loss and its gradient for several gammas, while a logit goes from -6 to 6."""
+    logit = np.linspace(-6, 6, 121)
+    figure, (left, right) = panels(1, 1)
+    for gamma, colour in zip(gammas, (BLUE, ORANGE, GREEN)):
+        loss, gradient = value_and_gradient(lambda x, gamma=gamma: loss_of(x, gamma), logit[:, None])
+        left.plot(logit, loss.ravel(), color=colour, label=f"gamma={gamma}")
+        right.plot(logit, gradient.ravel(), color=colour)
+    left.set(title="loss", xlabel="logit of a positive")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient", xlabel="logit of a positive")
+    return figure
+
+
+def sigmoid_focal_loss() -> plt.Figure:
+    """The loss of a positive and its gradient, for gamma 0, 1 and 2 without weights: the larger gamma, the less a logit
+    above 0 counts."""
+    return focal(lambda x, gamma: gops.ops.sigmoid_focal_loss(x, mx.nd.ones_like(x), alpha=-1, gamma=gamma), (0, 1, 2))
+
+
+def softmax_focal_loss() -> plt.Figure:
+    """The loss of a row of two classes and its gradient, for gamma 0, 1 and 2, while the logit of the label's class
+    goes from -6 to 6 and the other one is 0."""
+    def loss_of(x, gamma):
+        rows = mx.nd.concat(x, mx.nd.zeros_like(x), dim=1)
+        return gops.ops.softmax_focal_loss(rows, mx.nd.zeros(len(x)), gamma=gamma)
+    return focal(loss_of, (0, 1, 2))
+
+
+def sigmoid_cross_entropy() -> plt.Figure:
+    """The loss of a positive and its gradient, while its logit goes from -6 to 6, with a weight of 1 and of 3."""
+    logit = np.linspace(-6, 6, 121)
+    figure, (left, right) = panels(1, 1)
+    for weight, colour in ((1, BLUE), (3, ORANGE)):
+        loss, gradient = value_and_gradient(
+            lambda x, w=weight: gops.ops.sigmoid_cross_entropy(x, mx.nd.ones_like(x), pos_weight=w), logit[:, None])
+        left.plot(logit, loss.ravel(), color=colour, label=f"pos_weight={weight}")
+        right.plot(logit, gradient.ravel(), color=colour)
+    left.set(title="loss", xlabel="logit of a positive")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient", xlabel="logit of a positive")
+    return figure
+
+
 def center_loss() -> plt.Figure:
     """Features of three classes in the plane, the centre of each class as a cross, and arrows along the negative
     gradient: every feature moves to the centre of its class."""
@@ -434,7 +480,9 @@ PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_l
             "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
             "hard_swish": hard_swish, "iou_loss": iou_loss,
             "l2_normalize": l2_normalize, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
-            "reorg": reorg, "rms_norm": rms_norm, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+            "reorg": reorg, "rms_norm": rms_norm, "sigmoid_cross_entropy": sigmoid_cross_entropy,
+            "sigmoid_focal_loss": sigmoid_focal_loss, "softmax": softmax,
+            "softmax_cross_entropy": softmax_cross_entropy, "softmax_focal_loss": softmax_focal_loss,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
 
 

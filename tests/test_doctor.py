@@ -158,7 +158,8 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
 
     forms = "JSON: builtin, custom, native"
     losses = dict.fromkeys(["center_loss", "dice_loss", "distillation_loss", "iou_loss", "region_loss",
-                            "softmax_cross_entropy"],
+                            "sigmoid_cross_entropy", "sigmoid_focal_loss", "softmax_cross_entropy",
+                            "softmax_focal_loss"],
                            f"loss: training only; {forms}")
     others = dict.fromkeys(["abs", "box_iou", "gelu", "group_norm", "hard_swish", "l2_normalize", "mish",
                             "region_decode", "reorg", "rms_norm", "softmax", "swiglu", "swish", "tile"],

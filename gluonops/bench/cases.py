@@ -131,4 +131,10 @@ def _boxes(attrs, shapes, rng):
     return drawn
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth}
+def _positives(attrs, shapes, rng):
+    """Labels of a sigmoid: positives and negatives."""
+    return {"label": rng.randint(2, size=shapes["label"])}
+
+
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives,
+          "sigmoid_focal_loss": _positives}

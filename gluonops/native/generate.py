@@ -213,12 +213,19 @@ class Attribute:
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Numbers":
+            default = "" if self.default is None else f" = {{{{{listed(map(repr, self.default))}}}}}"
+            return f"std::optional<std::vector<double>> {self.name}{default};"
         default = "" if self.default is None else f" = {self.default}"
         return f"std::optional<int64_t> {self.name}{default};"
 
     def _parse_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Numbers":
+            item = self.kind.kind.item
+            bounds = f"{{{quoted(self.kind.kind.expected)}, {number(item.low)}}}"
+            return f'given.optional_numbers("{self.name}", attrs.{self.name}, {bounds})'
         if kind_name(self.kind.kind) != "Int":
-            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer")
+            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer or a tuple of numbers")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 
@@ -503,7 +510,9 @@ class Operator:
         tensors = listed([tensor.name for tensor in self.op.tensors])
         texts = {**self.op.remedies, **rule.remedies}
         remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
-        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}}};"]
+        counts = listed([f"{{{quoted(name)}, {quoted(dimension)}, number_of(attrs.{name})}}"
+                         for name, dimension in self.op.counts.items()])
+        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}, {{{counts}}}}};"]
 
     def _groups(self, rule: Any) -> list[str]:
         """The variables that hold the dimensions of the groups, from the first pattern."""

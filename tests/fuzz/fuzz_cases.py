@@ -134,6 +134,7 @@ KINDS = {
     "IntOrTuple": lambda kind, default: st.one_of(
         _integers(kind.item, default), st.lists(st.integers(kind.item.low, kind.item.low + 3), min_size=1,
                                                 max_size=5).map(tuple)),
+    "Numbers": lambda kind, default: _floats(kind.item, default).map(lambda number: (number,)),
     "Pairs": _pairs,
     "Optional": lambda kind, default: st.one_of(st.none(), of_kind(kind.kind, default)),
 }

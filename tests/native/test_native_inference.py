@@ -143,7 +143,12 @@ ATTRIBUTES = {
     "swiglu": {"axis": ["-1", "0", "1", "-3"]},
     "swish": {"beta": ["0", "-0.0", "1e2", "1000", "-1e-9", "nan", "x"]},
     "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
-                              "ignore_label": ["255"]},
+                              "ignore_label": ["255"],
+                              "class_weight": ["(1, 2, 0, 3, 0.5)", "[1,2,0,3,.5,]", "2.5", "(1, 2)", "None",
+                                               "none", "()", "(1, 2, 0, 3, -1)", "(1, nan, 0, 3, 1)", ""]},
+    "softmax_focal_loss": {"gamma": ["0", "-1", "inf"], "alpha": ["0.25", "(1, 2)"]},
+    "sigmoid_cross_entropy": {"pos_weight": ["(1, 2, 0, 3, 0.5)", "(1, 2)"]},
+    "sigmoid_focal_loss": {"alpha": ["-1", "1", "1.5", "-2"]},
 }
 ENDS = [str(sign * 2**63 + step) for sign in (-1, 1) for step in (-1, 0, 1)] + [str(2**64), str(-2**64), "9" * 400]
 INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).op.attrs
