@@ -157,8 +157,8 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
         return {row["op"]: row["export"] for row in table.rows()}
 
     forms = "JSON: builtin, custom, native"
-    losses = dict.fromkeys(["center_loss", "iou_loss", "region_loss", "softmax_cross_entropy"],
-                           f"loss: training only; {forms}")
+    losses = dict.fromkeys(["center_loss", "iou_loss", "margin_softmax_cross_entropy", "region_loss",
+                            "softmax_cross_entropy"], f"loss: training only; {forms}")
     others = dict.fromkeys(["abs", "box_iou", "gelu", "hard_swish", "mish", "region_decode", "reorg",
                             "softmax", "swiglu", "swish", "tile"], f"{forms}; ONNX")
     assert rows() == {**losses, **others, "softmax_output": f"{forms}; ONNX, without its label"}

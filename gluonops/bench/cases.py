@@ -131,4 +131,10 @@ def _boxes(attrs, shapes, rng):
     return drawn
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth}
+def _cosines(attrs, shapes, rng):
+    """Cosines, as between embeddings and the centres of classes."""
+    return {"data": rng.uniform(-0.9, 0.9, shapes["data"])}
+
+
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "margin_softmax_cross_entropy": _cosines,
+          "region_loss": _ground_truth}

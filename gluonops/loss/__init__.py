@@ -4,6 +4,7 @@ A line here adds a loss. ``import X as X`` tells readers, linters and type check
 """
 from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
+from ..ops.margin_softmax_cross_entropy.block import MarginSoftmaxCELoss as MarginSoftmaxCELoss
 from ..ops.region_loss.block import RegionLoss as RegionLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
 from .focal import FocalLoss as FocalLoss
