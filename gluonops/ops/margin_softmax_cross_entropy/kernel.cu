@@ -1,20 +1,9 @@
 // margin_softmax_cross_entropy. A row has 1 to 32 threads, a block, or parts with a block each. It is read once, and the
 // label's cosine twice. The threads of a row all compute its margin: this takes no memory and no barrier.
 #include "../_labels/labels.cuh"
-#include "../_softmax/softmax.cuh"
-
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
-__device__ inline float arc_cosine(float x) { return acosf(x); }
-__device__ inline double arc_cosine(double x) { return acos(x); }
-__device__ inline float cosine_of_pi(float x) { return cospif(x); }   // for any x without a table in local memory
-__device__ inline double cosine_of_pi(double x) { return cospi(x); }
-__device__ inline float sine_of_pi(float x) { return sinpif(x); }
-__device__ inline double sine_of_pi(double x) { return sinpi(x); }
-__device__ inline float whole_part(float x) { return floorf(x); }
-__device__ inline double whole_part(double x) { return floor(x); }
-
+#include "../_softmax/angles.cuh"
 #include "../_softmax/margin.cuh"
+#include "../_softmax/softmax.cuh"
 
 // The label of a row, and the margin of its cosine. A row without a class has none.
 template <typename T>
