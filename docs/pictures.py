@@ -374,7 +374,8 @@ def region_loss() -> plt.Figure:
 
 
 PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "gelu": gelu, "hard_swish": hard_swish,
-            "iou_loss": iou_loss, "margin_softmax_cross_entropy": margin_softmax_cross_entropy, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
+            "iou_loss": iou_loss, "margin_softmax_cross_entropy": margin_softmax_cross_entropy, "mish": mish,
+            "region_decode": region_decode, "region_loss": region_loss,
             "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
 
