@@ -1,4 +1,5 @@
 """margin_softmax_cross_entropy against the papers' formulas, their authors' code, and at the ends of the angles."""
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -159,3 +160,30 @@ def test_embeddings_of_a_class_come_together():
             array -= 0.05 * array.grad
     angles = np.arccos(np.clip(cosines.pick(label).asnumpy(), -1, 1))
     assert (cosines.argmax(1) == label).asnumpy().mean() > 0.95 and angles.mean() < 0.3
+
+
+MEMORY = """
+import gluonops as gops
+import mxnet as mx
+
+def peak():
+    line, = (line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+data, label = mx.nd.zeros((128, 100000)) + 0.1, mx.nd.arange(128)
+data.attach_grad()
+mx.nd.waitall()
+before = peak()
+with gops.backend("native"), mx.autograd.record():
+    loss = gops.ops.margin_softmax_cross_entropy(data, label)
+loss.backward()
+mx.nd.waitall()
+print(peak() - before)
+"""
+
+
+def test_memory():
+    """Beside the cosines and their gradient, 49 MiB each, it needs a few numbers per row, and memory of threads."""
+    done = fresh.python("-c", MEMORY)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 10
