@@ -376,6 +376,26 @@ def center_loss() -> plt.Figure:
     return figure
 
 
+def margin_softmax_cross_entropy() -> plt.Figure:
+    """The cosine that takes the place of the label's, while the label's angle goes from 0 to 180 degrees, and the loss
+    of a row whose other cosines are 0, with a scale of 8: without a margin, and with those of CosFace, ArcFace and
+    SphereFace. Beyond 151 degrees ArcFace's is a line."""
+    angle = np.linspace(0.5, 179.5, 180)
+    cosines = np.stack([np.cos(np.radians(angle)), 0 * angle], axis=1)
+    label = mx.nd.zeros(len(angle))
+    figure, (left, right) = panels(1, 1, height=3)
+    margins = {"none": {"m2": 0}, "CosFace, m3=0.35": {"m2": 0, "m3": 0.35}, "ArcFace, m2=0.5": {},
+               "SphereFace, m1=2": {"m1": 2, "m2": 0}}
+    for (name, margin), colour in zip(margins.items(), (GREEN, ORANGE, BLUE, RED)):
+        loss = gops.ops.margin_softmax_cross_entropy(mx.nd.array(cosines), label, scale=8, **margin).asnumpy()
+        left.plot(angle, -np.log(np.expm1(loss)) / 8, color=colour, label=name)
+        right.plot(angle, loss, color=colour)
+    left.set(title="cosine with its margin", xlabel="angle of the label", xticks=range(0, 181, 45))
+    left.legend()
+    right.set(title="loss", xlabel="angle of the label", xticks=range(0, 181, 45))
+    return figure
+
+
 def iou_loss() -> plt.Figure:
     """The four losses of a box of 2 x 2 and their gradient by its centre, while the box moves along x past its ground
     truth of 2 x 1. Where the two are apart, IoU has no gradient; the other kinds still pull the box to its ground
@@ -478,11 +498,12 @@ def region_loss() -> plt.Figure:
 
 PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_loss": dice_loss,
             "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
-            "hard_swish": hard_swish, "iou_loss": iou_loss,
-            "l2_normalize": l2_normalize, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
-            "reorg": reorg, "rms_norm": rms_norm, "sigmoid_cross_entropy": sigmoid_cross_entropy,
-            "sigmoid_focal_loss": sigmoid_focal_loss, "softmax": softmax,
-            "softmax_cross_entropy": softmax_cross_entropy, "softmax_focal_loss": softmax_focal_loss,
+            "hard_swish": hard_swish, "iou_loss": iou_loss, "l2_normalize": l2_normalize,
+            "margin_softmax_cross_entropy": margin_softmax_cross_entropy, "mish": mish,
+            "region_decode": region_decode, "region_loss": region_loss, "reorg": reorg, "rms_norm": rms_norm,
+            "sigmoid_cross_entropy": sigmoid_cross_entropy, "sigmoid_focal_loss": sigmoid_focal_loss,
+            "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+            "softmax_focal_loss": softmax_focal_loss,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
 
 

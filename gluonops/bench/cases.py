@@ -136,5 +136,10 @@ def _positives(attrs, shapes, rng):
     return {"label": rng.randint(2, size=shapes["label"])}
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives,
-          "sigmoid_focal_loss": _positives}
+def _cosines(attrs, shapes, rng):
+    """Cosines, as between embeddings and the centres of classes."""
+    return {"data": rng.uniform(-0.9, 0.9, shapes["data"])}
+
+
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "margin_softmax_cross_entropy": _cosines,
+          "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives, "sigmoid_focal_loss": _positives}

@@ -604,14 +604,15 @@ class Operator:
     def _size_of(self, dimension: str) -> str:
         """The expression for the size of a named dimension, from a tensor that has it."""
         for tensor, terms in self.op.rules[-1].patterns.items():
-            if any(isinstance(term, self.shapes.Group) for term in terms):
-                at = [term for term in terms if isinstance(term, self.shapes.At) and term.name == dimension]
-                if at:
-                    return f"size_along(tensors.{tensor}, attrs.{at[0].axis})"
-                continue
+            groups = [i for i, term in enumerate(terms) if isinstance(term, self.shapes.Group)]
             for i, term in enumerate(terms):
+                if isinstance(term, self.shapes.At) and term.name == dimension:
+                    return f"size_along(tensors.{tensor}, attrs.{term.axis})"
                 if isinstance(term, self.shapes.Named) and term.text == dimension:
-                    return f"tensors.{tensor}.shape()[{i}]"
+                    if not groups or i < groups[0]:
+                        return f"tensors.{tensor}.shape()[{i}]"
+                    if i > groups[-1]:
+                        return f"size_along(tensors.{tensor}, {i - len(terms)})"
         raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
 
     def _backward(self) -> list[str]:

@@ -17,6 +17,7 @@ from ..ops.softmax_output.block import SoftmaxOutput as SoftmaxOutput
 from ..ops.swiglu.block import SwiGLU as SwiGLU
 from ..ops.swish.block import Swish as Swish
 from ..ops.tile.block import Tile as Tile
+from .arcface_head import ArcFaceHead as ArcFaceHead
 from .blur_pool import BlurPool as BlurPool
 from .drop_block import DropBlock as DropBlock
 from .pixel_shuffle import PixelShuffle as PixelShuffle

@@ -91,6 +91,11 @@ EXTRA = {
     + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0)
     + list(weighted_rows(4099)) + list(weighted_rows(16411)),
 }
+EXTRA["margin_softmax_cross_entropy"] = [
+    *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
+      for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),
+    Case("monotone", ((3, 4096), (3,)), {"scale": 8, "m1": 4, "m2": 0, "ignore_label": 0}),
+]
 OPS = [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
 
 
