@@ -4,10 +4,10 @@
     python -m benchmarks.networks.darknet_cfgs --write      # the table of docs/darknet.md, from darknet_cfgs.json
 
 A program is tests/golden/darknet/record.c, built with one of the two Darknets; without one a net is only loaded and
-exported. The folder of a cfg has the program's name, which is the dialect. Parameters are random, and batch norms fit the input, so that
-numbers keep their size through a deep network. The image is small where the network takes any size. A deviation is the
-largest difference of a layer's output, in that layer's standard deviations. Results of earlier runs stay in
-darknet_cfgs.json.
+exported. The folder of a cfg has the program's name, which is the dialect. Parameters are random, and batch norms fit
+the input, so that numbers keep their size through a deep network. The image is small where the network takes any size.
+A deviation is the largest difference of a layer's output, in that layer's standard deviations. Results of earlier runs
+stay in darknet_cfgs.json.
 """
 from __future__ import annotations
 
