@@ -75,6 +75,9 @@ class ColumnBlock {
         used = results = 0;
     }
 
+    // The sizes of a matrix.
+    RowSizes matrix() const { return {1, sizes.length, stride}; }
+
     // The matrix of a tensor that the kernel reads.
     const T *read(const T *tensor)
     {

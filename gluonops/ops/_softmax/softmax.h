@@ -30,14 +30,15 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
 }
 
 // For a block of columns: each column's maximum, and its sum of exp((x - max) * scale). Both arrays are padded to whole
-// vectors. If STORE, each exponential is also written to the block's scratch memory.
+// vectors. If STORE, each exponential is also written to `exponentials`, whose lines are `line` elements apart, or else
+// `columns`.
 template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE void column_max_and_sum(const T *x, int64_t length, const ColumnBlock<T> &block, A scale, A *max, A *sum)
+GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
+                                        A *exponentials = nullptr, int64_t line = 0)
 {
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
-    const int64_t columns = block.columns, stride = block.stride, scratch_stride = block.scratch_stride;
-    A *exponentials = block.scratch;
+    const int64_t length = sizes.length, stride = sizes.inner, exponentials_stride = line ? line : columns;
     const A low = lowest<A>();
 
     for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
@@ -59,7 +60,7 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, int64_t length, const Column
                 const V logits = load(x + c * stride + j + v * N, mask, low);
                 const V value = exponential((logits - maxima[v]) * scale);
                 if (STORE)
-                    store(exponentials + c * scratch_stride + j + v * N, value, mask);
+                    store(exponentials + c * exponentials_stride + j + v * N, value, mask);
                 sums[v] += value;
             }
         for (int v = 0; v < VECTORS; ++v)
@@ -114,9 +115,9 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
         const int64_t columns = block.columns, stride = block.stride, scratch_stride = block.scratch_stride;
         const A *exponentials = block.scratch;
         if (exponentials)
-            column_max_and_sum<true>(logits, length, block, scale, max, sum);
+            column_max_and_sum<true>(logits, block.matrix(), columns, scale, max, sum, block.scratch, scratch_stride);
         else
-            column_max_and_sum<false>(logits, length, block, scale, max, sum);
+            column_max_and_sum<false>(logits, block.matrix(), columns, scale, max, sum);
 
         A *inverse_sum = sum;
         for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {

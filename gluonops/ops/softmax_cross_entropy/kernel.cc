@@ -101,7 +101,7 @@ void forward_columns(const TypedCall<T> &given)
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
         const int64_t columns = block.columns, stride = block.stride;
 
-        column_max_and_sum<false>(logits, classes, block, A(1), max, log_sum);
+        column_max_and_sum<false>(logits, block.matrix(), columns, A(1), max, log_sum);
         for (int64_t j = 0; j < columns; ++j)
             log_sum[j] = logarithm(log_sum[j]);
 
