@@ -1,9 +1,11 @@
 """Make MXNet 1.9.1 importable: restore the NumPy aliases it reads, and load the CUDA libraries it does not find."""
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 
 from . import _preload
 
@@ -15,6 +17,10 @@ def import_mxnet() -> types.ModuleType:
 
     NumPy 1.24 removed ``numpy.bool`` and its relatives; MXNet 1.9.1 and gluoncv read them at import.
     NumPy 1.21 to 1.23 still have them and stay untouched.
+
+    MXNet imports scikit-learn where it is installed, for the base class of its deprecated ``mx.model.FeedForward``.
+    That takes a second of two and a half, so MXNet does not find it here. Who needs the base class imports ``sklearn``
+    before gluonops.
 
     Raises
     ------
@@ -31,8 +37,8 @@ def import_mxnet() -> types.ModuleType:
             setattr(numpy, name, value)
     _preload.preload()
     try:
-        with warnings.catch_warnings():   # from MXNet's own imports; a user cannot fix them
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with warnings.catch_warnings(), _hidden("sklearn"):
+            warnings.simplefilter("ignore", DeprecationWarning)   # from MXNet's imports; a user cannot fix them
             import mxnet
     except ModuleNotFoundError as error:
         if error.name == "distutils":
@@ -50,6 +56,19 @@ def import_mxnet() -> types.ModuleType:
         raise ImportError(f"gluonops: MXNet's CUDA wheel does not load, {error}. "
                           f"{_preload.remedy(load_errors)}.") from error
     return mxnet
+
+
+@contextlib.contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Within it, a package that is not imported yet counts as not installed."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def _has_alias(numpy: types.ModuleType) -> bool:

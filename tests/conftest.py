@@ -1,4 +1,5 @@
 """Shared fixtures: seeds, GPU marker, and the parametrization of operator suites."""
+import gc
 import itertools
 import os
 import pathlib
@@ -35,6 +36,15 @@ def pytest_configure(config):
     """Cache the compiled kernels: in pytest's cache, or in a temporary folder if that is off."""
     cuda_emulator.cache = (config.cache.mkdir("cuda") if hasattr(config, "cache")
                            else pathlib.Path(tempfile.mkdtemp(prefix="gluonops-")))
+
+
+def pytest_collection_finish(session):
+    """Keep the garbage collector off what the whole session needs anyway.
+
+    MXNet's DataLoader collects everything each time one is made: 0.3 s, among 15,000 collected tests.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config):
