@@ -50,13 +50,13 @@ GLUONOPS_INLINE int64_t whole_lines(int64_t items)
     return (items + line - 1) / line * line;
 }
 
-// A block of columns, as a kernel sees it: matrices of `length` lines and `columns` columns, whose lines are `stride`
+// A block of columns, as a kernel sees it: matrices of `length` lines and `columns` columns, whose lines are `pitch`
 // elements apart. The block's columns are the rows from `first_row` on.
 template <typename T>
 class ColumnBlock {
   public:
     typedef typename Simd<T>::Scalar A;
-    int64_t first_row, columns, stride;
+    int64_t first_row, columns, pitch;
     int64_t scratch_stride;
     A *scratch;   // (length, scratch_stride), or null
 
@@ -71,12 +71,12 @@ class ColumnBlock {
         pieces = outers;
         columns = outers * width;
         scratch_stride = whole_lines<T>(columns);
-        stride = packs ? scratch_stride : sizes.inner;
+        pitch = packs ? scratch_stride : sizes.inner;
         used = results = 0;
     }
 
     // The sizes of a matrix.
-    RowSizes matrix() const { return {1, sizes.length, stride}; }
+    RowSizes matrix() const { return {1, sizes.length, pitch}; }
 
     // The matrix of a tensor that the kernel reads.
     const T *read(const T *tensor)
@@ -113,9 +113,9 @@ class ColumnBlock {
     T *result[MOST_RESULTS];
     T *result_pack[MOST_RESULTS];
 
-    T *next_pack() { return packs + used++ * sizes.length * stride; }
+    T *next_pack() { return packs + used++ * sizes.length * pitch; }
 
-    PieceSteps pack_step() const { return {sizes.inner * int64_t(sizeof(T)), stride * int64_t(sizeof(T))}; }
+    PieceSteps pack_step() const { return {sizes.inner * int64_t(sizeof(T)), pitch * int64_t(sizeof(T))}; }
 
     PieceSteps tensor_step() const
     {
@@ -156,15 +156,15 @@ inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body 
         return;
     const RowSizes s = sizes;
     const int64_t outers = packed_outers<T>(s), width = outers > 1 ? s.inner : block_columns<T>(s);
-    const int64_t groups = (s.outer + outers - 1) / outers, parts = (s.inner + width - 1) / width;
+    const int64_t groups = (s.outer + outers - 1) / outers, slices = (s.inner + width - 1) / width;
     const int64_t items = whole_lines<T>(outers * width) * s.length;
-    parallel_for(groups * parts, items * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+    parallel_for(groups * slices, items * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         const Scratch<T> packs(outers > 1 ? items * tensors : 0);
         const Scratch<A> scratch(SCRATCH ? items : 0);
         ColumnBlock<T> block(s, outers > 1 ? packs.memory : nullptr, SCRATCH ? scratch.memory : nullptr);
         const int64_t outers_at_once = packs.memory ? outers : 1;
         for (int64_t i = begin; i < end; ++i) {
-            const int64_t first = i / parts * outers, column = i % parts * width;
+            const int64_t first = i / slices * outers, column = i % slices * width;
             const int64_t last = first + outers < s.outer ? first + outers : s.outer;
             const int64_t columns_left = s.inner - column;
             for (int64_t outer = first; outer < last; outer += outers_at_once) {

@@ -412,9 +412,11 @@ def test_a_peer_that_is_absent_is_not_measured(gpu):
         found.setdefault(verdict["target"].split()[-1], set()).add(" ".join(words[:2] if words[0] == "reorg"
                                                                            else words[:1]))
     activations = {"gelu", "hard_swish", "mish", "swish"}
+    norms = {"group_norm", "l2_normalize", "rms_norm"}
     assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax", "softmax_output",
-                              "softmax_cross_entropy", "margin_softmax_cross_entropy", "center_loss",
-                              "region_decode", "region_loss", *activations},
+                              "softmax_cross_entropy", "margin_softmax_cross_entropy", "softmax_focal_loss",
+                              "sigmoid_cross_entropy", "sigmoid_focal_loss", "distillation_loss", "dice_loss",
+                              "center_loss", "region_decode", "region_loss", *activations, *norms},
                      "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy", "swiglu", *activations},
                      "liger": {"softmax_cross_entropy"}}
 

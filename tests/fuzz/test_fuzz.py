@@ -65,7 +65,7 @@ FOUND = [
 @pytest.mark.parametrize("name, edits, text", FOUND)
 def test_found_damage_is_refused(name, edits, text):
     kind = fuzz_files.KINDS[name]
-    _, path, content = fuzz_files.folder_of(name)
+    path, content = fuzz_files.original(name)
     path.write_bytes(fuzz_files.damaged(content, edits))
     try:
         with pytest.raises(gops.OpError, match=text):

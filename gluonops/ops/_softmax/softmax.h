@@ -112,7 +112,7 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
         A *max = max_buffer, *sum = sum_buffer;
         const T *logits = block.read(data);
         T *probabilities = block.write(output);
-        const int64_t columns = block.columns, stride = block.stride, scratch_stride = block.scratch_stride;
+        const int64_t columns = block.columns, stride = block.pitch, scratch_stride = block.scratch_stride;
         const A *exponentials = block.scratch;
         if (exponentials)
             column_max_and_sum<true>(logits, block.matrix(), columns, scale, max, sum, block.scratch, scratch_stride);

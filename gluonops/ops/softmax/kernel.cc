@@ -45,7 +45,7 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
         A *dot = dot_buffer;
         const T *heads = block.read(output_grad), *outputs = block.read(output);
         T *grads = block.write(data_grad);
-        const int64_t columns = block.columns, stride = block.stride;
+        const int64_t columns = block.columns, stride = block.pitch;
         for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(dot + j, broadcast(A(0)), FullMask());
         });

@@ -117,7 +117,7 @@ void forward_columns(const TypedCall<T> &given)
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
-        const int64_t columns = block.columns, stride = block.stride;
+        const int64_t columns = block.columns, stride = block.pitch;
 
         column_max_and_sum<false>(logits, block.matrix(), columns, A(1), max, log_sum);
         for (int64_t j = 0; j < columns; ++j)
@@ -218,7 +218,7 @@ void backward_columns(const TypedCall<T> &given)
         Index *class_ids = class_id_buffer;
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
         T *grads = block.write(call.data_grad), *label_grads = call.sparse ? nullptr : block.write(call.label_grad);
-        const int64_t columns = block.columns, stride = block.stride;
+        const int64_t columns = block.columns, stride = block.pitch;
         for (int64_t j = 0; j < columns; ++j) {
             const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             class_ids[j] = Index(class_id);

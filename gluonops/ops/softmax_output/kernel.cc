@@ -82,7 +82,7 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
             weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
         }
         for (int64_t c = 0; c < sizes.length; ++c) {
-            const int64_t line = c * block.stride;
+            const int64_t line = c * block.pitch;
             write_row<STREAMING>(grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
