@@ -30,7 +30,7 @@ class ArcFaceHead(HybridBlock):
     embeddings are compared by their cosines. See :func:`gluonops.ops.margin_softmax_cross_entropy`.
 
     With `sample_rate` below 1, a batch is compared with its own classes and with others that are drawn at random,
-    together ``int(sample_rate * classes)``. Time and memory fall accordingly, and only the sampled centres have a
+    together ``int(sample_rate * classes)``. Memory falls accordingly, and only the sampled centres have a
     gradient other than 0. ``mx.random.seed`` repeats the draws. A batch may have as many labels as classes are sampled.
     This also works in hybridized nets and in graphs. These do not see the size of the batch: where more classes appear
     than are sampled, the loss of some rows is NaN.
