@@ -157,8 +157,8 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
         return {row["op"]: row["export"] for row in table.rows()}
 
     forms = "JSON: builtin, custom, native"
-    losses = dict.fromkeys(["center_loss", "dice_loss", "distillation_loss", "iou_loss",
-                            "margin_softmax_cross_entropy", "region_loss", "sigmoid_cross_entropy",
+    losses = dict.fromkeys(["center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
+                            "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy",
                             "sigmoid_focal_loss", "softmax_cross_entropy", "softmax_focal_loss"],
                            f"loss: training only; {forms}")
     others = dict.fromkeys(["abs", "box_iou", "gelu", "group_norm", "hard_swish", "l2_normalize", "mish",
