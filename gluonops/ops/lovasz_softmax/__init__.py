@@ -5,20 +5,20 @@ a function of the set M of wrong places it is ``|M| / |A or M|``. Its Lovasz ext
 place of a set: with the softmax p of ``data`` along axis 1, the error e of a place is ``1 - p`` in A and p elsewhere.
 
 In the order of falling errors the loss of a class is ``sum(e_r * g_r)``. The step g_r is by how much the r-th place
-raises the Jaccard loss of the set M_r of all places up to it: ``1 / U_r`` in A, and ``I_r / (U_r (U_r - 1))`` elsewhere,
-with ``U_r = |A or M_r|`` and ``I_r = |A| - |A and M_r|``. Of equal errors the first place comes first. The steps follow
-from whole numbers, so they are exact also where the difference of two Jaccard indices, which the authors' code takes,
-cancels out.
+raises the Jaccard loss of the set M_r of all places up to it. It is ``1 / U_r`` in A, and ``I_r / (U_r (U_r - 1))``
+elsewhere, with ``U_r = |A or M_r|`` and ``I_r = |A| - |A and M_r|``. Of equal errors the first place comes first. The
+steps follow from whole numbers, so they are exact also where the difference of two Jaccard indices, which the authors'
+code takes, cancels out.
 
 The loss is the mean over the classes that count, weighted by ``class_weight``. With ``present_only`` these are the
 classes that a label of the selection names, and otherwise all. The weight 0 leaves a class out. Where no class counts
 the loss is 0. The sums are over all places of the batch, and then every sample has the same loss; the mean over the
 batch is that of the paper. With ``per_sample`` they are over the places of a sample.
 
-The gradient of a probability is ``-g`` in A and ``g`` elsewhere, as the order is constant almost everywhere. That of the
-data is ``p * (a - sum(a * p))``, with the gradients a of the probabilities, and the sum over the classes of a place.
-Forward computes it, because it needs the order too, and keeps it as a hidden output. Backward multiplies it by the head
-gradient: by that of the sample, or where all have the batch's loss by the sum.
+The gradient of a probability is ``-g`` in A and ``g`` elsewhere, as the order is constant almost everywhere. That of
+the data is ``p * (a - sum(a * p))``, with the gradients a of the probabilities, and the sum over the classes of a
+place. Forward computes it, because it needs the order too, and keeps it as a hidden output. Backward multiplies it by
+the head gradient: by that of the sample, or where all have the batch's loss by the sum.
 
 Places with ``ignore_label`` are in no set, and their gradient is 0. A label is valid if it is a whole number from 0 to
 C-1. An invalid label makes the loss of its selection NaN, and the gradient of all its places. With
