@@ -7,7 +7,8 @@
 // OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that is
 // otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper that
 // spins offers its processor to others all the time. If another process takes it, the helper stays away for a while: it
-// could be stopped in the middle of a chunk, and the caller would have to wait for it.
+// could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of this process
+// are at work it goes on: with two processors, the thread that prepares the next operators displaces it all the time.
 //
 // A call that is too small for a second thread keeps the first helper awake as well. MXNet hands each call to a thread of
 // its engine, and the engine hands back that it is done. Linux moves each of them to a processor that sleeps, if there is
@@ -29,6 +30,8 @@
 #ifdef __linux__
 #include <sched.h>
 #endif
+
+#include "neighbours.h"
 
 namespace gluonops {
 namespace {
@@ -53,8 +56,8 @@ const Microseconds HELPER_SPIN(1000);
 // How long the caller spins for helpers in the middle of a chunk.
 const Microseconds CALLER_SPIN(50);
 
-// A helper that did not run for so long was displaced by another process. A thread of this one, which only prepares the
-// next operator, takes less.
+// A helper that did not run for so long was displaced: by another process, or by a thread of this one that prepares the
+// next operators.
 const Microseconds DISPLACED(200);
 
 // How long a displaced helper stays away.
@@ -62,7 +65,7 @@ const std::chrono::milliseconds AWAY(50);
 
 enum Outcome { READY, LATE, GONE };
 
-// Spins until `ready()`, at most for `most`. GONE means that another process had the processor meanwhile.
+// Spins until `ready()`, at most for `most`. GONE means that another thread had the processor meanwhile.
 template <typename Ready>
 Outcome spin_until(const Ready &ready, Microseconds most)
 {
@@ -183,12 +186,13 @@ private:
             const Outcome outcome = spin_until(is_wanted, HELPER_SPIN);
             if (outcome == LATE)
                 sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
-            if (outcome == GONE || (gate_.enter() && was_displaced_in_loop()))
+            const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
+            if (was_displaced && neighbours_are_busy())
                 std::this_thread::sleep_for(AWAY);
         }
     }
 
-    // Helps with the loop. Returns whether another process had the processor meanwhile.
+    // Helps with the loop. Returns whether another thread had the processor meanwhile.
     bool was_displaced_in_loop()
     {
         const Clock::time_point start = Clock::now();
