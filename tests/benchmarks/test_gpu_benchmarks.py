@@ -68,7 +68,8 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
         assert {case["attrs"]["axis"] for case in mine} >= {1, -1}
     assert any("label_grad" in case["passes"]["backward"]["written"] for case in cases if "backward" in case["passes"])
     assert {case["op"] for case in cases if case["tables"]} == {
-        "region_decode", "region_loss", "sigmoid_cross_entropy", "softmax_cross_entropy", "softmax_focal_loss"}
+        "margin_softmax_cross_entropy", "region_decode", "region_loss", "sigmoid_cross_entropy",
+        "softmax_cross_entropy", "softmax_focal_loss"}
 
 
 @pytest.mark.parametrize("op", ["center_loss", "softmax_cross_entropy"])
