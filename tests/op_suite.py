@@ -96,7 +96,7 @@ class OpSuite:
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
-    def amplification(self, attrs):
+    def amplification(self, attrs, backend, *inputs):
         """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
         return 1.0
 
@@ -472,6 +472,11 @@ def recorded(function, *arrays, head=None, **attrs):
         output = function(*inputs, **attrs)
     output.backward(head)
     return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def largest_finite(array):
+    """The largest number of an array, at least 1."""
+    return array[np.isfinite(array)].max(initial=1.0)
 
 
 def suite_of(name):

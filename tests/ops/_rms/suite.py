@@ -1,5 +1,6 @@
 """What the suites of rms_norm and l2_normalize share."""
-from op_suite import Bad, OpSuite
+import oracles
+from op_suite import Bad, OpSuite, largest_finite
 
 
 class ScaledRowsSuite(OpSuite):
@@ -18,6 +19,8 @@ class ScaledRowsSuite(OpSuite):
     determined = (({"output": (2, 3)}, {"axis": -1},
                    {"data": (2, 3), "scale": (3,), "output": (2, 3), "inverse": (2, 1)}),)
 
-    def amplification(self, attrs):
-        """The gradient is multiplied by the inverse, which is that of eps at most."""
-        return attrs.eps ** -0.5
+    def amplification(self, attrs, backend, *inputs):
+        """The gradient is multiplied by the inverse. A single element's does not cancel, but for MXNet's derivative."""
+        if inputs[0].shape[attrs.axis] == 1 and backend != "builtin":
+            return 1.0
+        return largest_finite(oracles.get(self.name).forward(attrs, *inputs)["inverse"])

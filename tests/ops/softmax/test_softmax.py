@@ -39,7 +39,7 @@ class TestSoftmax(OpSuite):
                              "+2", "٢"]}
     determined = (({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
 
-    def amplification(self, attrs):
+    def amplification(self, attrs, backend, *inputs):
         return max(1.0, 1 / attrs.temperature)
 
 
