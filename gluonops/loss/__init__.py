@@ -6,6 +6,7 @@ from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
 from ..ops.region_loss.block import RegionLoss as RegionLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
+from ..ops.yolo_loss.block import YOLOLoss as YOLOLoss
 from .focal import FocalLoss as FocalLoss
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.

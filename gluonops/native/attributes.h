@@ -240,6 +240,16 @@ class Attributes {
         return otherwise;
     }
 
+    // Without a number for None, which is the default.
+    std::vector<double> optional_pairs(const char *name) const
+    {
+        const std::string *text = find(name);
+        std::vector<double> values;
+        if (text && *text != "None" && !parse_pairs(*text, &values))
+            complain(name, *text, "None or pairs of finite numbers above 0: (w0, h0, w1, h1, ...)");
+        return values;
+    }
+
     double number(const char *name, double otherwise, const Bounds &bounds) const
     {
         const std::string *text = find(name);

@@ -213,12 +213,16 @@ class Attribute:
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs":
+            return f"std::vector<double> {self.name};   // empty for None"
         default = "" if self.default is None else f" = {self.default}"
         return f"std::optional<int64_t> {self.name}{default};"
 
     def _parse_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs" and self.default is None:
+            return f'given.optional_pairs("{self.name}")'
         if kind_name(self.kind.kind) != "Int":
-            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer")
+            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer, or pairs with the default None")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 
