@@ -81,7 +81,8 @@ class TestBench:
     SMALL = {"abs": "3,4", "box_iou": "3,4", "center_loss": "6,5", "gelu": "3,4", "hard_swish": "3,4", "iou_loss":
              "2,5,4", "mish": "3,4", "region_decode": "2,125,3,4", "region_loss":
              "2,125,3,4", "reorg": "2,4,4,6", "softmax": "4,9", "softmax_cross_entropy": "4,9",
-             "softmax_output": "4,9", "swiglu": "3,4", "swish": "3,4", "tile": "2,3,4"}
+             "softmax_output": "4,9", "swiglu": "3,4", "swish": "3,4", "tile": "2,3,4",
+             "yolo_loss": "2,255,3,4"}
 
     def test_every_operator_has_a_case(self, monkeypatch, capsys):
         """A new operator too: its sizes follow from its contract."""

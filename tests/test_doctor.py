@@ -157,7 +157,7 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
         return {row["op"]: row["export"] for row in table.rows()}
 
     forms = "JSON: builtin, custom, native"
-    losses = dict.fromkeys(["center_loss", "iou_loss", "region_loss", "softmax_cross_entropy"],
+    losses = dict.fromkeys(["center_loss", "iou_loss", "region_loss", "softmax_cross_entropy", "yolo_loss"],
                            f"loss: training only; {forms}")
     others = dict.fromkeys(["abs", "box_iou", "gelu", "hard_swish", "mish", "region_decode", "reorg",
                             "softmax", "swiglu", "swish", "tile"], f"{forms}; ONNX")

@@ -119,7 +119,8 @@ def _ground_truth(attrs, shapes, rng):
     centres = rng.uniform(0.2, 0.8, (*rows, 2))
     sizes = rng.uniform(0.1, 0.4, (*rows, 2))
     class_ids = rng.randint(attrs.classes, size=(*rows, 1))
-    return {"truth": np.concatenate([centres, sizes, class_ids], axis=2), "seen": np.full((1,), 20000)}
+    truth = np.concatenate([centres, sizes, class_ids], axis=2)
+    return {name: value for name, value in {"truth": truth, "seen": np.full((1,), 20000)}.items() if name in shapes}
 
 
 def _boxes(attrs, shapes, rng):
@@ -131,4 +132,4 @@ def _boxes(attrs, shapes, rng):
     return drawn
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth}
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth, "yolo_loss": _ground_truth}

@@ -114,7 +114,7 @@ def _pairs(anchors) -> list[tuple]:
 def _check_options(options, heads) -> None:
     for name in ("anchors", "other_anchors", "parts"):
         if name in options:
-            raise OP.error(f"{name!r} is not an argument of YOLOLoss; it follows from anchors and masks", "Leave it out")
+            raise OP.error(f"{name!r} is not an argument of YOLOLoss; expected anchors and masks", "Leave it out")
     for name, value in options.items():
         if isinstance(value, (list, tuple)) and len(value) != heads:
             raise OP.error(f"{name} has {len(value)} values; expected {heads}, one for each head", "Correct it")

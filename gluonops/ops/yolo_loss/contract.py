@@ -113,8 +113,9 @@ OP = Op(
     shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", output="batch",
                   parts=f"batch, {len(PARTS)}", gradient=MAP),
     refused=(Refused(f"dialect == 'pjreddie' and ({OF_ALEXEYAB})",
-                     "dialect is 'pjreddie', whose Darknet has squared errors of boxes and the thresholds ignore_thresh "
-                     "and truth_thresh only; another option is set", "Pass dialect='alexeyab', or leave the option out"),),
+                     "dialect is 'pjreddie', whose Darknet has squared errors of boxes, ignore_thresh and truth_thresh "
+                     "only; another option is set",
+                     "Pass dialect='alexeyab', or leave the option out"),),
     backward=("output_grad", "gradient"),
     cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,

@@ -1,7 +1,7 @@
 """``yolo_loss`` and its gradient, computed with MXNet's own operators.
 
-Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and a
-prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
+Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
+a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
 """
 from __future__ import annotations
 
@@ -313,7 +313,8 @@ def _increase(F, kind, across, down, size_down, union):
     zero = F.zeros_like(union)
     has_union = union > 0
     by_center = F.where(has_union, both * overlap_by_center / squared, zero)
-    by_size = F.where(has_union, (both * overlap_by_size - F.broadcast_mul(2 * intersection, size_down)) / squared, zero)
+    increase_by_size = both * overlap_by_size - F.broadcast_mul(2 * intersection, size_down)
+    by_size = F.where(has_union, increase_by_size / squared, zero)
     if kind == "iou":
         return by_center, by_size
 
@@ -361,3 +362,7 @@ def _statistics(F, head, truths, matches):
     ious = F.where(by_cell, matches.iou, F.zeros_like(by_cell))
     probability = head.p * _class_counts(F, head, truths, by_cell)
     return [_image_sum(F, ious), _image_sum(F, ious > RECALL_IOU), _image_sum(F, probability), _image_sum(F, by_cell)]
+
+
+def backward(nd, attrs, shapes, output_grad, gradient) -> dict:
+    return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}

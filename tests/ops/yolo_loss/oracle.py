@@ -3,7 +3,6 @@
 Source: pjreddie/darknet ``src/yolo_layer.c``, commit f6afaabc; AlexeyAB/darknet ``src/yolo_layer.c`` and ``src/box.c``.
 """
 import numpy as np
-
 from ops.iou_loss.oracle import loss as overlap_loss
 
 from .._boxes.oracle import corners

@@ -31,8 +31,8 @@ class TestYoloLoss(OpSuite):
                                                     "classes": 80, "dialect": "alexeyab", "box_loss": "iou"}),
     )
     empty = Case("empty", ((0, 16, 2, 3), (0, 4, 5)), TWO)
-    # One cell and one anchor as large as the image, all numbers 0: the box is right, the objectness 1/2 short of 1, both
-    # classes at 1/2; x and y have the cross-entropy of 1/2, with the weight 2 - 1. And a map without truths.
+    # One cell and one anchor as large as the image, all numbers 0: the box is right, the objectness 1/2 short of 1,
+    # both classes at 1/2; x and y have the cross-entropy of 1/2, with the weight 2 - 1. And a map without truths.
     table = (
         Row("right_box", (np.zeros((1, 7, 1, 1)), [[[0.5, 0.5, 1, 1, 1]]]), {"anchors": (1, 1), "classes": 2},
             [5 * np.log(2)], [2], (np.reshape([0, 0, 0, 0, -1, 1, -1], (1, 7, 1, 1)), np.zeros((1, 1, 5)))),
@@ -196,7 +196,7 @@ class TestBlock:
                 (((1, 2, 3), ((0,),), (32,), 3), {}, "anchors is .1, 2, 3.; expected pairs"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"scale_x_y": (1, 2)}, "scale_x_y has 2 values; expected 1"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"parts": True}, "'parts' is not an argument of YOLOLoss"),
-                ((self.ANCHORS, ((0,),), (32,), 3), {"counters_per_class": 1}, "'counters_per_class' is not an attribu"),
+                ((self.ANCHORS, ((0,),), (32,), 3), {"counters_per_class": 1}, "'counters_per_class' is not an"),
         ):
             with pytest.raises(gops.OpError, match=text):
                 make(*arguments, **options)
