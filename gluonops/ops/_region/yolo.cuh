@@ -1,7 +1,7 @@
 // The heads of YOLOv3 to YOLOv7: what one prediction costs, and its gradient. C++ and CUDA share this text. Deltas are
 // those of pjreddie's and AlexeyAB's Darknet, src/yolo_layer.c and src/box.c: minus the gradient with respect to the
-// data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exponential`,
-// `logarithm` and `root` of a number.
+// data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exp`, `log` and
+// `sqrt` of a number.
 
 const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in contract.py's BOX_LOSSES
 
@@ -13,12 +13,12 @@ template <typename A> struct YoloLoss {
 
     GLUONOPS_INLINE A activation(A number) const
     {
-        return new_coords ? number : 1 / (1 + YoloMath<A>::exponential(-number));
+        return new_coords ? number : 1 / (1 + YoloMath<A>::exp(-number));
     }
     GLUONOPS_INLINE A offset(A number) const { return scale_x_y * activation(number) - (scale_x_y - 1) / 2; }
     GLUONOPS_INLINE A factor(A number) const
     {
-        return new_coords ? 4 * number * number : YoloMath<A>::exponential(number);
+        return new_coords ? 4 * number * number : YoloMath<A>::exp(number);
     }
 
     // The loss whose derivative by the number is `activation(number) - target`.
@@ -27,8 +27,8 @@ template <typename A> struct YoloLoss {
         if (new_coords)
             return (number - target) * (number - target) / 2;
         const A positive = number > 0 ? number : A(0);
-        const A sum = YoloMath<A>::exponential(-positive) + YoloMath<A>::exponential(number - positive);
-        return YoloMath<A>::logarithm(sum) + positive - number * target;
+        const A sum = YoloMath<A>::exp(-positive) + YoloMath<A>::exp(number - positive);
+        return YoloMath<A>::log(sum) + positive - number * target;
     }
 
     // Whether two sizes fit well enough for a further anchor.
@@ -68,8 +68,8 @@ GLUONOPS_INLINE BoxDelta<A> squared_errors(const YoloLoss<A> &loss, const YoloBo
     const A w_ratio = truth.w * predicted.width / predicted.anchor_w;
     const A h_ratio = truth.h * predicted.height / predicted.anchor_h;
     const A centers[2] = {truth.x * predicted.width - predicted.column, truth.y * predicted.height - predicted.row};
-    const A sizes[2] = {loss.new_coords ? YoloMath<A>::root(w_ratio / 4) : YoloMath<A>::logarithm(w_ratio),
-                        loss.new_coords ? YoloMath<A>::root(h_ratio / 4) : YoloMath<A>::logarithm(h_ratio)};
+    const A sizes[2] = {loss.new_coords ? YoloMath<A>::sqrt(w_ratio / 4) : YoloMath<A>::log(w_ratio),
+                        loss.new_coords ? YoloMath<A>::sqrt(h_ratio / 4) : YoloMath<A>::log(h_ratio)};
     BoxDelta<A> result;
     result.loss = 0;
     for (int c = 0; c < 2; ++c) {
@@ -156,7 +156,7 @@ GLUONOPS_INLINE BoxDelta<A> iou_errors(const YoloLoss<A> &loss, const YoloBox<A>
     }
     BoxDelta<A> result;
     for (int c = 0; c < 4; ++c) {
-        const A slope = c < 2 || loss.new_coords ? A(1) : YoloMath<A>::exponential(predicted.numbers[c]);
+        const A slope = c < 2 || loss.new_coords ? A(1) : YoloMath<A>::exp(predicted.numbers[c]);
         result.delta[c] = limited(by[c] * slope * loss.iou_normalizer, loss.max_delta);
     }
     const A eps = A(LOSS_EPS);
@@ -298,7 +298,7 @@ GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &pl
         matches.others.weight = 1;
         if (loss.focal_loss) {
             const A p = loss.activation(place.number(5 + int64_t(truths.class_id(matches.first)))) + A(1e-15);
-            matches.others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::logarithm(p) + p - 1);
+            matches.others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
         }
     }
     for (int64_t k = place.lane(); k < place.classes; k += Place::LANES) {

@@ -38,9 +38,9 @@ namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename A> struct YoloMath {
-    static GLUONOPS_INLINE A exponential(A x) { return scalar_exponential(x); }
-    static GLUONOPS_INLINE A logarithm(A x) { return GLUONOPS_TARGET::logarithm(x); }
-    static GLUONOPS_INLINE A root(A x) { return A(__builtin_sqrt(x)); }
+    static GLUONOPS_INLINE A exp(A x) { return scalar_exponential(x); }
+    static GLUONOPS_INLINE A log(A x) { return logarithm(x); }
+    static GLUONOPS_INLINE A sqrt(A x) { return A(__builtin_sqrt(x)); }
 };
 
 #include "../_region/yolo.cuh"

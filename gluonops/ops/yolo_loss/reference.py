@@ -229,8 +229,12 @@ def _class_counts(F, head, truths, pairs):
     """How many ground truths of each class each prediction has, (B, A, K, H, W)."""
     classes = F.reshape(F.contrib.arange_like(head.p, axis=2), shape=(1, 1, -1))
     own = F.broadcast_equal(F.reshape(truths.class_id, shape=(0, 0, 1)), classes)     # B, T, K
-    counts = F.batch_dot(own, F.reshape(pairs, shape=(0, 0, -1)), transpose_a=True)   # B, K, A * H * W
-    return F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
+    pairs = F.reshape(pairs, shape=(0, 0, -1))
+    own, pairs = (F.cast(value, dtype="float32") for value in (own, pairs))           # batch_dot takes no float16
+    counts = F.batch_dot(own, pairs, transpose_a=True)                                # B, K, A * H * W
+    counts = F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
+    numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # in the dtype of the data
+    return F.where(counts > 0, numbers, F.zeros_like(numbers))
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
