@@ -21,13 +21,13 @@ class TestYoloLoss(OpSuite):
     given = ("truth",)
     undefined = ("inf", "-inf", "nan", "max")   # which truth does a box without a size overlap?
     cases = (
-        Case("v3", ((2, 16, 2, 3), (2, 4, 5)), TWO),
+        Case("v3", ((2, 16, 1, 3), (2, 3, 5)), TWO),
         Case("larger", ((1, 16, 5, 9), (1, 9, 5)), TWO),
-        Case("v4", ((2, 16, 2, 3), (2, 9, 5)), V4),
-        Case("v7", ((2, 16, 2, 3), (2, 9, 5)), V7),
-        Case("giou_focal", ((1, 16, 3, 5), (1, 8, 5)), {**V4, "box_loss": "giou", "focal_loss": True,
+        Case("v4", ((1, 16, 2, 2), (1, 7, 5)), V4),
+        Case("v7", ((1, 16, 2, 2), (1, 7, 5)), V7),
+        Case("giou_focal", ((1, 16, 3, 2), (1, 8, 5)), {**V4, "box_loss": "giou", "focal_loss": True,
                                                        "label_smooth_eps": 0.1, "truth_thresh": 0.3}),
-        Case("coco", ((1, 255, 5, 7), (1, 30, 5)), {"anchors": (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875),
+        Case("coco", ((1, 255, 3, 5), (1, 12, 5)), {"anchors": (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875),
                                                     "classes": 80, "dialect": "alexeyab", "box_loss": "iou"}),
     )
     empty = Case("empty", ((0, 16, 2, 3), (0, 4, 5)), TWO)
@@ -74,7 +74,7 @@ class TestYoloLoss(OpSuite):
         self.assignments = oracle.images(attrs, data, truth)
         return super().oracle_gradient(attrs, head, data, truth)
 
-    @pytest.mark.parametrize("recorded", GOLDEN_CASES[::3])
+    @pytest.mark.parametrize("recorded", GOLDEN_CASES[::6])
     def test_darknets_deltas(self, recorded, backend):
         """The gradient that runs is minus what the programs compute."""
         self.compare_with_recorded(recorded, backend)
@@ -142,7 +142,8 @@ class TestEdges:
         np.testing.assert_allclose(loss, expected["output"], rtol=1e-5)
         np.testing.assert_allclose(gradient, expected["gradient"], rtol=1e-4, atol=1e-5)
 
-    def test_an_invalid_row_makes_its_image_nan(self, backend):
+    def test_an_invalid_row_makes_its_image_nan(self, backend, monkeypatch):
+        monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
         with gops.backend(backend):
             loss, gradient, _ = self.run([[BOX, (0.5, 0.5, 0.3, 0.1, 3)], [BOX, NOTHING]])
         assert np.isnan(loss[0]) and np.isnan(gradient[0]).all()
