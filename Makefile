@@ -7,6 +7,7 @@ SITE    = docs/_build/html
 EXAMPLE =
 NAME    =
 SECONDS = 600
+KILLS   = 50
 SEED    = 0
 # More workers than this cost more in imports of MXNet than they save.
 # Neighbouring tests share what they have compiled; the long ones at the end go to whoever is idle.
@@ -16,7 +17,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -34,8 +35,14 @@ test: $(STAMP) ## the tests, without the slow ones
 test-all: $(STAMP) ## all tests, and every case in every mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
-fuzz: $(STAMP) ## random cases of every operator for SECONDS=600 from SEED=0; OP=reorg for one operator
+fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind for SECONDS=600 from SEED=0; OP=reorg for one
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
+
+test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
+	OMP_NUM_THREADS=1 $(BIN)/python tests/kill/kill_driver.py --kills $(KILLS) --seed $(SEED)
+
+soak: $(STAMP) ## the memory that long use takes, per backend; several minutes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/soak_driver.py
 
 native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 	$(BIN)/python -m gluonops.native.build

@@ -134,6 +134,83 @@ def swiglu() -> plt.Figure:
     return figure
 
 
+def normalized(axes: plt.Axes, points: np.ndarray, title: str, colour: str) -> None:
+    """Rows of two numbers as points of the plane."""
+    axes.scatter(*points.T, s=12, color=colour)
+    axes.set(title=title, aspect="equal", xlim=(-4, 4), ylim=(-4, 4))
+
+
+def scaled_rows(function: Callable, title: str) -> plt.Figure:
+    """Points of the plane, and where they are after their rows have been normalised."""
+    points = np.random.RandomState(0).normal(0, 1.5, (40, 2))
+    found = function(mx.nd.array(points), mx.nd.ones(2), axis=-1).asnumpy()
+    figure, (left, right) = panels(1, 1)
+    normalized(left, points, "rows of two numbers", BLUE)
+    normalized(right, found, title, ORANGE)
+    return figure
+
+
+def rms_norm() -> plt.Figure:
+    """Rows of two numbers as points, and after rms_norm: on the circle whose radius is the root of 2."""
+    return scaled_rows(gops.ops.rms_norm, "rms_norm")
+
+
+def l2_normalize() -> plt.Figure:
+    """Rows of two numbers as points, and after l2_normalize: on the circle of radius 1."""
+    return scaled_rows(gops.ops.l2_normalize, "l2_normalize")
+
+
+def group_norm() -> plt.Figure:
+    """Six channels of a sample, each with its own mean and deviation, and after group_norm in two groups: the elements
+    of a group together have mean 0 and deviation 1, and its channels keep their order."""
+    rng = np.random.RandomState(0)
+    data = rng.normal(0, [[0.5], [1], [2], [0.5], [0.5], [1]], (6, 40)) + [[0], [2], [4], [9], [8], [7]]
+    found = gops.ops.group_norm(mx.nd.array(data[None]), mx.nd.ones(6), mx.nd.zeros(6), num_groups=2).asnumpy()[0]
+    figure, panes = panels(1, 1)
+    for axes, values, title in zip(panes, (data, found), ("six channels", "group_norm in two groups")):
+        for channel, row in enumerate(values):
+            axes.scatter(row, np.full(len(row), channel), s=6, color=BLUE if channel < 3 else ORANGE)
+        axes.set(title=title, ylabel="channel", xlabel="value")
+    return figure
+
+
+def dice_loss() -> plt.Figure:
+    """The loss of a class whose area is 1, 10 or 100 of 400 places, while the logits at its places rise: it does not
+    depend on the area. Beside it the cross-entropy over all places, which a small class hardly changes."""
+    logits = np.linspace(-4, 6, 41)
+    figure, (left, right) = panels(1, 1)
+    for area, colour in zip((1, 10, 100), (BLUE, ORANGE, GREEN)):
+        label = mx.nd.array(np.arange(400)[None] < area)
+        at_places = np.where(label.asnumpy() > 0, logits[:, None], -6.0)
+        data = mx.nd.array(np.stack([0 * at_places, at_places], axis=1))
+        labels = mx.nd.tile(label, (len(logits), 1))
+        left.plot(logits, gops.ops.dice_loss(data, labels)[:, 1].asnumpy(), color=colour, label=f"{area} of 400 places")
+        right.plot(logits, gops.ops.softmax_cross_entropy(data, labels, axis=1).mean(1).asnumpy(), color=colour)
+    left.set(title="Dice loss of the class", xlabel="its logit at its places")
+    left.legend()
+    right.set(title="mean cross-entropy", xlabel="its logit at its places")
+    return figure
+
+
+def distillation_loss() -> plt.Figure:
+    """The probabilities of a teacher at three temperatures: the higher, the more they say of the classes that are not
+    the likeliest; and the loss of a student with other logits for one class."""
+    teacher = [6, 4, 1, 0]
+    figure, (left, right) = panels(1, 1)
+    student_logits = np.linspace(-2, 10, 121)
+    rows = mx.nd.array(np.stack([student_logits, *(0 * student_logits + logit for logit in teacher[1:])], axis=1))
+    teacher_rows = mx.nd.array(np.tile(teacher, (len(student_logits), 1)))
+    for temperature, colour in zip((1.0, 4.0, 20.0), (BLUE, ORANGE, GREEN)):
+        p = gops.ops.softmax(mx.nd.array([teacher]), temperature=temperature).asnumpy()[0]
+        left.plot(range(4), p, "o-", color=colour, label=f"T = {temperature:g}")
+        loss = gops.ops.distillation_loss(rows, teacher_rows, temperature=temperature).asnumpy()
+        right.plot(student_logits, loss, color=colour)
+    left.set(title="the teacher's softmax", xlabel="class", xticks=range(4))
+    left.legend()
+    right.set(title="loss", xlabel="the student's logit of class 0")
+    return figure
+
+
 def tile() -> plt.Figure:
     """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
     element sums."""
@@ -229,6 +306,52 @@ def softmax_cross_entropy() -> plt.Figure:
     return figure
 
 
+def focal(loss_of: Callable, gammas: tuple) -> plt.Figure:
+    """A loss and its gradient for several gammas, while a logit goes from -6 to 6."""
+    logit = np.linspace(-6, 6, 121)
+    figure, (left, right) = panels(1, 1)
+    for gamma, colour in zip(gammas, (BLUE, ORANGE, GREEN)):
+        loss, gradient = value_and_gradient(lambda x, gamma=gamma: loss_of(x, gamma), logit[:, None])
+        left.plot(logit, loss.ravel(), color=colour, label=f"gamma={gamma}")
+        right.plot(logit, gradient.ravel(), color=colour)
+    left.set(title="loss", xlabel="logit of a positive")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient", xlabel="logit of a positive")
+    return figure
+
+
+def sigmoid_focal_loss() -> plt.Figure:
+    """The loss of a positive and its gradient, for gamma 0, 1 and 2 without weights: the larger gamma, the less a logit
+    above 0 counts."""
+    return focal(lambda x, gamma: gops.ops.sigmoid_focal_loss(x, mx.nd.ones_like(x), alpha=-1, gamma=gamma), (0, 1, 2))
+
+
+def softmax_focal_loss() -> plt.Figure:
+    """The loss of a row of two classes and its gradient, for gamma 0, 1 and 2, while the logit of the label's class
+    goes from -6 to 6 and the other one is 0."""
+    def loss_of(x, gamma):
+        rows = mx.nd.concat(x, mx.nd.zeros_like(x), dim=1)
+        return gops.ops.softmax_focal_loss(rows, mx.nd.zeros(len(x)), gamma=gamma)
+    return focal(loss_of, (0, 1, 2))
+
+
+def sigmoid_cross_entropy() -> plt.Figure:
+    """The loss of a positive and its gradient, while its logit goes from -6 to 6, with a weight of 1 and of 3."""
+    logit = np.linspace(-6, 6, 121)
+    figure, (left, right) = panels(1, 1)
+    for weight, colour in ((1, BLUE), (3, ORANGE)):
+        loss, gradient = value_and_gradient(
+            lambda x, w=weight: gops.ops.sigmoid_cross_entropy(x, mx.nd.ones_like(x), pos_weight=w), logit[:, None])
+        left.plot(logit, loss.ravel(), color=colour, label=f"pos_weight={weight}")
+        right.plot(logit, gradient.ravel(), color=colour)
+    left.set(title="loss", xlabel="logit of a positive")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient", xlabel="logit of a positive")
+    return figure
+
+
 def center_loss() -> plt.Figure:
     """Features of three classes in the plane, the centre of each class as a cross, and arrows along the negative
     gradient: every feature moves to the centre of its class."""
@@ -250,6 +373,26 @@ def center_loss() -> plt.Figure:
     left.set(title="features, centres, half of each step", aspect="equal")
     right.set(title="loss", xlabel="distance to the centre of the class")
     right.legend()
+    return figure
+
+
+def margin_softmax_cross_entropy() -> plt.Figure:
+    """The cosine that takes the place of the label's, while the label's angle goes from 0 to 180 degrees, and the loss
+    of a row whose other cosines are 0, with a scale of 8: without a margin, and with those of CosFace, ArcFace and
+    SphereFace. Beyond 151 degrees ArcFace's is a line."""
+    angle = np.linspace(0.5, 179.5, 180)
+    cosines = np.stack([np.cos(np.radians(angle)), 0 * angle], axis=1)
+    label = mx.nd.zeros(len(angle))
+    figure, (left, right) = panels(1, 1, height=3)
+    margins = {"none": {"m2": 0}, "CosFace, m3=0.35": {"m2": 0, "m3": 0.35}, "ArcFace, m2=0.5": {},
+               "SphereFace, m1=2": {"m1": 2, "m2": 0}}
+    for (name, margin), colour in zip(margins.items(), (GREEN, ORANGE, BLUE, RED)):
+        loss = gops.ops.margin_softmax_cross_entropy(mx.nd.array(cosines), label, scale=8, **margin).asnumpy()
+        left.plot(angle, -np.log(np.expm1(loss)) / 8, color=colour, label=name)
+        right.plot(angle, loss, color=colour)
+    left.set(title="cosine with its margin", xlabel="angle of the label", xticks=range(0, 181, 45))
+    left.legend()
+    right.set(title="loss", xlabel="angle of the label", xticks=range(0, 181, 45))
     return figure
 
 
@@ -377,9 +520,14 @@ def yolo_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "gelu": gelu, "hard_swish": hard_swish,
-            "iou_loss": iou_loss, "mish": mish, "region_decode": region_decode, "region_loss": region_loss,
-            "reorg": reorg, "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_loss": dice_loss,
+            "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
+            "hard_swish": hard_swish, "iou_loss": iou_loss, "l2_normalize": l2_normalize,
+            "margin_softmax_cross_entropy": margin_softmax_cross_entropy, "mish": mish,
+            "region_decode": region_decode, "region_loss": region_loss, "reorg": reorg, "rms_norm": rms_norm,
+            "sigmoid_cross_entropy": sigmoid_cross_entropy, "sigmoid_focal_loss": sigmoid_focal_loss,
+            "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
+            "softmax_focal_loss": softmax_focal_loss,
             "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile,
             "yolo_loss": yolo_loss}
 

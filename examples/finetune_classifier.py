@@ -5,26 +5,44 @@
     python examples/finetune_classifier.py --dataset folder --root DIR --model resnet18_v1 --size 64 --flip 0.5
     python examples/finetune_classifier.py --classes 5 6 7 --pretrained out/finetune_classifier/last.checkpoint
     python examples/finetune_classifier.py --embedding 2 --center-loss 0.01  # classes drawn together; see embedding.png
+    python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 # compares the digits 5 to 9; see roc.png
 
 Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
 import time
 
 import gluonops as gops
+import mxnet as mx
 import numpy as np
 from gluonops import train
 from gluonops.data import Augmented, Letterboxed
 from mxnet import autograd, gluon
 
+LOSSES = {   # of logits
+    "softmax": gops.loss.SoftmaxCELoss,
+    "smoothing": lambda: gops.loss.SoftmaxCELoss(smoothing=0.1),
+    "focal": lambda: gops.loss.FocalLoss(activation="softmax", alpha=1),
+    "center": gops.loss.SoftmaxCELoss,   # with a center loss beside it
+}
+MARGINS = {   # of cosines: the arguments of ArcFaceHead
+    "arcface": {"m2": 0.5},
+    "cosface": {"m2": 0, "m3": 0.35},
+    "sphereface": {"m1": 1.35, "m2": 0},
+}
+
 
 def arguments():
     options = train.Options(__doc__)
     options.add_data("classification", size=28)
-    options.add("net", "--model", help="mlp, lenet_reorg, darknet19, tiny_yolov2 for its backbone at half its width, "
-                "or of gluoncv's model zoo (default: lenet_reorg for digits, else tiny_yolov2)")
+    options.add("net", "--model", help="mlp, lenet_reorg, iresnet, darknet19, tiny_yolov2 for its backbone at half "
+                "its width, or of gluoncv's model zoo (default: lenet_reorg for digits, else tiny_yolov2)")
     options.add("net", "--embedding", type=train.natural, default=0,
                 help="units of a layer before the output, 2 to look at it; 0: no layer")
-    options.add("net", "--center-loss", type=train.non_negative, default=0, help="weight of CenterLoss")
+    options.add("net", "--loss", choices=[*LOSSES, *MARGINS], default="softmax",
+                help="of logits, or of cosines with a margin (default: %(default)s)")
+    options.add("net", "--scale", type=train.positive, default=16, help="factor of the cosines; 64 for many classes")
+    options.add("net", "--center-loss", type=train.non_negative, default=0,
+                help="weight of CenterLoss (default: 0.01 with --loss center, else 0)")
     options.add_pretrained()
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")
@@ -33,16 +51,44 @@ def arguments():
     is_digits = args.dataset in train.OF_DIGITS
     args.model = args.model or ("lenet_reorg" if is_digits else "tiny_yolov2")
     args.size = args.size or (28 if is_digits or args.model in ("lenet_reorg", "mlp") else 96)
+    if args.loss == "center":
+        args.center_loss = args.center_loss or 0.01
     return args
+
+
+def loss_of(net, args):
+    """A block of embeddings and labels. A margin's centres are the weight of the net's output, which has no bias."""
+    if args.loss in MARGINS:
+        net.output.bias.grad_req = "null"
+        return gops.nn.ArcFaceHead(*net.output.weight.shape, scale=args.scale, params=net.output.params,
+                                   **MARGINS[args.loss])
+    return OfLogits(net.output, LOSSES[args.loss]())
+
+
+class OfLogits(gluon.HybridBlock):
+    """A loss of logits, for embeddings."""
+
+    def __init__(self, output, loss):
+        super().__init__()
+        self.output, self.loss = output, loss
+
+    def hybrid_forward(self, F, vectors, label):
+        return self.loss(self.output(vectors), label)
+
+
+def give_centres_one_length(net, args):
+    """So that logits are cosines, times the length of the embedding. The loss does not change by it."""
+    if args.loss in MARGINS:
+        net.output.weight.set_data(mx.nd.L2Normalization(net.output.weight.data(net.output.weight.list_ctx()[0])))
 
 
 def fit(net, images, args, workers):
     """Train the net and its losses; returns the run."""
-    softmax, losses = gops.loss.SoftmaxCELoss(), {}
+    loss, losses = loss_of(net, args), {}
     if args.center_loss:
         losses["center"] = gops.loss.CenterLoss(len(net.classes), net.output.weight.shape[1], weight=args.center_loss)
         losses["center"].initialize(ctx=net.output.weight.list_ctx())
-    for block in (net, softmax, *losses.values()):
+    for block in (net, loss, *losses.values()):
         block.hybridize(static_alloc=True)
 
     training = train.Repeated(images.training, args.repeat)
@@ -66,13 +112,14 @@ def fit(net, images, args, workers):
             with autograd.record():
                 for part, label in zip(run.split(data), run.split(labels)):
                     vectors = embed(part)
-                    parts["loss"].append(softmax(net.output(vectors), label))
+                    parts["loss"].append(loss(vectors, label))
                     for center in losses.values():
                         parts["center_loss"].append(center(vectors, label))
             run.backward(parts["loss"] + parts["center_loss"])
             run.step({name: train.total(values) for name, values in parts.items() if values},
                      after=lambda: [center.update(trainer) for center in losses.values()])
         with run.averaged():
+            give_centres_one_length(net, args)
             score = train.accuracy(*predict(net, images.validation, args)[1:])
         run.end_epoch({"validation_accuracy": score}, score)
     return run
@@ -86,6 +133,20 @@ def predict(net, images, args):
         vectors = net.embed(data.as_in_context(device))
         rows.append((vectors, net.output(vectors), labels))
     return [np.concatenate([array.asnumpy() for array in column]) for column in zip(*rows)]
+
+
+def verify(net, images, args):
+    """Whether pairs of held-out images show one class: images of classes that the net was not trained on, if any."""
+    everything = images.held_out.dataset
+    classes = [name for name in everything.classes if name not in net.classes] or net.classes
+    vectors, _, labels = predict(net, train.ClassSubset(everything, classes), args)
+    found = train.verification(vectors, labels)
+    if found is None:
+        return None
+    train.draw_roc({args.loss: found}, args.out / "roc.png")
+    print(f"Of pairs of {', '.join(classes)} it tells {found.accuracy:.4f} rightly; the ROC curve's area is "
+          f"{found.area:.4f}.")
+    return {"classes": classes, "accuracy": found.accuracy, "area": found.area, "threshold": found.threshold}
 
 
 def main(args):
@@ -109,6 +170,7 @@ def main(args):
 
     net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
     net.load_parameters(str(run.best_path))
+    give_centres_one_length(net, args)
     vectors, logits, labels = predict(net, images.held_out, args)
     matrix = train.confusion_matrix(labels, logits.argmax(1), len(net.classes))
     some = np.stack([held_out[i][0] for i in range(min(100, len(held_out)))])
@@ -118,7 +180,8 @@ def main(args):
     train.draw_curves(run.history, args.out / "curves.png", ("loss", "center_loss"), ("validation_accuracy",))
     results = {
         "options": vars(args), "classes": net.classes, "epochs": run.history, "validation_accuracy": run.best,
-        "held_out_accuracy": train.accuracy(logits, labels), "spread": train.class_spread(vectors, labels),
+        "verification": verify(net, images, args), "held_out_accuracy": train.accuracy(logits, labels),
+        "spread": train.class_spread(vectors, labels),
         "confusion": matrix, "export_differences": train.export_and_check(net, args.out / "classifier", some),
         "seconds": time.time() - began}
     train.write_results(results, args.out / "results.json")

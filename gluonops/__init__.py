@@ -21,7 +21,7 @@ from .core import errors, native, retrace  # noqa: E402
 errors.install()
 retrace.install()
 native.load()
-_threads.tune_at_import()
+_threads.tune_threads()
 _memory.tune_at_import()
 
 if importlib.util.find_spec(f"{__name__}.models") is None:

@@ -80,19 +80,6 @@ def tune_threads(count: int | None = None) -> int | None:
     return native.threads()
 
 
-def tune_at_import() -> None:
-    """Call :func:`tune_threads`, and watch MXNet's batch norm unless the environment says ``GLUONOPS_TUNE_THREADS=0``.
-
-    Inside oneDNN's batch norm the threads wait for each other. On a machine that other processes use, a layer of 0.3 ms
-    takes 30. After such a call, the next ones run in one thread for 0.1 to 3.2 seconds.
-    """
-    from .core import native
-
-    tune_threads()
-    if os.environ.get(SWITCH) != "0":
-        native.watch_batch_norm()
-
-
 @contextlib.contextmanager
 def chosen_environment() -> Iterator[None]:
     """The environment in which MXNet is imported: what the user has not set is chosen, and taken back afterwards.

@@ -11,16 +11,19 @@ from mxnet.gluon import HybridBlock
 
 from .classifier import Classifier, classifier
 from .darknet19 import Darknet19, darknet19
+from .iresnet import IResNet, iresnet
 from .lenet_reorg import LeNetReorg, lenet_reorg
 from .mlp import MLP, mlp
 from .region_detector import RegionDetector, region_detector
 from .yolov2 import TinyYOLOv2, YOLOv2, tiny_yolov2, yolov2
 
-__all__ = ["Classifier", "Darknet19", "LeNetReorg", "MLP", "RegionDetector", "TinyYOLOv2", "YOLOv2", "classifier",
-           "darknet19", "get_model", "lenet_reorg", "mlp", "region_detector", "tiny_yolov2", "yolov2"]
+__all__ = ["Classifier", "Darknet19", "IResNet", "LeNetReorg", "MLP", "RegionDetector", "TinyYOLOv2", "YOLOv2",
+           "classifier", "darknet19", "get_model", "iresnet", "lenet_reorg", "mlp", "region_detector", "tiny_yolov2",
+           "yolov2"]
 
 _MODELS = {
     "darknet19": darknet19,
+    "iresnet": iresnet,
     "lenet_reorg": lenet_reorg,
     "mlp": mlp,
     "tiny_yolov2": tiny_yolov2,
@@ -33,7 +36,7 @@ def get_model(name: str, **kwargs) -> HybridBlock:
 
     Parameters
     ----------
-    name : {'darknet19', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'yolov2'}
+    name : {'darknet19', 'iresnet', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'yolov2'}
         Name of the network's function in this package.
     **kwargs
         Arguments of this function.

@@ -21,6 +21,7 @@ from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 
 from .darknet19 import darknet19
+from .iresnet import iresnet
 from .lenet_reorg import lenet_reorg
 from .mlp import mlp
 from .weights import BACKBONE_WIDTH, fits_backbone, load_backbone
@@ -29,7 +30,7 @@ from .yolov2 import tiny_yolov2
 __all__ = ["Classifier", "classifier"]
 
 WHERE = "models.classifier"
-OURS = ("mlp", "lenet_reorg", "darknet19", "tiny_yolov2")
+OURS = ("mlp", "lenet_reorg", "iresnet", "darknet19", "tiny_yolov2")
 
 
 class Classifier(gluon.HybridBlock):
@@ -118,8 +119,8 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     Parameters
     ----------
     name : str
-        ``mlp``, ``lenet_reorg``, ``darknet19``, ``tiny_yolov2`` for the backbone of this detector at half its width, or
-        the name of a classifier in MXNet's or gluoncv's model zoo.
+        ``mlp``, ``lenet_reorg``, ``iresnet``, ``darknet19``, ``tiny_yolov2`` for the backbone of this detector at half
+        its width, or the name of a classifier in MXNet's or gluoncv's model zoo.
     classes : sequence of str
         Names of the classes.
     shape : tuple of int
@@ -156,6 +157,8 @@ def _features(name, classes, shape):
         return mlp(classes=classes).body[:-1]
     if name == "lenet_reorg":
         return lenet_reorg(classes=classes, size=shape[1]).features
+    if name == "iresnet":
+        return iresnet()
     if name == "darknet19":
         features, net = nn.HybridSequential(), darknet19(classes)
         features.add(net.features.fine, net.features.coarse)

@@ -74,9 +74,9 @@ class RegionDetector(YOLOv2Base):
                  backbone_layers: int | None = None, anchors: npt.ArrayLike | None = None, **kwargs):
         net = darknet.load(cfg)
         _check(cfg, net)
-        pixels, count, self.stride = net._detections[0]
-        region = net[-1]
-        super().__init__(count, pixels / self.stride, **kwargs)
+        head, region = net._detections[0], net[-1]
+        self.stride = head.stride
+        super().__init__(head.classes, head.anchors / head.stride, **kwargs)
         self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
         layers = len(net) - 2   # without the output convolution and [region]
         split = layers if backbone_layers is None else backbone_layers

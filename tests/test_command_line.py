@@ -78,9 +78,12 @@ def test_json_alone(words, key, capsys):
 
 
 class TestBench:
-    SMALL = {"abs": "3,4", "box_iou": "3,4", "center_loss": "6,5", "gelu": "3,4", "hard_swish": "3,4", "iou_loss":
-             "2,5,4", "mish": "3,4", "region_decode": "2,125,3,4", "region_loss":
-             "2,125,3,4", "reorg": "2,4,4,6", "softmax": "4,9", "softmax_cross_entropy": "4,9",
+    SMALL = {"abs": "3,4", "box_iou": "3,4", "center_loss": "6,5", "dice_loss": "2,3,5", "distillation_loss": "4,9",
+             "gelu": "3,4", "group_norm": "2,64,3", "hard_swish": "3,4", "iou_loss": "2,5,4",
+             "l2_normalize": "2,3,4,5", "margin_softmax_cross_entropy": "4,9", "mish": "3,4",
+             "region_decode": "2,125,3,4", "region_loss": "2,125,3,4", "reorg": "2,4,4,6", "rms_norm": "4,9",
+             "sigmoid_cross_entropy": "4,9", "sigmoid_focal_loss": "4,9", "softmax": "4,9",
+             "softmax_cross_entropy": "4,9", "softmax_focal_loss": "4,9",
              "softmax_output": "4,9", "swiglu": "3,4", "swish": "3,4", "tile": "2,3,4",
              "yolo_loss": "2,255,3,4"}
 

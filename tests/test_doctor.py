@@ -157,10 +157,13 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
         return {row["op"]: row["export"] for row in table.rows()}
 
     forms = "JSON: builtin, custom, native"
-    losses = dict.fromkeys(["center_loss", "iou_loss", "region_loss", "softmax_cross_entropy", "yolo_loss"],
+    losses = dict.fromkeys(["center_loss", "dice_loss", "distillation_loss", "iou_loss",
+                            "margin_softmax_cross_entropy", "region_loss", "sigmoid_cross_entropy",
+                            "sigmoid_focal_loss", "softmax_cross_entropy", "softmax_focal_loss", "yolo_loss"],
                            f"loss: training only; {forms}")
-    others = dict.fromkeys(["abs", "box_iou", "gelu", "hard_swish", "mish", "region_decode", "reorg",
-                            "softmax", "swiglu", "swish", "tile"], f"{forms}; ONNX")
+    others = dict.fromkeys(["abs", "box_iou", "gelu", "group_norm", "hard_swish", "l2_normalize", "mish",
+                            "region_decode", "reorg", "rms_norm", "softmax", "swiglu", "swish", "tile"],
+                           f"{forms}; ONNX")
     assert rows() == {**losses, **others, "softmax_output": f"{forms}; ONNX, without its label"}
     monkeypatch.delitem(CONVERTERS, "abs")
     assert rows()["abs"] == f"{forms}; no ONNX: no converter for abs" and rows()["tile"] == f"{forms}; ONNX"

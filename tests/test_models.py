@@ -46,6 +46,7 @@ def test_get_model_makes_each_by_name():
     ("tiny_yolov2", "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights')"),
     ("darknet19", "Load Darknet's file with net.load_darknet('darknet19.weights')"),
     ("lenet_reorg", "Train the network with examples/train_digits.py"),
+    ("iresnet", "Train the network with examples/finetune_classifier.py"),
     ("mlp", "Train the network with examples/module_mlp.py"),
 ])
 def test_pretrained_says_where_weights_come_from(name, source):
@@ -54,6 +55,38 @@ def test_pretrained_says_where_weights_come_from(name, source):
     reason = "pretrained is True; expected False, because gluonops downloads no weights"
     assert str(caught.value).startswith(f"gluonops.models.{name}: {reason}. {source}")
     gops.models.get_model(name, pretrained=False)
+
+
+class TestIResNet:
+    def test_learns_embeddings(self, rng):
+        """With a margin: cosines of the right classes rise. Another size and more blocks have the same output."""
+        net, head = make("iresnet", embedding=16, channels=(8, 16)), gops.nn.ArcFaceHead(3, 16, scale=16)
+        head.initialize()
+        data, label = images(rng, 12, 6), mx.nd.array([0, 1, 2, 0, 1, 2])
+        net.hybridize()
+        trainer = gluon.Trainer({**net.collect_params(), **head.collect_params()}, "adam", {"learning_rate": 0.01})
+        for _ in range(12):
+            with autograd.record():
+                vectors = net(data)
+                losses = head(vectors, label)
+            losses.backward()
+            trainer.step(6)
+        assert vectors.shape == (6, 16)
+        assert (head.cosines(vectors).argmax(1).asnumpy() == label.asnumpy()).all()
+        assert make("iresnet", blocks=2)(images(rng, 32, 2, 3)).shape == (2, 128)
+
+    def test_exports(self, rng, tmp_path):
+        net, data = make("iresnet", embedding=4, channels=(4,)), images(rng, 8)
+        expected = net(data).asnumpy()
+        gops.export.symbol(net, tmp_path / "net", (1, 1, 8, 8), fold_batch_norm=True)
+        loaded = gluon.SymbolBlock.imports(f"{tmp_path}/net-symbol.json", ["data"], f"{tmp_path}/net-0000.params")
+        np.testing.assert_allclose(loaded(data).asnumpy(), expected, rtol=1e-4, atol=1e-5)
+
+    def test_refused(self):
+        with pytest.raises(gops.OpError, match=r"channels is \(8, 0\); expected a number of at least 1 for each"):
+            gops.models.iresnet(channels=(8, 0))
+        with pytest.raises(gops.OpError, match="embedding is 0"):
+            gops.models.iresnet(embedding=0)
 
 
 @pytest.fixture

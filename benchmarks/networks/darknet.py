@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))   # 
 import gluonops as gops  # noqa: E402  (MXNet reads the environment when it is imported)
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
-from gluonops.darknet import layers  # noqa: E402
+from gluonops.darknet import activations, layers  # noqa: E402
 
 from . import peers as deployed  # noqa: E402
 
@@ -174,7 +174,7 @@ def torch_convolution(layer: layers.Convolution) -> Callable:
 
     def normalized(x):
         convolved = functional.conv2d(x, weight, padding=padding)
-        return functional.leaky_relu(functional.batch_norm(convolved, *norm_values), layers.SLOPE)
+        return functional.leaky_relu(functional.batch_norm(convolved, *norm_values), activations.SLOPE)
 
     return normalized
 

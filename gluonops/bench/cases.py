@@ -132,4 +132,16 @@ def _boxes(attrs, shapes, rng):
     return drawn
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "region_loss": _ground_truth, "yolo_loss": _ground_truth}
+def _positives(attrs, shapes, rng):
+    """Labels of a sigmoid: positives and negatives."""
+    return {"label": rng.randint(2, size=shapes["label"])}
+
+
+def _cosines(attrs, shapes, rng):
+    """Cosines, as between embeddings and the centres of classes."""
+    return {"data": rng.uniform(-0.9, 0.9, shapes["data"])}
+
+
+_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "margin_softmax_cross_entropy": _cosines,
+          "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives, "sigmoid_focal_loss": _positives,
+          "yolo_loss": _ground_truth}

@@ -8,7 +8,7 @@ import typing
 
 from .errors import OpError
 
-__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Optional", "Pairs"]
+__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Numbers", "Optional", "Pairs"]
 
 
 class Beyond64Bits(ValueError):
@@ -132,6 +132,34 @@ class IntOrTuple(Kind):
         return self.item.parse(value)
 
 
+def numbers_in(text: str) -> list[float]:
+    """The numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
+    text = text.strip()
+    if text[:1] + text[-1:] in ("()", "[]"):
+        text = text[1:-1].strip()
+    if text.endswith(","):
+        text = text[:-1]
+    return [float(number) for number in text.split(",")]
+
+
+class Numbers(Kind):
+    """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one."""
+
+    def __init__(self, low: float):
+        self.item = Float(low=low)
+        self.expected = f"{self.item.expected}, or a tuple of them"
+
+    def parse(self, value: typing.Any) -> typing.Any:
+        if isinstance(value, str):
+            value = numbers_in(value)
+        if isinstance(value, numbers.Real):
+            value = (value,)
+        values = tuple(self.item.parse(number) for number in value)
+        if not values:
+            raise ValueError
+        return values
+
+
 class Pairs(Kind):
     """Pairs of finite numbers above 0, as a flat tuple ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
 
@@ -140,22 +168,13 @@ class Pairs(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            value = self._numbers(value.strip())
+            value = numbers_in(value)
         values = []
         for entry in value:
             values.extend([entry] if isinstance(entry, numbers.Real) else entry)
         if not values or len(values) % 2:
             raise ValueError
         return tuple(self.item.parse(float(number)) for number in values)
-
-    @staticmethod
-    def _numbers(text: str) -> list[float]:
-        """The numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
-        if text[:1] + text[-1:] in ("()", "[]"):
-            text = text[1:-1].strip()
-        if text.endswith(","):
-            text = text[:-1]
-        return [float(number) for number in text.split(",")]
 
 
 class Optional(Kind):
@@ -166,7 +185,7 @@ class Optional(Kind):
         self.expected = f"None or {kind.expected}"
 
     def parse(self, value: typing.Any) -> typing.Any:
-        if value is None or value == "None":
+        if value is None or (isinstance(value, str) and value == "None"):
             return None
         return self.kind.parse(value)
 

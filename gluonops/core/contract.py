@@ -18,15 +18,15 @@ import typing
 import warnings
 from collections.abc import Sequence
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
 from .dims import UNKNOWN, bare_sizes, solve
 from .errors import OpError
 from .expressions import Expression
 from .shapes import Shapes, normalized_axis
 
 __all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
-           "Indices", "Int", "IntOrTuple", "Op", "Optional", "Out", "Pairs", "Refused", "Rows", "Shapes", "UNKNOWN",
-           "accumulator", "normalized_axis"]
+           "Indices", "Int", "IntOrTuple", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused", "Rows", "Shapes",
+           "UNKNOWN", "accumulator", "normalized_axis"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -240,6 +240,9 @@ class Op:
         another attribute. A declaration in ``shapes`` can have other remedies.
     accumulate_fp32 : bool
         Whether float16 is computed in float32.
+    counts : dict of str to str
+        Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
+        single one for all of them.
     returned : str
         An expression: how many of the outputs functions and blocks return, from the first on.
     role : {'layer', 'loss', 'loss head'}
@@ -261,6 +264,7 @@ class Op:
     refused: tuple = ()
     remedies: dict = dataclasses.field(default_factory=dict)
     accumulate_fp32: bool = False
+    counts: dict = dataclasses.field(default_factory=dict)
     returned: str = "1"
     role: str = "layer"
     inference: Becomes | None = None
@@ -334,6 +338,7 @@ class Op:
     def keeps_shape(self, attrs: tuple) -> bool:
         """Whether the first output has the shape of the first input, for any number of dimensions."""
         first, output = self.inputs[0], self.outputs[0].name
+        kept = []
         for ndim in range(1, MAX_NDIM + 1):
             ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
             try:
@@ -341,8 +346,8 @@ class Op:
             except OpError:
                 continue
             if len(patterns[first.name]) == ndim:
-                return [str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]]
-        return False
+                kept.append([str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]])
+        return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
         """Every tensor's shape, as far as it follows from the known ones.
@@ -363,7 +368,21 @@ class Op:
         if expanded is None:
             return known
         patterns, whole, remedies = expanded
-        return solve(self.name, patterns, known, whole, remedies)
+        solved = solve(self.name, patterns, known, whole, remedies)
+        if self.counts:
+            self._check_counts(attrs, bare_sizes(self.name, patterns, known))
+        return solved
+
+    def _check_counts(self, attrs: tuple, sizes: dict[str, tuple]) -> None:
+        """Raise an OpError if an attribute has neither a number for each index of its dimension nor a single one."""
+        for name, dimension in self.counts.items():
+            numbers = getattr(attrs, name)
+            if numbers is None or dimension not in sizes:
+                continue
+            size, _ = sizes[dimension]
+            if len(numbers) not in (1, size):
+                raise self.error(f"{name} has {len(numbers)} numbers; expected {size}, one for each of the {dimension}",
+                                 f"Pass another {name}")
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of every named dimension that follows from the known shapes."""

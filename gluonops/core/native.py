@@ -20,16 +20,14 @@ from . import stamp
 from .contract import Op
 
 __all__ = ["backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes", "library_path",
-           "load", "loaded", "operator_handle", "reason", "run", "set_threads", "target", "threads",
-           "watch_batch_norm"]
+           "load", "loaded", "operator_handle", "reason", "run", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
 FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests",
-             "gluonops_watch_batch_norm")
+             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -219,15 +217,6 @@ def set_threads(count: int) -> None:
     """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
     if loaded():
         ctypes.CDLL(_state["path"]).gluonops_set_threads(count)
-
-
-def watch_batch_norm() -> bool:
-    """Let MXNet's batch norm run in one thread while another process disturbs it; whether that is possible here."""
-    if not loaded():
-        return False
-    watch = ctypes.CDLL(_state["path"]).gluonops_watch_batch_norm
-    watch.restype = ctypes.c_bool
-    return watch()
 
 
 def keep_blocks(most: int) -> bool:

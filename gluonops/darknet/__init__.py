@@ -1,4 +1,4 @@
-"""Darknet's files: any cfg of its convolutional networks as a HybridBlock, and weights in both directions.
+"""Darknet's files: any cfg of its networks but recurrent ones as a HybridBlock, and weights in both directions.
 
 ``load(cfg, weights)`` builds and loads, ``save_weights`` writes back bit for bit, ``net.detector()`` returns detections
 in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights file holds.
@@ -7,7 +7,8 @@ from .build import load
 from .detector import Boxes, Detector, Region
 from .layers import Convolution, MaxPool
 from .net import DarknetNet
+from .tree import Tree, read_tree
 from .weights import Header, load_weights, save_weights
 
-__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "load", "load_weights",
-           "save_weights"]
+__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "Tree", "load",
+           "load_weights", "read_tree", "save_weights"]

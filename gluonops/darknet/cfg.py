@@ -18,7 +18,8 @@ __all__ = ["MAX_INT", "Section", "read_cfg"]
 WHERE = "darknet.load"
 MAX_INT = 2**31 - 1   # Darknet counts options, weights and outputs in 32 bits
 # Options of any layer for training only.
-TRAINING = ("learning_rate", "onlyforward", "smooth", "stopbackward", "truth")
+TRAINING = ("burnin_update", "clip", "dont_update", "learning_rate", "onlyforward", "smooth", "stopbackward",
+            "train_only_bn", "truth")
 # Options of any layer that change what a weights file holds.
 FILE_LAYOUT = ("dontload", "dontsave", "dontloadscales", "numload")
 
@@ -62,6 +63,15 @@ class Section:
 
     def __contains__(self, key: str) -> bool:
         return key in self._options
+
+    def peek(self, key: str) -> str:
+        """The option as it is written, or nothing; it does not count as read."""
+        value, _ = self._options.get(key, ("", self.line))
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Whether the option is given and not 0."""
+        return bool(self.integer(key, 0))
 
     def text(self, key: str, default: str | None = None, choices: Sequence[str] | None = None) -> str:
         """The option as a word, one of ``choices`` if they are given."""

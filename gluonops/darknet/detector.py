@@ -1,138 +1,91 @@
-"""Decodes a net's maps into detections: the layers ``[region]`` and ``[yolo]``, boxes, non-maximum suppression.
-
-With A anchors and K classes a map is (B, A*(5+K), H, W), or (B, A, 5+K, H, W) with the axis of x, y, w, h, objectness
-and the classes apart. Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``src/region_layer.c``,
-``src/yolo_layer.c`` and ``src/box.c``, commit f6afaabc.
-"""
+"""A net with what turns its maps into detections: candidates, then non-maximum suppression."""
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
 import mxnet as mx
-import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.attributes import Attr, Float, Int
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..ops import region_decode
+from .boxes import Boxes
+from .heads import Region
 
-__all__ = ["Boxes", "Detector", "Region"]
+__all__ = ["Boxes", "Detector", "DistanceSuppression", "Region"]
 
-
-class Region(HybridBlock):
-    """Darknet's ``[region]`` and ``[yolo]``: sigmoid on x, y and objectness, softmax or sigmoid on the classes.
-
-    See :func:`gluonops.ops.region_decode`.
-
-    Parameters
-    ----------
-    anchors : array_like
-        (A, 2), widths and heights in cells.
-    classes : int
-        Number of classes.
-    class_softmax : bool, default True
-        Softmax over the classes. If False, a sigmoid on each class.
-
-    Inputs:
-        - **data**: (B, A*(5+classes), H, W).
-
-    Outputs:
-        - **out**: the same shape.
-    """
-
-    def __init__(self, anchors: np.ndarray, classes: int, class_softmax: bool = True, **kwargs):
-        super().__init__(**kwargs)
-        flat_anchors = tuple(map(float, np.ravel(anchors)))
-        self._options = {"anchors": flat_anchors, "classes": classes, "softmax": class_softmax}
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return region_decode(data, layout="map", **self._options)
+# Rounds of DistanceSuppression. A box is decided after as many as there are boxes in a row of which each one overlaps
+# the next.
+ROUNDS = 32
+NO_OVERLAP = 1.0   # an IoU that no candidate exceeds
 
 
-class Boxes(HybridBlock):
-    """The candidates of an activated map: a box and a score for each class, anchor and cell.
+class DistanceSuppression(HybridBlock):
+    """Non-maximum suppression by overlap and distance, class by class: DIoU.
 
-    The boxes of a float16 map are computed in float32, because float16 cannot hold half pixels above 1024.
+    A candidate is dropped if its IoU with a more probable one of its class, minus ``(d / c) ** power``, is above a
+    threshold. d is the squared distance of their centres, and c the squared diagonal of the box around both, both in
+    widths and heights of the image. Sources: Zheng et al., "Distance-IoU Loss" (2019), section 4; ``box_diounms`` in
+    ``src/box.c`` of AlexeyAB/darknet, commit 59596d78, whose ``nms_kind=greedynms`` is the same with a power of 0.6.
 
     Parameters
     ----------
-    anchors : array_like
-        (A, 2), widths and heights in pixels. They are a constant parameter, so that an export contains them.
-    classes : int
-        Number of classes.
-    stride : int
-        Pixels from one cell to the next.
+    threshold : float
+    power : float
 
     Inputs:
-        - **data**: the output of ``Region``, (B, A*(5+classes), H, W).
+        - **rows**: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones
+          are -1 and come last.
+        - **images**: (B, C, H, W), for its height and width.
 
     Outputs:
-        - **out**: (B, classes*A*H*W, 6): class, objectness times class probability, and left, top, right, bottom in
-          pixels.
+        - **out**: (B, N, 6), with -1 in place of what is dropped.
     """
 
-    def __init__(self, anchors: np.ndarray, classes: int, stride: int, **kwargs):
+    def __init__(self, threshold: float, power: float, **kwargs):
         super().__init__(**kwargs)
-        anchors = np.asarray(anchors, "float32")
-        self._anchors = len(anchors)
-        self._classes = classes
-        self._stride = stride
-        self._takes_float16 = False
-        with self.name_scope():
-            self.anchors = _constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
-            self.ids = _constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
+        self._threshold = threshold
+        self._power = power
 
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Change the type of the maps that the block takes.
-
-        Parameters
-        ----------
-        dtype : str or numpy.dtype
-        """
-        self._takes_float16 = np.dtype(dtype) == np.float16
-        super().cast("float32" if self._takes_float16 else dtype)
-
-    def hybrid_forward(self, F, data: Array, anchors: Array, ids: Array) -> Array:
-        if self._takes_float16:
-            data = F.cast(data, dtype="float32")
-        cells = F.reshape(data, shape=(0, self._anchors, 5 + self._classes, -1))   # B, A, 5+K, H*W
-
-        offsets = F.slice_axis(cells, axis=2, begin=0, end=2)
-        centres = F.broadcast_add(offsets, _grid(F, data)) * self._stride
-        sizes = F.slice_axis(cells, axis=2, begin=2, end=4)
-        halves = F.broadcast_mul(F.exp(sizes), anchors) / 2
-        corners = F.concat(centres - halves, centres + halves, dim=2)              # B, A, 4, H*W
-
-        probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
-        objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
-        scores = F.broadcast_mul(probabilities, objectness)                        # B, A, K, H*W
-
-        columns = [F.broadcast_like(ids, scores), scores]
-        for i in range(4):
-            corner = F.slice_axis(corners, axis=2, begin=i, end=i + 1)
-            columns.append(F.broadcast_like(corner, scores))
-        return F.reshape(F.stack(*columns, axis=-1), shape=(0, -1, 6))
+    def hybrid_forward(self, F, rows: Array, images: Array) -> Array:
+        ids = F.slice_axis(rows, axis=2, begin=0, end=1)
+        alike = F.broadcast_equal(ids, F.transpose(ids, axes=(0, 2, 1)))
+        drops = (_scores(F, rows, _aspect(F, images), self._power) > self._threshold) * alike
+        rank = F.contrib.arange_like(rows, axis=1)
+        before = F.broadcast_lesser(F.reshape(rank, shape=(1, -1, 1)), F.reshape(rank, shape=(1, 1, -1)))
+        drops = F.broadcast_mul(drops, before)          # whether the row would drop the column
+        kept = F.transpose(F.ones_like(ids), axes=(0, 2, 1))
+        for _ in range(ROUNDS):
+            kept = F.batch_dot(kept, drops) < 0.5       # not dropped by one that is itself kept
+        kept = F.broadcast_like(F.transpose(kept, axes=(0, 2, 1)), rows)
+        return F.where(kept, rows, -F.ones_like(rows))
 
 
-def _constant(params: mx.gluon.ParameterDict, name: str, value: mx.nd.NDArray) -> mx.gluon.Constant:
-    """``params.get_constant``. MXNet names an initializer after the address of the constant, and warns if an earlier
-    constant had the same one."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r".*New initializer", UserWarning)
-        return params.get_constant(name, value)
+def _aspect(F: ModuleType, images: Array) -> Array:
+    """Width of the images by their height, (1, 1, 1)."""
+    first = F.slice(images, begin=(0, 0, None, None), end=(1, 1, None, None))
+    ones = F.ones_like(F.cast(first, dtype="float32"))
+    width = F.mean(F.sum(ones, axis=3))
+    height = F.mean(F.sum(ones, axis=2))
+    return F.reshape(width / height, shape=(1, 1, 1))
 
 
-def _grid(F: ModuleType, data: Array) -> Array:
-    """Column and row of each cell of a map, (1, 1, 2, H*W)."""
-    columns = F.reshape(F.contrib.arange_like(data, axis=3), shape=(1, 1, 1, -1))
-    rows = F.reshape(F.contrib.arange_like(data, axis=2), shape=(1, 1, -1, 1))
-    first_image = F.slice_axis(data, axis=0, begin=0, end=1)
-    zeros = F.zeros_like(F.slice_axis(first_image, axis=1, begin=0, end=1))
-    grid = F.concat(F.broadcast_add(zeros, columns), F.broadcast_add(zeros, rows), dim=1)
-    return F.reshape(grid, shape=(1, 1, 2, -1))
+def _scores(F: ModuleType, rows: Array, aspect: Array, power: float) -> Array:
+    """IoU minus distance of each candidate with each other, (B, N, N)."""
+    left, top, right, bottom = (F.slice_axis(rows, axis=2, begin=i, end=i + 1) for i in range(2, 6))
+    overlap, areas, diagonal, distance = 1, 1, 0, 0
+    for low, high in ((left, right), (F.broadcast_mul(top, aspect), F.broadcast_mul(bottom, aspect))):
+        other_low, other_high = (F.transpose(side, axes=(0, 2, 1)) for side in (low, high))
+        shared = F.broadcast_minimum(high, other_high) - F.broadcast_maximum(low, other_low)
+        around = F.broadcast_maximum(high, other_high) - F.broadcast_minimum(low, other_low)
+        overlap = F.relu(shared) * overlap
+        areas = (high - low) * areas
+        diagonal = F.square(around) + diagonal
+        distance = F.square(F.broadcast_sub(low + high, other_low + other_high) / 2) + distance
+    union = F.broadcast_add(areas, F.transpose(areas, axes=(0, 2, 1))) - overlap
+    iou = overlap / F.where(union > 0, union, F.ones_like(union))
+    return iou - (distance / F.where(diagonal > 0, diagonal, F.ones_like(diagonal))) ** power
 
 
 class Detector(HybridBlock):
@@ -157,6 +110,8 @@ class Detector(HybridBlock):
         IoU above 0. A candidate is dropped if its IoU with a more probable one of its class is above this.
     topk : int, default 400
         Number of candidates of an image that go into the suppression, the most probable ones.
+    power : float, optional
+        Suppress by overlap and distance with this power; see :class:`DistanceSuppression`. By default by IoU alone.
 
     Inputs:
         - **data**: images, (B, 3, H, W).
@@ -174,7 +129,8 @@ class Detector(HybridBlock):
     """
 
     def __init__(self, net: HybridBlock, heads: Sequence[HybridBlock], classes: int, size_multiple: int,
-                 threshold: float = 0.25, nms: float = 0.45, topk: int = 400, **kwargs):
+                 threshold: float = 0.25, nms: float = 0.45, topk: int = 400,
+                 power: float | None = None, **kwargs):
         super().__init__(**kwargs)
         self.classes = classes
         self._multiple = size_multiple
@@ -185,6 +141,9 @@ class Detector(HybridBlock):
             self.net = net
             for i, head in enumerate(heads):
                 self.register_child(head, f"head{i}")
+            self.suppression = None
+            if power is not None:
+                self.suppression = DistanceSuppression(self.nms, power)
         self._heads = tuple(heads)
 
     def forward(self, x: Array, *args: Array) -> tuple[Array, Array, Array]:
@@ -198,15 +157,21 @@ class Detector(HybridBlock):
                           f"with sides that divide by {self._multiple}",
                           "Resize the images, for instance with gluonops.data.letterbox")
 
+    def _best(self, F, rows: Array, nms: float) -> Array:
+        """The most probable candidates above the threshold, without those that overlap by more than ``nms``."""
+        rows = F.contrib.box_nms(rows, overlap_thresh=nms, valid_thresh=self.threshold, topk=self.topk,
+                                 coord_start=2, score_index=1, id_index=0, force_suppress=False)
+        return F.slice(rows, begin=(None, 0, None), end=(None, self.topk, None))
+
     def hybrid_forward(self, F, data: Array) -> tuple[Array, Array, Array]:
         maps = self.net(data)
         if not isinstance(maps, (list, tuple)):
             maps = [maps]
         candidates = [head(activated) for head, activated in zip(self._heads, maps)]
         rows = F.concat(*candidates, dim=1) if len(candidates) > 1 else candidates[0]
-        rows = F.contrib.box_nms(rows, overlap_thresh=self.nms, valid_thresh=self.threshold, topk=self.topk,
-                                 coord_start=2, score_index=1, id_index=0, force_suppress=False)
-        rows = F.slice(rows, begin=(None, 0, None), end=(None, self.topk, None))
+        rows = self._best(F, rows, self.nms if self.suppression is None else NO_OVERLAP)
+        if self.suppression is not None:
+            rows = self._best(F, self.suppression(rows, data), NO_OVERLAP)
         ids = F.slice_axis(rows, axis=2, begin=0, end=1)
         scores = F.slice_axis(rows, axis=2, begin=1, end=2)
         boxes = F.slice_axis(rows, axis=2, begin=2, end=6)

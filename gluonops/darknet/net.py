@@ -1,13 +1,17 @@
 """The HybridBlock of a cfg."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from .detector import Boxes, Detector
+from .detector import Detector
 
-__all__ = ["DarknetNet"]
+__all__ = ["DarknetNet", "Head"]
 
 # What Darknet does to an image before the net sees it. Exports store it as metadata.
 PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
@@ -16,6 +20,29 @@ PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
 def preprocessing_for(channels: int) -> dict[str, object]:
     """The same for a net that takes images of so many channels."""
     return {**PREPROCESSING, "colours": "grey"} if channels == 1 else PREPROCESSING
+
+
+class Head(NamedTuple):
+    """What turns the map of a detecting layer into detections.
+
+    Attributes
+    ----------
+    boxes : callable
+        Makes the block that returns candidates. It takes the threshold of the detector and the prefix of its name.
+    classes : int
+        Number of classes.
+    stride : int
+        Height and width of the images must be multiples of it.
+    anchors : numpy.ndarray, optional
+        (A, 2), widths and heights in pixels.
+    power : float, optional
+        Of the suppression; see ``Detector``.
+    """
+    boxes: Callable[[float, str], HybridBlock]
+    classes: int
+    stride: int
+    anchors: np.ndarray | None = None
+    power: float | None = None
 
 
 class DarknetNet(HybridBlock):
@@ -32,7 +59,8 @@ class DarknetNet(HybridBlock):
         - **data**: (B, channels, H, W).
 
     Outputs:
-        - **out**: the last layer's output, or a tuple with the output of each ``[yolo]`` layer if there are several.
+        - **out**: the last layer's output, or a tuple with the maps of the detecting layers if there are
+          several.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], **kwargs):
@@ -41,7 +69,7 @@ class DarknetNet(HybridBlock):
         self.preprocessing = preprocessing_for(input_shape[0])
         self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
         self._outputs = ()      # numbers of the layers that the net returns
-        self._detections = []   # of each detection layer: anchors, classes, stride
+        self._detections = []   # a Head for each detecting layer that the net returns
 
     def __getitem__(self, index: int) -> HybridBlock:
         return list(self._children.values())[index]
@@ -78,18 +106,18 @@ class DarknetNet(HybridBlock):
         Raises
         ------
         OpError
-            The last layer is not a ``[region]`` or ``[yolo]``, or an argument is out of range.
+            The cfg ends in no detecting layer, or an argument is out of range.
         """
         if not self._detections:
-            raise OpError("darknet.detector", "the cfg ends in neither [region] nor [yolo]; expected a detecting "
-                          "network", "Call the net itself for what its last layer returns")
+            raise OpError("darknet.detector", "the cfg ends in no [region], [yolo], [Gaussian_yolo] or [detection]; "
+                          "expected a detecting network", "Call the net itself for what its last layer returns")
         parameter = next(iter(self.collect_params().values()))
-        heads = []
-        for i, (anchors, classes, stride) in enumerate(self._detections):
-            head = Boxes(anchors, classes, stride, prefix=f"boxes{i}_")
-            head.initialize(ctx=parameter.list_ctx())
-            head.cast(parameter.dtype)
-            heads.append(head)
-        _, classes, _ = self._detections[0]
-        size_multiple = max(stride for _, _, stride in self._detections)
-        return Detector(self, heads, classes, size_multiple, threshold, nms, topk)
+        blocks = []
+        for i, head in enumerate(self._detections):
+            block = head.boxes(threshold, f"boxes{i}_")
+            block.initialize(ctx=parameter.list_ctx())
+            block.cast(parameter.dtype)
+            blocks.append(block)
+        last = self._detections[-1]
+        size_multiple = max(head.stride for head in self._detections)
+        return Detector(self, blocks, last.classes, size_multiple, threshold, nms, topk, last.power)

@@ -1,10 +1,17 @@
 """Darknet's ``.weights`` files, read and written bit for bit.
 
 All numbers are little endian. The header is three int32, major, minor and revision, and the number of images seen in
-training, which has 8 bytes if major*10 + minor is at least 2, else 4 bytes. Then the numbers of each convolution
-follow, in float32 and in the layers' order: biases; with batch norm also scales, means and variances; weights of shape
-(channels, in_channels / groups, size, size). Nothing marks where a layer ends, so only the length of a file can be
-checked.
+training, which has 8 bytes if major*10 + minor is at least 2, else 4 bytes. Then the numbers of each layer with weights
+follow, in float32 and in the layers' order:
+
+- of a convolution its biases; with batch norm also scales, means and variances; weights of shape (channels,
+  in_channels / groups, size, size). One that shares the weights of another has no numbers of its own.
+- of a connected layer its biases; weights of shape (outputs, inputs), in versions above 1000 (inputs, outputs); with
+  batch norm also scales, means and variances.
+- of a local layer its biases, (channels, positions); weights of shape (positions, channels, in_channels * size * size).
+- of a shortcut with weights its weights, (layers, channels or 1).
+
+Nothing marks where a layer ends, so only the length of a file can be checked.
 
 Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 """
@@ -14,7 +21,7 @@ import collections
 import os
 import struct
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import mxnet as mx
 import numpy as np
@@ -22,12 +29,18 @@ from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
 from ..core.files import check_regular, replace
-from .layers import Convolution
+from .weighted import Weighted
 
 __all__ = ["Header", "load_weights", "save_weights"]
 
 FLOAT = np.dtype("<f4")
-Unit = tuple[str, list[mx.gluon.Parameter]]   # a convolution: its name, its parameters in the file's order
+
+
+class Unit(NamedTuple):
+    """A layer's part of a file: its name, its parameters in the file's order, and the one that is a matrix."""
+    name: str
+    parameters: list[mx.gluon.Parameter]
+    matrix: mx.gluon.Parameter | None
 
 
 class Header(collections.namedtuple("Header", "major minor revision seen")):
@@ -38,9 +51,13 @@ class Header(collections.namedtuple("Header", "major minor revision seen")):
     @property
     def layout(self) -> str:
         """The format of ``seen`` for ``struct``."""
-        # Versions above 1000 mean transposed matrices, which matters to fully connected layers only.
         eight_bytes = self.major * 10 + self.minor >= 2 and self.major < 1000 and self.minor < 1000
         return "<Q" if eight_bytes else "<i"
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the matrices of connected layers are transposed."""
+        return self.major > 1000 or self.minor > 1000
 
 
 NEW = Header(0, 2, 0, 0)   # of a net that was not loaded from a file
@@ -83,9 +100,9 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
             header = _read_header(file, path)
             _check_length(units, file.tell(), os.path.getsize(path), path)
             _initialize_rest(net, ctx)
-            for _, parameters in (progress or iter)(units):
-                for parameter in parameters:
-                    values = np.fromfile(file, FLOAT, _count(parameter)).reshape(parameter.shape)
+            for unit in (progress or iter)(units):
+                for parameter in unit.parameters:
+                    values = _read(file, parameter, header.transposed and parameter is unit.matrix)
                     parameter.set_data(mx.nd.array(values, dtype="float32"))
     except OSError as error:
         raise OpError("darknet.load_weights", f"cannot read {os.fspath(path)}: {error.strerror}",
@@ -121,28 +138,36 @@ def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int |
     if seen is not None:
         header = header._replace(seen=seen)
     packed_header = _pack_header(where, header)
-    for name, parameters in units:
-        if any(parameter._data is None for parameter in parameters):
-            raise OpError(where, f"{name} is not initialized",
+    for unit in units:
+        if any(parameter._data is None for parameter in unit.parameters):
+            raise OpError(where, f"{unit.name} is not initialized",
                           "Call net.initialize() and run the net once, or load weights")
 
     def write(temporary: str) -> None:
         with open(temporary, "wb") as file:
             file.write(packed_header)
-            for _, parameters in units:
-                for parameter in parameters:
+            for unit in units:
+                for parameter in unit.parameters:
                     value = parameter.data(parameter.list_ctx()[0]).asnumpy()
+                    if header.transposed and parameter is unit.matrix:
+                        value = value.T
                     value.astype(FLOAT, copy=False).tofile(file)
 
     replace(where, {os.fspath(path): write})
 
 
 def _units(where: str, net: mx.gluon.Block) -> list[Unit]:
-    """The convolutions of a net, in order. An OpError if the net has parameters outside of them."""
+    """The layers of a net with weights, in order. An OpError if the net has parameters outside of them."""
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
-    units = [(block.name, _parameters(block)) for block in _blocks(net) if isinstance(block, Convolution)]
-    held = {parameter.name for _, parameters in units for parameter in parameters}
+    units, held = [], set()
+    for block in _blocks(net):
+        if not isinstance(block, Weighted):
+            continue
+        parameters = block.file_parameters()
+        if parameters[0].name not in held:   # otherwise it shares the weights of an earlier one
+            units.append(Unit(block.name, parameters, block.matrix()))
+            held.update(parameter.name for parameter in parameters)
     other = [name for name, parameter in net.collect_params().items()
              if name not in held and not isinstance(parameter, Constant)]
     if other or not units:
@@ -158,12 +183,12 @@ def _blocks(block: mx.gluon.Block) -> Iterator[mx.gluon.Block]:
         yield from _blocks(child)
 
 
-def _parameters(convolution: Convolution) -> list[mx.gluon.Parameter]:
-    """The parameters of a convolution in the file's order."""
-    norm = convolution.norm
-    if norm is None:
-        return [convolution.conv.bias, convolution.conv.weight]
-    return [norm.beta, norm.gamma, norm.running_mean, norm.running_var, convolution.conv.weight]
+def _read(file: BinaryIO, parameter: mx.gluon.Parameter, transposed: bool) -> np.ndarray:
+    """The next numbers of a file, in the shape of a parameter."""
+    values = np.fromfile(file, FLOAT, _count(parameter))
+    if transposed:
+        return values.reshape(parameter.shape[::-1]).T
+    return values.reshape(parameter.shape)
 
 
 def _count(parameter: mx.gluon.Parameter) -> int:
@@ -193,7 +218,7 @@ def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathL
     """Raise an OpError if a file ends within a layer, or has bytes behind the last one."""
     file = os.path.basename(os.fspath(path))
     end = start
-    for name, parameters in units:
+    for name, parameters, _ in units:
         if not all(_known(parameter) for parameter in parameters):
             raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
                           "Make it with in_channels, or run the net once")

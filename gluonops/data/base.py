@@ -124,15 +124,17 @@ def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> 
     OpError
         The file cannot be read, or there are no names, or two equal names.
     """
+    origin = ""
     if isinstance(classes, (str, os.PathLike)):
+        origin = f" in {os.fspath(classes)}"
         try:
             with open(classes, encoding="utf-8-sig") as file:
                 classes = [line.strip() for line in file if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
-            raise OpError(where, f"the class names in {os.fspath(classes)} cannot be read: {error}",
+            raise OpError(where, f"the class names{origin} cannot be read: {error}",
                           "Pass a sequence of names, or a text file with one per line") from error
     names = tuple(classes)
     if not names or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
-        raise OpError(where, f"classes are {names!r}; expected one name or more, all different",
+        raise OpError(where, f"classes{origin} are {names!r}; expected one name or more, all different",
                       "Pass a sequence of names, or a text file with one per line")
     return names

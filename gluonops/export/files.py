@@ -6,6 +6,8 @@ import os
 import pathlib
 import re
 
+import mxnet as mx
+
 from ..core.arrays import digest, load_arrays, save_arrays
 from ..core.errors import OpError
 from ..core.files import replace
@@ -83,17 +85,25 @@ def _check_outputs(where: str, graph: Graph, prefix: str) -> None:
     for node in graph.nodes():
         entries.update(node.inputs)
     for node, index in sorted(entries, key=lambda entry: (entry[0].name, entry[1])):
-        if index and (node.is_variable or index >= _count_outputs(node)):
+        if index and (node.is_variable or index >= _count_outputs(node, prefix)):
             raise OpError(where, f"{os.path.basename(prefix)}-symbol.json is damaged: it reads output {index} of the "
                           f"node {node.name!r}, which does not have it", "Export the net again")
 
 
-def _count_outputs(node: Node) -> int:
+def _count_outputs(node: Node, prefix: str) -> int:
     """The number of a node's outputs, from a graph of this node and variables alone."""
     variables = [Node(VARIABLE, f"input{i}") for i in range(len(node.inputs))]
     alone = Node(node.op, "node", node.attrs, [(variable, 0) for variable in variables], node.subgraphs)
-    outputs = Graph([(alone, 0)], {}).symbol().get_internals().list_outputs()
+    outputs = _symbol(Graph([(alone, 0)], {}), prefix).get_internals().list_outputs()
     return len(outputs) - len(variables)
+
+
+def _symbol(graph: Graph, prefix: str) -> mx.sym.Symbol:
+    """The graph as a Symbol. An OpError names the file."""
+    try:
+        return graph.symbol()
+    except OpError as error:
+        raise error.about(f"{os.path.basename(prefix)}-symbol.json") from error
 
 
 def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: str) -> None:
@@ -101,7 +111,7 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
 
     The metadata of our files list the inputs. In other files the parameters are known from the layers that read them.
     """
-    symbol = graph.symbol()
+    symbol = _symbol(graph, prefix)
     inputs = read_metadata(graph).get("inputs", {})
     variables = graph.variables()
     without_value = [name for name in variables if name not in values and not name.endswith("label")]

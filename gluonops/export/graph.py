@@ -241,7 +241,7 @@ class Graph:
         try:
             return mx.sym.load_json(self.text())
         except mx.MXNetError as error:
-            reason = str(error).strip().splitlines()[-1]
+            reason = _reason(str(error))
             node = self._unknown_custom(reason)
             place = f" at the node {node.name!r}" if node else ""
             raise OpError("export", f"MXNet refuses the graph{place}: {reason}",
@@ -312,3 +312,9 @@ def kind(node: Node) -> str:
 def package_of(node: Node) -> str | None:
     """The registered package of a Custom node; None if there is none."""
     return custom.described.get(node.attrs.get("op_type"), (None, None))[1]
+
+
+def _reason(text: str) -> str:
+    """The line of MXNet's message that says what is wrong, and the one that says where."""
+    lines = text.strip().splitlines()
+    return lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]

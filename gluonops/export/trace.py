@@ -11,7 +11,7 @@ from typing import Any
 import mxnet as mx
 
 from .. import ops
-from ..core import registry
+from ..core import native, registry
 from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from .canonical import canonicalize_graph
@@ -61,13 +61,13 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     names = set(mx.sym.Group(outputs).list_inputs())
     values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
               if parameter.name in names}
-    outputs = _described(outputs, values)
-    reason = _mismatch(outputs, values, shapes, dtype)
+    graph = _described(outputs, values)
+    symbol = graph.symbol()
+    reason = _mismatch(symbol, values, shapes, dtype)
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
-        outputs = [_with_head(where, net, outputs, head)]
-    graph = Graph.of(mx.sym.Group(outputs))
+        graph = Graph.of(_with_head(where, net, list(symbol), head))
     canonicalize_graph(graph)
     values = {name: values[name] for name in graph.variables() if name in values}
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
@@ -140,8 +140,8 @@ def _inferred_shapes(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> S
     return dict(zip(graph.list_arguments() + graph.list_auxiliary_states(), arguments + states))
 
 
-def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> list[mx.sym.Symbol]:
-    """The outputs, with the present shapes and types of the parameters in their variables.
+def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> Graph:
+    """The graph of the outputs, with the present shapes and types of the parameters in their variables.
 
     Gluon makes the variable of a parameter once. It lacks a shape that a run has completed, and the type of a later
     cast.
@@ -152,12 +152,11 @@ def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> list[mx.sym.Symb
             value = values[node.name]
             marks = mx.sym.var(node.name, shape=value.shape, dtype=value.dtype).list_attr()
             node.attrs.update({mark: text for mark, text in marks.items() if mark in node.attrs})
-    return list(graph.symbol())
+    return graph
 
 
-def _mismatch(outputs: list[mx.sym.Symbol], values: Arrays, shapes: Shapes, dtype: str) -> str | None:
+def _mismatch(symbol: mx.sym.Symbol, values: Arrays, shapes: Shapes, dtype: str) -> str | None:
     """Why inputs of these shapes and types do not fit the parameters; None if they do."""
-    symbol = mx.sym.Group(outputs)
     known_shapes, known_types = {}, {}
     for name in symbol.list_inputs():
         if name in values:
@@ -175,8 +174,12 @@ def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str)
 
 
 def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.sym.Symbol]:
-    """The net's outputs as a flat list of symbols."""
-    with _backend("custom"):
+    """The net's outputs as a flat list of symbols.
+
+    Traced with native nodes where they are to be had: MXNet never frees the nodes of a graph that it has written as
+    JSON, and a Custom node holds 30 kB.
+    """
+    with _backend("native" if native.loaded() else "custom"):
         outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
     flat = []
     waiting = [outputs]

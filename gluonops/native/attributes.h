@@ -133,8 +133,8 @@ inline Parsed parse_integers(const std::string &text, Integers *result)
     return fits ? INTEGER : BEYOND_64_BITS;
 }
 
-// As Pairs.parse(text): pairs of finite numbers above 0.
-inline bool parse_pairs(const std::string &text, std::vector<double> *values)
+// The numbers of a tuple or list, with or without brackets and a comma at the end.
+inline bool parse_numbers(const std::string &text, std::vector<double> *values)
 {
     std::string inside = stripped(text);
     if (inside.size() >= 2 && ((inside.front() == '(' && inside.back() == ')') ||
@@ -146,12 +146,23 @@ inline bool parse_pairs(const std::string &text, std::vector<double> *values)
     for (size_t begin = 0; begin <= inside.size();) {
         const size_t end = std::min(inside.find(',', begin), inside.size());
         double value;
-        if (!parse_number(inside.substr(begin, end - begin), &value) || value <= 0)
+        if (!parse_number(inside.substr(begin, end - begin), &value))
             return false;
         values->push_back(value);
         begin = end + 1;
     }
-    return values->size() % 2 == 0;
+    return true;
+}
+
+// As Pairs.parse(text): pairs of finite numbers above 0.
+inline bool parse_pairs(const std::string &text, std::vector<double> *values)
+{
+    if (!parse_numbers(text, values) || values->size() % 2)
+        return false;
+    for (const double value : *values)
+        if (value <= 0)
+            return false;
+    return true;
 }
 
 // What a number may be, and how the complaint says so.
@@ -247,6 +258,26 @@ class Attributes {
         std::vector<double> values;
         if (text && *text != "None" && !parse_pairs(*text, &values))
             complain(name, *text, "None or pairs of finite numbers above 0: (w0, h0, w1, h1, ...)");
+        return values;
+    }
+
+    std::optional<std::vector<double>> optional_numbers(const char *name,
+                                                        std::optional<std::vector<double>> otherwise,
+                                                        const Bounds &bounds) const
+    {
+        const std::string *text = find(name);
+        if (!text)
+            return otherwise;
+        if (*text == "None")
+            return std::nullopt;
+        std::vector<double> values;
+        bool good = parse_numbers(*text, &values);
+        for (const double value : values)
+            good = good && value >= bounds.low;
+        if (!good)
+            complain(name, *text, std::string("None or ") + bounds.expected);
+        for (double &value : values)
+            value += 0.0;   // -0.0 becomes 0.0
         return values;
     }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -206,12 +207,24 @@ inline Pattern repeated(const char *where, const Pattern &dims, const char *labe
 // What an operator can do for a dimension that does not divide: its name, and what the user can change.
 typedef std::vector<std::pair<const char *, const char *>> Remedies;
 
-// The declared shape of every tensor, inputs first, and dimensions that must come out whole although no tensor has
-// them.
+// An attribute with a number for each index of a dimension, or a single one for all; without numbers, 0.
+struct Count {
+    const char *attribute, *dimension;
+    int64_t numbers;
+};
+
+inline int64_t number_of(const std::optional<std::vector<double>> &values)
+{
+    return values ? int64_t(values->size()) : 0;
+}
+
+// The declared shape of every tensor, inputs first, dimensions that must come out whole although no tensor has them,
+// and attributes that have as many numbers as a dimension.
 struct Shapes {
     std::vector<Pattern> patterns;
     Pattern whole;
     Remedies remedies;
+    std::vector<Count> counts;
 };
 
 // What is known of a tensor's shape.
@@ -255,6 +268,8 @@ class Solver {
         for (size_t t = 0; t < result.size(); ++t)
             if (too_many_elements(result[t]))
                 refuse(where_, described(t) + " has more than 2**60 elements", "Choose smaller attributes");
+        for (const Count &count : declared_.counts)
+            check_count(count);
         return result;
     }
 
@@ -266,10 +281,12 @@ class Solver {
         const Known *source;
     };
 
-    const Base *find(const Dim &dim) const
+    const Base *find(const Dim &dim) const { return find(dim.name); }
+
+    const Base *find(const std::string &name) const
     {
         for (const Base &base : bases_)
-            if (base.name == dim.name)
+            if (base.name == name)
                 return &base;
         return nullptr;
     }
@@ -333,7 +350,7 @@ class Solver {
     {
         std::vector<Known> others = tensors_;
         others[t].given = false;
-        const Shapes without = {declared_.patterns, {}, {}};
+        const Shapes without = {declared_.patterns, {}, {}, {}};
         const Shape sizes = Solver(where_, without, others).solve()[t];
         Pattern expected = declared_.patterns[t];
         for (size_t i = 0; i < sizes.size(); ++i)
@@ -354,6 +371,16 @@ class Solver {
             refuse(where_, has_shape(*base->source) + "; " + dim.name + " " + base->size.text() +
                    " is not divisible by " + dim.div.text(),
                    remedy(dim.name, "Pad the input or choose another " + dim.div.attribute()));
+    }
+
+    void check_count(const Count &count) const
+    {
+        const Base *base = find(count.dimension);
+        if (!base || count.numbers < 2 || base->size == count.numbers)
+            return;
+        refuse(where_, std::string(count.attribute) + " has " + std::to_string(count.numbers) + " numbers; expected " +
+               base->size.text() + ", one for each of the " + count.dimension,
+               std::string("Pass another ") + count.attribute);
     }
 
     std::string described(size_t t) const

@@ -215,14 +215,21 @@ class Attribute:
     def _declare_Optional(self) -> str:
         if kind_name(self.kind.kind) == "Pairs":
             return f"std::vector<double> {self.name};   // empty for None"
+        if kind_name(self.kind.kind) == "Numbers":
+            default = "" if self.default is None else f" = {{{{{listed(map(repr, self.default))}}}}}"
+            return f"std::optional<std::vector<double>> {self.name}{default};"
         default = "" if self.default is None else f" = {self.default}"
         return f"std::optional<int64_t> {self.name}{default};"
 
     def _parse_Optional(self) -> str:
         if kind_name(self.kind.kind) == "Pairs" and self.default is None:
             return f'given.optional_pairs("{self.name}")'
+        if kind_name(self.kind.kind) == "Numbers":
+            item = self.kind.kind.item
+            bounds = f"{{{quoted(self.kind.kind.expected)}, {number(item.low)}}}"
+            return f'given.optional_numbers("{self.name}", attrs.{self.name}, {bounds})'
         if kind_name(self.kind.kind) != "Int":
-            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer, or pairs with the default None")
+            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer or a tuple of numbers")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 
@@ -507,7 +514,9 @@ class Operator:
         tensors = listed([tensor.name for tensor in self.op.tensors])
         texts = {**self.op.remedies, **rule.remedies}
         remedies = listed([f"{{{quoted(name)}, {quoted(text)}}}" for name, text in texts.items()])
-        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}}};"]
+        counts = listed([f"{{{quoted(name)}, {quoted(dimension)}, number_of(attrs.{name})}}"
+                         for name, dimension in self.op.counts.items()])
+        return [*lines, f"return {{{{{tensors}}}, {whole}, {{{remedies}}}, {{{counts}}}}};"]
 
     def _groups(self, rule: Any) -> list[str]:
         """The variables that hold the dimensions of the groups, from the first pattern."""
@@ -599,14 +608,15 @@ class Operator:
     def _size_of(self, dimension: str) -> str:
         """The expression for the size of a named dimension, from a tensor that has it."""
         for tensor, terms in self.op.rules[-1].patterns.items():
-            if any(isinstance(term, self.shapes.Group) for term in terms):
-                at = [term for term in terms if isinstance(term, self.shapes.At) and term.name == dimension]
-                if at:
-                    return f"size_along(tensors.{tensor}, attrs.{at[0].axis})"
-                continue
+            groups = [i for i, term in enumerate(terms) if isinstance(term, self.shapes.Group)]
             for i, term in enumerate(terms):
+                if isinstance(term, self.shapes.At) and term.name == dimension:
+                    return f"size_along(tensors.{tensor}, attrs.{term.axis})"
                 if isinstance(term, self.shapes.Named) and term.text == dimension:
-                    return f"tensors.{tensor}.shape()[{i}]"
+                    if not groups or i < groups[0]:
+                        return f"tensors.{tensor}.shape()[{i}]"
+                    if i > groups[-1]:
+                        return f"size_along(tensors.{tensor}, {i - len(terms)})"
         raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
 
     def _backward(self) -> list[str]:

@@ -5,7 +5,6 @@
 #define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
-#include "batch_norm.h"
 #include "blocks.h"
 #include "pool.h"
 #include "registration.h"
@@ -46,22 +45,6 @@ GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside_mxnet, int64_t bytes
 GLUONOPS_PUBLIC int64_t gluonops_kept_bytes()
 {
     return gluonops::kept_bytes();
-}
-
-// On a busy machine MXNet's batch norm runs in one thread from now on: see batch_norm.h. Returns whether that is possible.
-GLUONOPS_PUBLIC bool gluonops_watch_batch_norm()
-{
-    return gluonops::watch_batch_norm();
-}
-
-GLUONOPS_PUBLIC int64_t gluonops_note_batch_norm(int64_t bytes, int64_t microseconds)
-{
-    return gluonops::note_batch_norm(bytes, microseconds);
-}
-
-GLUONOPS_PUBLIC int64_t gluonops_batch_norms_alone()
-{
-    return gluonops::batch_norms_alone();
 }
 
 // Whether the operators honour MXNet's request to add to a gradient.

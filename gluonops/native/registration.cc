@@ -25,9 +25,10 @@
 namespace gluonops {
 namespace {
 
-const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
+// MXLoadLib registers with 10, or with 11 the second time.
+const int PRIORITY = 100;
 
-void *mxnet_library;   // which is never closed
+const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
 
 const nnvm::Op *(*get_op)(const std::string &);
 const dmlc::any *(*get_attributes)(const std::string &);
@@ -324,13 +325,15 @@ bool infer_custom_by_value(void *const *, const nnvm::NodeAttrs &attrs, mxnet::S
 
 void install_custom()
 {
-    nnvm::Op *const custom = find_op("Custom");
+    const nnvm::Op *const custom = get_op("Custom");
     infer_in_python = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape")[custom];
     mxnet::FInferShape ours = infer_custom;
     if (old_functions)
         set_invoker(&ours, infer_custom_by_value);
-    custom->set_attr("FInferShape", ours, PRIORITY);
+    const_cast<nnvm::Op *>(custom)->set_attr("FInferShape", ours, PRIORITY);
 }
+
+nnvm::Op &find(const std::string &name) { return const_cast<nnvm::Op &>(*get_op(name)); }
 
 void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)
 {
@@ -352,7 +355,7 @@ void set_compute(nnvm::Op *op, const Registration &operation)
 void install()
 {
     for (const Registration *each = Registration::first; each; each = each->next) {
-        nnvm::Op &op = *find_op(each->graph_name);
+        nnvm::Op &op = find(each->graph_name);
         op.set_attr<mxnet::FInferShape>("FInferShape", Wrapped<infer_shape>::of(*each), PRIORITY);
         if (!each->forward)
             continue;
@@ -362,7 +365,7 @@ void install()
         // MXNet must not merge two equal loss heads, whose gradients add up whatever the head gradient is.
         op.set_attr<mxnet::THasDeterministicOutput>("THasDeterministicOutput", false, PRIORITY);
 
-        nnvm::Op &gradient = *find_op((std::string("_backward_") + each->graph_name).c_str());
+        nnvm::Op &gradient = find(std::string("_backward_") + each->graph_name);
         set_counts(&gradient, each->inputs + 2 * each->outputs, each->inputs);
         set_compute<backward>(&gradient, *each);
     }
@@ -385,20 +388,12 @@ bool find_mxnet(const void *inside)
         !resolve(library, "_ZN4nnvm2Op10GetAttrMapERKSs", &get_attributes) ||
         !resolve(library, "_ZN4nnvm2Op13UpdateAttrMapERKSsSt8functionIFvPN4dmlc3anyEEE", &update_attributes))
         return false;
-    mxnet_library = library;
     static std::once_flag once;
     std::call_once(once, [] {
         probe();
         install_custom();
     });
     return true;
-}
-
-nnvm::Op *find_op(const char *name) { return const_cast<nnvm::Op *>(get_op(name)); }
-
-bool find_address(const char *symbol, void **address)
-{
-    return resolve(mxnet_library, symbol, address);
 }
 
 bool honours_requests() { return update_attributes != nullptr; }

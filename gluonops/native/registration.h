@@ -15,12 +15,7 @@
 
 #include "call.h"
 
-namespace nnvm { class Op; }
-
 namespace gluonops {
-
-// Of what is set here, over what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
-const int PRIORITY = 100;
 
 // What is known of a tensor's shape; a size that is unknown is -1.
 struct PartialShape {
@@ -74,22 +69,6 @@ bool find_mxnet(const void *inside);
 
 // Whether find_mxnet succeeded: then our operators honour the request.
 bool honours_requests();
-
-// An operator of MXNet's by name. find_mxnet has to have succeeded.
-nnvm::Op *find_op(const char *name);
-
-// A function of the library that holds MXNet, or of one that it is linked with; whether there is one.
-bool find_address(const char *symbol, void **address);
-
-template <typename Function>
-bool find_in_mxnet(const char *symbol, Function *function)
-{
-    void *address;
-    if (!find_address(symbol, &address))
-        return false;
-    *function = reinterpret_cast<Function>(address);
-    return true;
-}
 
 // Gives MXNet every operator's functions, once; it has to know the operators by then. Without find_mxnet it does
 // nothing.

@@ -50,7 +50,17 @@ from .images import (
 )
 from .inference import LoadedDetector, load_detector
 from .interrupting import command_to_resume, run_script
-from .metrics import DetectionMetrics, accuracy, class_spread, confusion_matrix, detections, evaluate_detector, total
+from .metrics import (
+    DetectionMetrics,
+    Verification,
+    accuracy,
+    class_spread,
+    confusion_matrix,
+    detections,
+    evaluate_detector,
+    total,
+    verification,
+)
 from .optimizers import OPTIMIZERS, make_trainer
 from .options import (
     Options,
@@ -63,7 +73,15 @@ from .options import (
     run_arguments,
     schedule_of,
 )
-from .pictures import draw_confusion, draw_curves, draw_detections, draw_embedding, draw_predictions, save_figure
+from .pictures import (
+    draw_confusion,
+    draw_curves,
+    draw_detections,
+    draw_embedding,
+    draw_predictions,
+    draw_roc,
+    save_figure,
+)
 from .plan import plan, set_seeds, updates_per_epoch
 from .precision import DTYPES, MixedPrecision, check_dtype
 from .pretrained import describe_pretrained, load_pretrained_classifier, load_pretrained_detector, pretrained_source
@@ -103,19 +121,19 @@ __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
     "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter",
     "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
-    "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "WarmRestarts", "Workers", "accumulate_gradients",
-    "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
+    "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts", "Workers",
+    "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
     "confusion_matrix", "cut_symbol", "darknet_schedule", "default_augment", "describe_epoch",
     "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",
-    "draw_detections", "draw_embedding", "draw_predictions", "evaluate_detector", "export_and_check",
+    "draw_detections", "draw_embedding", "draw_predictions", "draw_roc", "evaluate_detector", "export_and_check",
     "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
     "gradient_limit", "hint_for_classifier", "hint_for_detector", "how_to_run", "is_small", "join_workers",
-    "keep_statistics",
-    "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector", "make_folder",
-    "make_trainer", "natural", "net_tensors", "non_negative", "passes_over_objects", "plan", "positive",
-    "predict_logits", "pretrain_backbone", "pretrained_source", "read_checkpoint", "read_parameters", "repeats",
-    "reproducible", "restore_checkpoint", "restore_net", "run_arguments", "run_script", "save_checkpoint",
-    "save_example", "save_figure", "save_tensors", "schedule", "schedule_of", "set_seeds", "split_batches", "total",
-    "updates_per_epoch", "warning_of_few_updates", "write", "write_history", "write_results", "zero_gradients",
+    "keep_statistics", "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
+    "make_folder", "make_trainer", "natural", "net_tensors", "non_negative", "passes_over_objects", "plan",
+    "positive", "predict_logits", "pretrain_backbone", "pretrained_source", "read_checkpoint", "read_parameters",
+    "repeats", "reproducible", "restore_checkpoint", "restore_net", "run_arguments", "run_script",
+    "save_checkpoint", "save_example", "save_figure", "save_tensors", "schedule", "schedule_of", "set_seeds",
+    "split_batches", "total", "updates_per_epoch", "verification", "warning_of_few_updates", "write",
+    "write_history", "write_results", "zero_gradients",
 ]

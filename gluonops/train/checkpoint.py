@@ -269,4 +269,12 @@ def _filled(template, numbers, tensors, name, context):
     """The template with its tensors replaced by the saved ones."""
     if isinstance(template, (tuple, list)):
         return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
-    return None if template is None else tensors[f"{name}:{next(numbers)}"].copyto(context)
+    if template is None:
+        return None
+    place = f"{name}:{next(numbers)}"
+    saved = tensors.get(place)
+    if saved is None or saved.shape != template.shape:
+        has = "lacks" if saved is None else f"has the shape {saved.shape} for"
+        raise OpError(WHERE, f"the checkpoint {has} {place}, a state of the optimizer; expected {template.shape}",
+                      "Continue with the options that the run was started with, or from another checkpoint")
+    return saved.copyto(context)

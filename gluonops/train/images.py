@@ -202,8 +202,8 @@ def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed:
         maps = darknet.load(cfg)._detections if cfg else []   # a net without any is refused when it is made
         if not maps:
             return _fewest_anchors(dataset, size, seed)
-        anchors, _, stride = maps[0]
-        return data.anchors_of(dataset, len(anchors), size, stride, seed)[0].round(4).tolist()
+        head = maps[0]
+        return data.anchors_of(dataset, len(head.anchors), size, head.stride, seed)[0].round(4).tolist()
     if words in (["voc"], ["coco"]) and not cfg:
         return words[0]
     try:

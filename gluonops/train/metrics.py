@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import mxnet as mx
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from ..core.optional import require
 from ..data import coco_average_precision, unletterbox_boxes
 
-__all__ = ["DetectionMetrics", "accuracy", "class_spread", "confusion_matrix", "detections", "evaluate_detector",
-           "total"]
+__all__ = ["DetectionMetrics", "Verification", "accuracy", "class_spread", "confusion_matrix", "detections",
+           "evaluate_detector", "total", "verification"]
 
 HIT = 0.5   # IoU from which a detection is a hit, in VOC
 CONFIDENT = 0.25   # score from which a detection counts where there is no curve
@@ -62,6 +63,58 @@ def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
                       for label, mean in zip(np.unique(labels), means)])
     between = ((means - means.mean(0))**2).sum(1).mean()
     return float(within / between) if between else None
+
+
+class Verification(NamedTuple):
+    """How well cosines of embeddings tell pairs of one class from others; see :func:`verification`.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of the pairs that are told rightly with the best threshold, where both kinds of pairs count alike.
+    threshold : float
+        The cosine from which a pair is taken for one class.
+    area : float
+        Under the ROC curve.
+    false_positives, true_positives : numpy.ndarray
+        The ROC curve: shares of the pairs of two classes, and of one class, at falling thresholds.
+    """
+    accuracy: float
+    threshold: float
+    area: float
+    false_positives: np.ndarray
+    true_positives: np.ndarray
+
+
+def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None:
+    """Compare every pair of embeddings, as face verification does. The classes need not have been trained on.
+
+    Parameters
+    ----------
+    vectors : numpy.ndarray
+        (N, D), of any length. Vectors of zeros have the cosine 0 with all others.
+    labels : numpy.ndarray
+        (N,).
+
+    Returns
+    -------
+    Verification or None
+        None if all pairs are of one class, or none is.
+    """
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+    first, second = np.triu_indices(len(labels), 1)
+    cosines = (unit @ unit.T)[first, second]
+    is_same = labels[first] == labels[second]
+    if is_same.all() or not is_same.any():
+        return None
+    order = np.argsort(-cosines, kind="stable")
+    is_last = np.append(np.diff(cosines[order]) != 0, True)   # of the pairs with one cosine
+    true, false = (np.append(0, np.cumsum(kind[order])[is_last] / kind.sum()) for kind in (is_same, ~is_same))
+    balanced = (true + 1 - false) / 2
+    best = balanced.argmax()
+    thresholds = np.append(np.inf, cosines[order][is_last])
+    area = (np.diff(false) * (true[1:] + true[:-1]) / 2).sum()
+    return Verification(float(balanced[best]), float(thresholds[best]), float(area), false, true)
 
 
 def total(values: Iterable[mx.nd.NDArray], axis: int | None = None) -> mx.nd.NDArray:

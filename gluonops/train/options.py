@@ -286,8 +286,8 @@ def _words(action, value):
 def _read_config(path):
     if not os.path.isfile(path):
         raise OpError(WHERE, f"there is no config {path}", "Name a JSON or YAML file, such as a run's results.json")
-    text = pathlib.Path(path).read_text(encoding="utf-8")
     try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
         if pathlib.Path(path).suffix in (".yaml", ".yml"):
             content = require("yaml", WHERE).safe_load(text)
         else:
@@ -298,6 +298,6 @@ def _read_config(path):
         raise OpError(WHERE, f"the config {path} cannot be read: {error}", "Correct it") from error
     if isinstance(content, dict) and isinstance(content.get("options"), dict):
         content = content["options"]
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise OpError(WHERE, f"the config {path} is no mapping of options", "Write `name: value` for each option")
     return content

@@ -17,7 +17,10 @@ from .files import write
 if TYPE_CHECKING:   # matplotlib is optional
     from matplotlib.figure import Figure
 
-__all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "save_figure"]
+    from .metrics import Verification
+
+__all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "draw_roc",
+           "save_figure"]
 
 MANY_CLASSES = 20   # from this number on a matrix has no numbers in its cells
 LONGEST_SIDE = 3    # of an embedding whose axes have one scale, in shares of the other side
@@ -242,6 +245,31 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     if vectors.shape[1] > 1 and _has_one_scale(points):
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
+    save_figure(figure, path)
+
+
+def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
+    """ROC curves of verification, with the false positives on a logarithmic axis.
+
+    Parameters
+    ----------
+    found : mapping of str to Verification
+        Name -> what :func:`gluonops.train.verification` returns.
+    path : str or os.PathLike
+        The PNG.
+    """
+    figure = new_figure(6, 5)
+    axes = figure.subplots()
+    lowest = 0.1
+    for name, curve in found.items():
+        seen = curve.false_positives > 0
+        lowest = min(lowest, curve.false_positives[seen].min())
+        axes.step(curve.false_positives[seen], curve.true_positives[seen], where="post",
+                  label=f"{name}: area {curve.area:.3f}, accuracy {curve.accuracy:.1%}")
+    axes.set(xscale="log", xlim=(lowest, 1), ylim=(0, 1.01), xlabel="share of pairs of two classes taken for one",
+             ylabel="share of pairs of one class that are found", title="verification of pairs by their cosine")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
     save_figure(figure, path)
 
 

@@ -412,8 +412,8 @@ def test_a_peer_that_is_absent_is_not_measured(gpu):
                                                                            else words[:1]))
     activations = {"gelu", "hard_swish", "mish", "swish"}
     assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax", "softmax_output",
-                              "softmax_cross_entropy", "center_loss", "region_decode", "region_loss", "yolo_loss",
-                              *activations},
+                              "softmax_cross_entropy", "margin_softmax_cross_entropy", "center_loss",
+                              "region_decode", "region_loss", "yolo_loss", *activations},
                      "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy", "swiglu", *activations},
                      "liger": {"softmax_cross_entropy"}}
 

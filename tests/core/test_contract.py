@@ -6,7 +6,7 @@ import hypothesis
 import numpy as np
 import pytest
 from gluonops.core import dims, registry
-from gluonops.core.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from gluonops.core.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
 from gluonops.core.expressions import Expression
 from gluonops.core.shapes import Shapes
 from hypothesis import strategies as st
@@ -18,6 +18,8 @@ from hypothesis import strategies as st
     (IntOrTuple(1), [2, 3], (2, 3)), (IntOrTuple(1), "4", 4), (Optional(Int()), "None", None),
     (Optional(Int()), "7", 7), (Pairs(), "(1, 2.5)", (1.0, 2.5)), (Pairs(), [[1, 2], (3, 4)], (1.0, 2.0, 3.0, 4.0)),
     (Pairs(), np.array([[1, 2]], "float32"), (1.0, 2.0)),
+    (Numbers(0), "(1, 2.5, 0)", (1.0, 2.5, 0.0)), (Numbers(0), 0.25, (0.25,)), (Numbers(0), "0.25", (0.25,)),
+    (Optional(Numbers(0)), np.array([0.5, 2]), (0.5, 2.0)), (Optional(Numbers(0)), "None", None),
 ])
 def test_values(kind, value, typed):
     parsed = Attr("x", kind, None, "").parse("op", value)
@@ -30,6 +32,8 @@ def test_values(kind, value, typed):
     (Float(above=0), 0), (Float(low=0, below=1), 1), (Bool(), "maybe"), (Bool(), 2), (Bool(), 0.0), (Choice("a"), "A"),
     (Choice("a"), 1), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "0x10"), (IntOrTuple(1), "__import__('os')"),
     (IntOrTuple(1), "(" * 500), (Optional(Int()), "none"), (Pairs(), (1, 2, 3)), (Pairs(), ()), (Pairs(), (1, 0)),
+    (Numbers(0), ()), (Numbers(0), "()"), (Numbers(0), (1, -1)), (Numbers(0), "(1, nan)"), (Numbers(0), None),
+    (Numbers(0), ["a"]), (Optional(Numbers(0)), "none"),
     (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
 ])
 def test_refused_values(kind, value):
@@ -193,3 +197,10 @@ def test_an_operator_is_registered_once():
         registry.register(registry.get("abs").folder)
     with pytest.raises(gops.OpError, match="there is no operator 'abz'"):
         registry.get("abz")
+
+
+def test_an_output_keeps_the_shape_of_the_data_in_any_number_of_dimensions():
+    """dice_loss has the shape (batch, classes) of data of two dimensions, and of data of four."""
+    for name, keeps in (("softmax", True), ("dice_loss", False)):
+        op = registry.get(name).op
+        assert op.keeps_shape(op.parse({})) == keeps

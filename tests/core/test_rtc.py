@@ -22,7 +22,8 @@ from gluonops.core import custom, registry, rtc
 OPS = gops.ops.list()
 DEFAULT = {"data": (3, 5)}
 SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "box_iou": {"lhs": (3, 4), "rhs": (5, 4)}, "iou_loss": {"data": (3, 4)},
-          "swiglu": {"data": (3, 4)}, "center_loss": {"data": (3, 5), "centers": (4, 5)},
+          "swiglu": {"data": (3, 4)}, "group_norm": {"data": (3, 64)},
+          "center_loss": {"data": (3, 5), "centers": (4, 5)},
           "region_decode": {"data": (1, 125, 2, 3)}, "region_loss": {"data": (1, 125, 2, 3), "truth": (1, 4, 5)},
           "yolo_loss": {"data": (1, 255, 2, 3), "truth": (1, 4, 5)}}
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}

@@ -158,6 +158,16 @@ T atomicAdd(T *to, T value)   // fibers give way at barriers and shuffles only
     return before;
 }
 
+// CUDA's, which newer C libraries have as well.
+#define cospi emulated_cospi
+#define cospif emulated_cospi
+#define sinpi emulated_sinpi
+#define sinpif emulated_sinpi
+inline float emulated_cospi(float x) { return float(cos(M_PI * x)); }
+inline double emulated_cospi(double x) { return cos(M_PI * x); }
+inline float emulated_sinpi(float x) { return float(sin(M_PI * x)); }
+inline double emulated_sinpi(double x) { return sin(M_PI * x); }
+
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }

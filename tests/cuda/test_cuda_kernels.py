@@ -62,6 +62,16 @@ def tiles():
 
 
 TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0)}
+
+
+def weighted_rows(classes):
+    """Cases in which every class has another weight: with smoothing, and with dense labels."""
+    weights = tuple(np.linspace(0.5, 1.5, classes).tolist())
+    yield Case(f"weights_{classes}", ((2, classes), (2,)), {"class_weight": weights, "smoothing": 0.1})
+    yield Case(f"dense_weights_{classes}", ((2, classes), (2, classes)),
+               {"class_weight": weights, "sparse_label": False})
+
+
 EXTRA = {
     "center_loss": [
         Case("several_blocks_per_class", ((1500, 8), (1500,), (2, 8))),
@@ -78,8 +88,14 @@ EXTRA = {
     "softmax": rows("softmax") + rows("softmax", temperature=0.5)[:8],
     "softmax_output": rows("softmax_output", ignore_label=0, normalization="valid") + rows("softmax_output")[:8],
     "softmax_cross_entropy": rows("softmax_cross_entropy") + rows("softmax_cross_entropy", smoothing=0.1)
-    + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0),
+    + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0)
+    + list(weighted_rows(4099)) + list(weighted_rows(16411)),
 }
+EXTRA["margin_softmax_cross_entropy"] = [
+    *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
+      for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),
+    Case("monotone", ((3, 4096), (3,)), {"scale": 8, "m1": 4, "m2": 0, "ignore_label": 0}),
+]
 OPS = [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
 
 

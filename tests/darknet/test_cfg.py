@@ -3,6 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.darknet.cfg import read_cfg
+from recorded import FOLDER
 
 NET = "[net]\nwidth=64\nheight=64\nchannels=3\n"                     # the next line is the 5th
 CONV = "[convolutional]\nfilters=4\nsize=3\npad=1\nactivation=leaky\n"
@@ -51,21 +52,40 @@ def test_a_pooling_of_one_pixel(tmp_path):
     assert outputs[2].asnumpy().ravel().tolist() == [-10, -1]
 
 
+TREE = FOLDER / "mini.tree"
 REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchors=1,2\n"
 
 
 @pytest.mark.parametrize("text, line, message", [
     (NET + "[lstm]\noutput=3\n", 5, "[lstm]: a section of this kind is not supported"),
-    (NET + CONV + "dilation=2\n", 10, "[convolutional]: the option 'dilation' is not understood; expected activation"),
-    (NET + "mosaic=1\n" + CONV, 5, "[net]: the option 'mosaic' is not understood"),
+    (NET + CONV + "dilate=2\n", 10, "[convolutional]: the option 'dilate' is not understood; expected activation"),
+    (NET + "colours=1\n" + CONV, 5, "[net]: the option 'colours' is not understood"),
+    (NET + "time_steps=3\n" + CONV, 5, "time_steps=3 is not supported (recurrent networks)"),
     (NET + CONV + "size=5\n", 10, "the option 'size' is given twice, first in line 7"),
     (NET + "[convolutional]\nfilters=many\n", 6, "filters is 'many'; expected an integer of at least 1"),
-    (NET + "[convolutional]\nactivation=swish\n", 6, "activation is 'swish'; expected one of leaky, linear, logistic"),
-    (NET + CONV + "xnor=1\n", 10, "xnor=1 is not supported"),
+    (NET + "[convolutional]\nactivation=swoosh\n", 6, "activation is 'swoosh'; expected one of elu, gelu, hard_mish"),
+    (NET + CONV + "binary=1\n", 10, "binary=1 is not supported"),
+    (NET + CONV + "sway=1\n", 10, "sway=1 is not supported (AlexeyAB's Darknet ignores it on a CPU)"),
+    (NET + CONV + "xnor=1\ndilation=2\n", 10, "xnor with two strides, dilation or antialiasing is not supported"),
+    (NET + "[convolutional]\nsize=3\ndilation=2\n", 7, "dilation=2 with size=3 and a padding of 0 is not supported"),
+    (NET + CONV + "antialiasing=3\n", 10, "antialiasing is '3'; expected one of 0, 1, 2"),
+    (NET + CONV + "[convolutional]\nshare_index=-1\n", 11, "share_index names layer 0, which has no weights (1, 4"),
+    (NET + CONV + "[avgpool]\n[convolutional]\nshare_index=1\n", 12, "share_index names layer 1, which has no weights"),
+    (NET + "[connected]\noutput=many\n", 6, "output is 'many'"),
+    (NET + "[connected]\noutput=1000000\n", 5, "it would have 12288000000 weights"),
+    (NET + "[connected]\noutput=3\n" + CONV, 7, "the layer before it returns no image"),
+    (NET + "[local]\nsize=5\npad=1\n", 7, "pad=1 with size=5 is not supported (Darknet reads beyond the image)"),
+    (NET + "[local]\nsize=99\n", 5, "its output would be (1, -34, -34)"),
+    (NET + "[crop]\ncrop_height=65\ncrop_width=3\n", 6, "it crops 65 x 3 pixels of an image of 64 x 64"),
+    (NET + "[detection]\nclasses=2\nside=3\n", 7, "its input has 12288 numbers; expected 3 * 3 cells * (2 classes"),
+    (NET + "[maxpool]\nmaxpool_depth=1\nout_channels=2\n", 7, "3 channels do not divide into out_channels=2"),
+    (NET + "[maxpool]\nmaxpool_zero_nonmax=1\n", 6, "maxpool_zero_nonmax=1 is not supported"),
+    (NET + CONV + "[reorg3d]\nstride=3\n", 11, "stride 3 does not fit its input, (4, 64, 64)"),
+    (NET + CONV + "[reorg3d]\nstride=2\nreverse=1\n", 12, "reverse=1 is not supported"),
     (NET + CONV + "groups=3\n", 10, "4 filters do not divide into 3 groups"),
     (NET + CONV + "dontload=1\n", 10, "dontload=1 is not supported (it changes what the weights file holds)"),
     (NET + CONV + "[reorg]\nstride=2\nflatten=1\n", 12, "flatten=1 is not supported (another operation than reorg)"),
-    (NET + CONV + "[reorg]\nextra=1\n", 11, "extra=1 is not supported"),
+    (NET + CONV + "[reorg]\nextra=-1\n", 11, "extra is '-1'; expected an integer of at least 0"),
     (NET + CONV + "[reorg]\nstride=3\n", 11, "stride 3 does not fit its input, (4, 64, 64)"),
     (NET + CONV + "[route]\nlayers=-2\n", 11, "layers names layer -2; this is layer 1, expected -1 to 0"),
     (NET + CONV + "[route]\nlayers=1\n", 11, "layers names layer 1; this is layer 1"),
@@ -74,23 +94,31 @@ REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchor
     (NET + CONV + "[maxpool]\nstride=2\n[route]\nlayers=0,1\n", 13, "the layers are not of one height and width"),
     (NET + CONV + "[route]\nlayers=0\ngroups=2\ngroup_id=2\n", 12, "group_id 2 of 2 groups of 4 channels"),
     (NET + CONV + "[shortcut]\nfrom=-5\n", 11, "from names layer -5"),
-    (NET + CONV + "[maxpool]\nstride=2\n[shortcut]\nfrom=0\n", 13, "adding a part of a layer is not supported"),
+    (NET + CONV + "[maxpool]\nstride=5\n[shortcut]\nfrom=0\n", 13, "the layer that it adds is (4, 64, 64) (channels"),
+    (NET + CONV + "[maxpool]\nstride=2\n[shortcut]\nfrom=0,-1\n", 13, "the layers are not of one height and width"),
+    (NET + CONV + "[shortcut]\nfrom=-1\nweights_type=each\n", 12, "weights_type is 'each'; expected one of none, per_"),
+    (NET + CONV + "[shortcut]\nfrom=-1\nweights_type=per_channel\n", 10, "'weights_normalization' is missing"),
+    (NET + CONV + "[upsample]\n[shortcut]\nfrom=0\nalpha=2\n", 13, "alpha=2.0 with a smaller layer is not supported"),
+    (NET + CONV + "[shortcut]\nfrom=\n", 11, "'from='; expected [section], or key=value"),
+    (NET + CONV + "[scale_channels]\nfrom=-1\n", 11, "its input is (4, 64, 64) (channels, height"),
+    (NET + CONV + "[upsample]\n[sam]\nfrom=0\n", 12, "expected an input of (4, 64, 64)"),
     (NET + CONV + "[maxpool]\nsize=2\npadding=3\n", 12, "padding is 3; expected 0 to 2"),
     (NET + "[maxpool]\nsize=99\npadding=0\n", 5, "its output would be (3, -34, -34)"),
     (NET + CONV + "[upsample]\nstride=-2\n", 11, "stride is '-2'; expected an integer of at least 1"),
     (NET + CONV + "[dropout]\nprobability=1\n", 11, "probability is 1.0; expected 0 to 1"),
-    (NET + "[softmax]\ntree=data/9k.tree\n", 6, "tree=data/9k.tree is not supported (softmax trees)"),
+    (NET + "[softmax]\ntree=data/9k.tree\n", 6, "the tree data/9k.tree is neither in the current folder nor"),
     (NET + "[softmax]\nspatial=1\n", 6, "spatial=1 is not supported"),
     (NET + "[softmax]\n" + CONV, 6, "the layer before it returns no image"),
     (NET + CONV + "[softmax]\n[route]\nlayers=-1\n", 12, "layers names layer -1, which returns no image"),
-    (NET + REGION.format(filters=7) + "tree=a\n", 11, "tree=a is not supported (softmax trees, yolo9000)"),
-    (NET + REGION.format(filters=7) + "map=a\n", 11, "map=a is not supported (class maps, yolo9000)"),
+    (NET + REGION.format(filters=7) + f"tree={TREE}\n", 11, "mini.tree has 10 classes; expected 2"),
     (NET + REGION.format(filters=7) + "coords=5\n", 11, "coords=5 is not supported (boxes have four numbers)"),
     (NET + REGION.format(filters=7) + "background=1\n", 11, "background=1 is not supported"),
     (NET + REGION.format(filters=8), 8, "its input has 8 channels; expected 1 anchors * (5 + 2 classes)"),
     (NET + REGION.format(filters=7).replace("1,2", "1,2,3"), 10, "anchors are 3 numbers from 1.0 up; expected 2"),
     (NET + REGION.format(filters=7).replace("1,2", "1,-2"), 10, "anchors are 2 numbers from -2.0 up"),
     (NET + REGION.format(filters=7).replace("region", "yolo") + "mask=1\n", 11, "mask is [1]; expected numbers"),
+    (NET + REGION.format(filters=7).replace("region", "yolo") + "nms_kind=new\n", 11, "nms_kind is 'new'; expected"),
+    (NET + REGION.format(filters=7).replace("region", "Gaussian_yolo"), 8, "expected 1 anchors * (9 + 2 classes)"),
     (NET.replace("64", "50", 1) + "[maxpool]\nstride=32\n" + REGION.format(filters=7), 9, "2 x 2 cells for images"),
     (NET + f"[convolutional]\nfilters={2**31}\n", 6, "filters is '2147483648'; expected an integer of at most 21474"),
     (NET + "[convolutional]\nsize=100000\npad=1\n", 5, "it would have 30000000000 weights; expected at most"),

@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from recorded import FOLDER, cfg, recording
+from recorded import FOLDER, cfg, corners, paired, recording
 
 WHOLE = [("yolov2-tiny-voc", 7), ("darknet19", 8), ("yolov2-voc", 11)]
 MINI = [("mini-yolov2", 21), ("mini-yolov3", 22), ("mini-classifier", 23)]
@@ -78,15 +78,10 @@ def test_detections(name, seed, size, weights):
     ids, scores, boxes = (a[0].asnumpy() for a in net.detector(float(recorded["threshold"]), 0.45, 2000)(data))
     valid = ids[:, 0] >= 0
     width, height = size
-    classes, probability, x, y, w, h = recorded["detections"].T
-    theirs = np.stack([classes, probability, (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width,
-                       (y + h / 2) * height], 1)
+    theirs = corners(recorded["detections"], height, width)
     ours = np.concatenate([ids, scores, boxes], 1)[valid]
-    assert len(ours) == len(theirs) > 20
-    # Each is the other's nearest: sorting would swap those that are almost equal.
-    pairs = np.abs(ours[None] - theirs[:, None]).sum(-1).argmin(1)
-    assert len(set(pairs)) == len(pairs)
-    ours = ours[pairs]
+    assert len(ours) > 20
+    ours = paired(ours, theirs)
     np.testing.assert_array_equal(ours[:, 0], theirs[:, 0])
     np.testing.assert_allclose(ours[:, 1], theirs[:, 1], rtol=1e-4)
     np.testing.assert_allclose(ours[:, 2:], theirs[:, 2:], rtol=1e-4, atol=1e-2)

@@ -74,7 +74,13 @@ def test_max_pool_refuses_windows_without_a_pixel(padding):
 @HYBRID
 @pytest.mark.parametrize("name, formula", [
     ("leaky", lambda x: np.where(x > 0, x, 0.1 * x)), ("linear", lambda x: x), ("relu", lambda x: np.maximum(x, 0)),
-    ("logistic", lambda x: 1 / (1 + np.exp(-x))), ("mish", lambda x: x * np.tanh(np.logaddexp(0, x)))])
+    ("logistic", lambda x: 1 / (1 + np.exp(-x))), ("mish", lambda x: x * np.tanh(np.logaddexp(0, x))),
+    ("swish", lambda x: x / (1 + np.exp(-x))),
+    ("relu6", lambda x: np.clip(x, 0, 6)),
+    ("hard_mish", lambda x: np.where(x > 0, x, np.where(x > -2, x * x / 2 + x, 0))),
+    ("gelu", lambda x: 0.5 * x * (1 + np.tanh(0.797885 * x + 0.035677 * x ** 3))),
+    ("elu", lambda x: np.where(x >= 0, x, np.expm1(x))), ("hardtan", lambda x: np.clip(x, -1, 1)),
+    ("selu", lambda x: 1.0507 * np.where(x >= 0, x, 1.6732 * np.expm1(x)))])
 def test_activations(name, formula, hybridize):
     data = np.array([[-200, -30, -3, -0.5, 0, 0.5, 3, 30, 200.0]])
     with np.errstate(over="ignore"):

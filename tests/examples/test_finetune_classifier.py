@@ -37,7 +37,8 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "classifier-0000.params", "classifier-symbol.json", "confusion.png", "curves.png",
-        "embedding.png", "example.png", "history.csv", "last.checkpoint", "predictions.png", "results.json"]
+        "embedding.png", "example.png", "history.csv", "last.checkpoint", "predictions.png", "results.json",
+        "roc.png"]
     found = results(folder)
     score = found["held_out_accuracy"]
     assert f"The net classifies {score:.4f} of 359 held-out images rightly." in done.stdout
@@ -78,6 +79,19 @@ def test_stopped_resumed_and_from_a_config(train, capsys):
     again = train("again", "--config", "whole/results.json")
     assert_same_run(whole, again)
     assert train_state(again)["options"] == train_state(whole)["options"]
+
+
+@pytest.mark.parametrize("loss", ["arcface", *(pytest.param(name, marks=pytest.mark.slow) for name in (
+    "center", "cosface", "focal", "smoothing", "sphereface"))])
+def test_other_losses(train, loss, capsys):
+    """Trained on two digits; eight others are compared. A margin's centres are the output's weight, without a bias."""
+    folder = train("out", "--model", "mlp", "--epochs", "2", "--classes", "0", "1", "--loss", loss)
+    found = results(folder)
+    assert found["held_out_accuracy"] > 0.9 and found["verification"]["classes"] == list("23456789")
+    assert 0.5 < found["verification"]["area"] < 1
+    assert "Of pairs of 2, 3, 4, 5, 6, 7, 8, 9 it tells 0." in capsys.readouterr().out
+    has_bias = content(folder)["param:net.output.bias"].any()
+    assert has_bias == (loss in ("center", "focal", "smoothing"))
 
 
 def test_frozen(train):

@@ -172,3 +172,12 @@ def test_parameters_of_another_export(exported):
     pathlib.Path("net-0000.params").rename("net-0001.params")
     gops.export.rewrite("net", "again")
     assert len(gops.train.load_module("net", 1)) == 3
+
+
+def test_an_argument_that_mxnet_does_not_know(exported):
+    """Its message names the argument first, and the node last."""
+    path = pathlib.Path("net-symbol.json")
+    path.write_text(path.read_text().replace('"kernel"', '"colonel"'))
+    with pytest.raises(gops.OpError, match=r"net-symbol\.json: MXNet refuses the graph: .*Cannot find argument "
+                       r"'colonel'.*, in operator Convolution\(name=\"net_conv0_fwd"):
+        gops.export.rewrite("net", "again")

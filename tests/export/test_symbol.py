@@ -1,4 +1,5 @@
 """gops.export.symbol: what it writes, who can load it, and what it refuses."""
+import gc
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.core import native
 from mxnet import gluon
 from mxnet.gluon import nn
 
@@ -244,3 +246,15 @@ def test_refusals(make, options, text, tmp_path, monkeypatch):
         gops.export.symbol(make(), **{"prefix": "net", "data_shape": SHAPE, **options})
     assert text in str(caught.value)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not native.loaded(), reason="without the C++ library nets are traced with Custom nodes")
+def test_an_export_keeps_no_custom_node(tmp_path):
+    """MXNet never frees a node that it has written as JSON."""
+    net = gops.nn.Abs()
+    held = []
+    for _ in range(3):
+        gops.export.symbol(net, tmp_path / "net", (2, 3))
+        gc.collect()
+        held.append(len(mx.operator._registry.ref_holder))
+    assert held[0] == held[1] == held[2]

@@ -63,7 +63,14 @@ class Hostile:
     text: str
 
 
-PROBES = {kind.__name__.lower(): kind for kind in (Values, Inference, Hostile)}
+@dataclasses.dataclass(frozen=True)
+class Damaged:
+    """A file with edits ``(what, place, value)``; see fuzz_files. ``op`` is its kind: no operator."""
+    op: str
+    edits: tuple
+
+
+PROBES = {kind.__name__.lower(): kind for kind in (Values, Inference, Hostile, Damaged)}
 GRAPHS = ("alone", "layer", "sum")
 
 
@@ -127,6 +134,7 @@ KINDS = {
     "IntOrTuple": lambda kind, default: st.one_of(
         _integers(kind.item, default), st.lists(st.integers(kind.item.low, kind.item.low + 3), min_size=1,
                                                 max_size=5).map(tuple)),
+    "Numbers": lambda kind, default: _floats(kind.item, default).map(lambda number: (number,)),
     "Pairs": _pairs,
     "Optional": lambda kind, default: st.one_of(st.none(), of_kind(kind.kind, default)),
 }
@@ -239,4 +247,28 @@ def hostile(draw, name):
                                                             st.text("0123456789()[],.-+eE nait_x", max_size=8))))
 
 
-STRATEGIES = {"values": values, "inference": inference, "hostile": hostile}
+# What breaks readers: signs, ends of ranges, nesting, other encodings, numbers that are none, paths that lead out.
+BYTES = ["00", "ff", "7f", "80", "0a", "22", "00000000", "ffffffff", "ffffff7f", "00000080", "0000000000000080",
+         "ffffffffffffff7f", "00e1f505", "80969800"]
+WORDS = [*NUMBERS, "-1", "0", "nan", "inf", "1e400", "1" * 5000, "1e-320", "", " ", "\t", "\x00", "é",
+         "null", "true", "[", "]", "{", "}", "=", "0,1", "[" * 5000, "(" * 5000,
+         "<a>" * 3000, "&lt;", "<!DOCTYPE a [<!ENTITY b 'c'>]>", "!!python/name:os", "&a [*a]",
+         "../../..", "/etc/passwd", "a/b",
+         "[convolutional]", "[region]", "size=100000", "groups=7", "stride=0"]
+
+
+def _edit(what):
+    place = st.integers(0, (1 << 16) - 1)
+    words = st.sampled_from([word.encode().hex() for word in WORDS])
+    raw = st.one_of(st.sampled_from(BYTES), st.binary(min_size=1, max_size=9).map(bytes.hex))
+    return st.tuples(st.just(what), place, words if what in ("number", "line") else st.one_of(raw, words))
+
+
+def damage(name):
+    """One to four edits of a file of this kind."""
+    whats = ["set", "set", "insert", "remove", "repeat", "cut", "number", "number", "line"]
+    edits = st.lists(st.sampled_from(whats).flatmap(_edit), min_size=1, max_size=4)
+    return edits.map(lambda found: Damaged(name, tuple(found)))
+
+
+STRATEGIES = {"values": values, "inference": inference, "hostile": hostile, "damaged": damage}

@@ -1,7 +1,8 @@
-"""Hard use of every operator by random cases, for as long as it is told: ``make fuzz SECONDS=600 SEED=0 OP=``.
+"""Hard use of every operator and kind of file, for as long as it is told: ``make fuzz SECONDS=600 SEED=0 OP=``.
 
-Cases run in processes of their own with a limit on memory. One that dies or hangs is a failing case like any other.
-Ends with the number of cases by operator, and a line for each way of failing that runs it again.
+Operators get random cases, files random damage. Cases run in processes of their own with a limit on memory. One that
+dies or hangs is a failing case like any other. Ends with the number of cases by operator and kind of file, and a line
+for each way of failing that runs it again.
 """
 import argparse
 import collections
@@ -20,7 +21,11 @@ import time
 import fuzz_known
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROBES = ("values", "inference", "hostile")
+PROBES = ("values", "inference", "hostile")   # of an operator
+OF_FILES = "damaged"
+FILES = ("symbol_json", "params", "digest", "pretrained", "checkpoint", "old_checkpoint", "library", "cfg", "weights",
+         "voc_xml", "voc_list", "jpeg", "coco_json", "yolo_label", "yolo_list", "names", "png", "rec", "rec_index",
+         "idx", "idx_gz", "bmp", "config_json", "config_yaml")
 EXAMPLES = 25   # cases of one operator and probe before it is another's turn
 DEATHS = 3      # of one operator and probe, after which it is left alone: every one costs a new process
 
@@ -154,11 +159,16 @@ class Session:
             self._start(selector)
 
 
-def exploration(operators, probes, seed, examples, rounds, until):
-    """Tasks: every operator and probe in turn, round after round with seeds of their own; None: without an end."""
+def all_pairs():
+    """Every operator with its probes, and every kind of file with its own."""
+    return [*itertools.product(operator_names(), PROBES), *((name, OF_FILES) for name in FILES)]
+
+
+def exploration(pairs, seed, examples, rounds, until):
+    """Tasks: the pairs of operator and probe in turn, with seeds of their own every round; ``rounds`` None: no end."""
     numbers = itertools.count() if rounds is None else range(rounds)
     for number in numbers:
-        for op, probe in itertools.product(operators, probes):
+        for op, probe in pairs:
             yield {"op": op, "probe": probe, "seed": random.Random(f"{seed} {number} {op} {probe}").getrandbits(32),
                    "examples": examples, "until": until}
 
@@ -170,10 +180,11 @@ def again(case):
 
 def report(session):
     """The numbers of cases, and every way of failing."""
-    operators = sorted({op for op, _ in session.counts})
-    lines = [f"{'operator':24}" + "".join(f"{probe:>12}" for probe in PROBES)]
-    lines += [f"{op:24}" + "".join(f"{session.counts[op, probe]:12}" for probe in PROBES) for op in operators]
-    lines += [f"{'all':24}" + "".join(f"{sum(session.counts[op, probe] for op in operators):12}" for probe in PROBES)]
+    probes = (*PROBES, OF_FILES)
+    tried = sorted({op for op, _ in session.counts})
+    lines = [f"{'operator or file':32}" + "".join(f"{probe:>12}" for probe in probes)]
+    lines += [f"{op:32}" + "".join(f"{session.counts[op, probe] or '':12}" for probe in probes) for op in tried]
+    lines += [f"{'all':32}" + "".join(f"{sum(session.counts[op, probe] for op in tried):12}" for probe in probes)]
     for signature, (case, what, count) in sorted(session.unexpected().items()):
         lines += ["", f"FAILED {count} times: {signature}", *(f"  {line}" for line in what.splitlines()[-25:]),
                   f"  {again(case)}"]
@@ -202,15 +213,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600, help="how long (default 600)")
     parser.add_argument("--seed", default="0", help="what the cases are drawn from (default 0)")
-    parser.add_argument("--op", action="append", help="an operator; may be repeated (default: all)")
-    parser.add_argument("--probe", action="append", choices=PROBES, help="what is tried (default: everything)")
+    parser.add_argument("--op", action="append", choices=[*operator_names(), *FILES], metavar="NAME",
+                        help="an operator or a kind of file; may be repeated (default: all)")
+    parser.add_argument("--probe", action="append", choices=(*PROBES, OF_FILES),
+                        help="what is tried (default: everything)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--memory", type=int, default=4, help="GiB that each may take (default 4)")
     parser.add_argument("--watchdog", type=float, default=120, help="seconds without an answer that are a hang")
     parser.add_argument("--case", help="run this case alone")
     options = parser.parse_args()
     until = time.time() + options.seconds
-    tasks = exploration(options.op or operator_names(), options.probe or PROBES, options.seed, EXAMPLES, None, until)
+    pairs = [(op, probe) for op, probe in all_pairs()
+             if op in (options.op or [op]) and probe in (options.probe or [probe])]
+    tasks = exploration(pairs, options.seed, EXAMPLES, None, until)
     if options.case:
         tasks, options.jobs = iter([{"case": options.case}]), 1
     session = Session(tasks, options.jobs, worker_command(options.memory), options.watchdog, until).run()

@@ -5,7 +5,9 @@ import sys
 import fuzz_cases
 import fuzz_contract as contracts
 import fuzz_driver
+import fuzz_files
 import fuzz_values
+import gluonops as gops
 import hypothesis
 import pytest
 
@@ -13,11 +15,11 @@ WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that h
 
 
 def test_no_case_fails():
-    """The same few cases of every operator in every run; ``make fuzz`` draws others for as long as it is told."""
-    tasks = fuzz_driver.exploration(contracts.operators(), fuzz_driver.PROBES, seed=0, examples=5, rounds=1, until=None)
+    """The same few cases of every operator and file in every run; ``make fuzz`` draws others, as long as it is told."""
+    tasks = fuzz_driver.exploration(fuzz_driver.all_pairs(), seed=0, examples=5, rounds=1, until=None)
     session = fuzz_driver.Session(tasks, 1, fuzz_driver.worker_command(), WATCHDOG, float("inf")).run()
     assert not session.unexpected() and not session.broken, fuzz_driver.report(session)
-    assert {op for op, _ in session.counts} == set(contracts.operators())
+    assert set(session.counts) == set(fuzz_driver.all_pairs())
 
 
 @pytest.mark.parametrize("name", contracts.operators())
@@ -41,6 +43,44 @@ class TestStrategies:
 
 def test_the_operators_are_the_registered_ones():
     assert fuzz_driver.operator_names() == contracts.operators()
+
+
+def test_every_kind_of_file_can_be_read():
+    """Before it is damaged; so what is refused is the damage."""
+    assert set(fuzz_driver.FILES) == set(fuzz_files.KINDS)
+    for name in fuzz_driver.FILES:
+        assert fuzz_files.check(fuzz_cases.Damaged(name, ())) == []
+
+
+# What was found: an edit of the valid file, and what the refusal has to say.
+FOUND = [
+    ("config_json", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
+    ("config_yaml", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
+    ("config_yaml", [["line", 0, b"-9: 3".hex()]], "is no mapping of options"),
+    ("names", [["cut", 0, "00"]], r"classes in .*my\.names are \(\)"),
+    ("yolo_list", [["line", 0, b"/etc/passwd".hex()]], r"train\.txt, line 1: /etc/passwd is no image"),
+]
+
+
+@pytest.mark.parametrize("name, edits, text", FOUND)
+def test_found_damage_is_refused(name, edits, text):
+    kind = fuzz_files.KINDS[name]
+    _, path, content = fuzz_files.folder_of(name)
+    path.write_bytes(fuzz_files.damaged(content, edits))
+    try:
+        with pytest.raises(gops.OpError, match=text):
+            kind.read(path)
+    finally:
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("reads, kind", [
+    (lambda path: 1 / 0, "raises ZeroDivisionError"),
+    (lambda path: gops.ops.abs("no tensor"), "refused without its name"),
+])
+def test_a_wrong_reader_is_found(reads, kind, monkeypatch):
+    monkeypatch.setitem(fuzz_files.KINDS, "idx", fuzz_files.Kind(fuzz_files.KINDS["idx"].make, reads))
+    assert [what for _, what, _ in fuzz_files.check(fuzz_cases.Damaged("idx", ()))] == [kind]
 
 
 CASE = fuzz_cases.Values("abs", {}, ((2, 3),), "float32")

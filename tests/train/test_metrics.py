@@ -20,6 +20,23 @@ def test_spread(rng, units):
     assert train.class_spread(closer, labels) < 0.1 * train.class_spread(vectors, labels)
 
 
+def test_verification(rng):
+    """Against scikit-learn, and where pairs are told with certainty; the length of a vector has no influence."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    labels = np.arange(30) % 3
+    vectors = np.eye(3)[labels] + rng.standard_normal((30, 3))
+    found = train.verification(vectors * rng.uniform(0.1, 9, (30, 1)), labels)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    first, second = np.triu_indices(30, 1)
+    same, cosines = labels[first] == labels[second], (unit @ unit.T)[first, second]
+    assert found.area == pytest.approx(metrics.roc_auc_score(same, cosines), abs=1e-12)
+    assert found.accuracy == pytest.approx(metrics.balanced_accuracy_score(same, cosines >= found.threshold - 1e-9))
+    certain = train.verification(np.eye(3)[labels], labels)
+    assert certain.accuracy == certain.area == 1 and certain.threshold == pytest.approx(1)
+    assert train.verification(np.zeros((4, 2)), np.arange(4) % 2).area == 0.5   # of equal cosines nothing follows
+    assert train.verification(vectors, labels * 0) is None
+
+
 def test_total_on_several_devices():
     values = [mx.nd.ones((2, 3), ctx=mx.cpu(0)), mx.nd.ones((1, 3), ctx=mx.cpu(1))]
     assert train.total(values).asscalar() == 9 and train.total(values).context == mx.cpu(0)

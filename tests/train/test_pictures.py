@@ -32,6 +32,12 @@ def test_curves_confusion_and_predictions(tmp_path, rng):
         assert imread(path).std() > 0.02, path
 
 
+def test_roc(tmp_path, rng):
+    found = train.verification(rng.standard_normal((20, 3)), np.arange(20) % 4)
+    train.draw_roc({"some": found, "others": found}, tmp_path / "roc.png")
+    assert imread(tmp_path / "roc.png").std() > 0.02
+
+
 def panels(monkeypatch, draw):
     """The panels of the figure that a function draws."""
     figures = []

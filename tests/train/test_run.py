@@ -132,6 +132,20 @@ def test_checkpoints_of_format_1_continue(tmp_path):
     assert [row["score"] for row in run.history] == [0, 1] and (tmp_path / "best.params").exists()
 
 
+@pytest.mark.parametrize("change, text", [
+    (lambda tensors: tensors.pop("state:net.bias:0"), r"lacks state:net.bias:0, .*; expected \(2,\)"),
+    (lambda tensors: tensors.update({"state:net.bias:0": mx.nd.zeros(3)}), r"has the shape \(3,\) for state:net.bias"),
+])
+def test_the_optimizer_s_states_are_checked(tmp_path, change, text):
+    """In a checkpoint of format 1, which has no checksum."""
+    golden = os.path.join(os.path.dirname(__file__), "..", "golden", "checkpoints")
+    tensors = mx.nd.load(os.path.join(golden, "format1.checkpoint"))
+    change(tensors)
+    mx.nd.save(str(tmp_path / "changed.checkpoint"), tensors)
+    with pytest.raises(gops.OpError, match=rf"changed\.checkpoint: the checkpoint {text}"):
+        make(tmp_path / "run").resume(tmp_path / "changed.checkpoint")
+
+
 def test_resuming_into_another_folder(tmp_path):
     """A run that is done, and one that is not: both files come along. One without the best epoch's is refused."""
     finish(make(tmp_path / "whole"))

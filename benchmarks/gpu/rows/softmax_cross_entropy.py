@@ -19,6 +19,7 @@ VARIANTS = [
     Row((2, 33001), {"sparse_label": False, "smoothing": 0.2}),
     Row((2, 33001), {"smoothing": 0.1}),
     Row((6, 1000), {"ignore_label": 3}),
+    Row((9, 5), {"class_weight": (0.5, 2.0, 0.0, 1.0, 0.25), "smoothing": 0.1}),
     Row((2, 5, 8200), {"axis": 1, "ignore_label": 3}),
 ]
 LARGE = SIZES

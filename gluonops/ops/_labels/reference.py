@@ -4,6 +4,7 @@ Labels are compared in float64, which holds every label exactly. ``where`` then 
 """
 from __future__ import annotations
 
+import itertools
 import math
 
 from ...core.backend import Array
@@ -60,3 +61,27 @@ def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
     outer = math.prod(shape[:axis])
     rows = label.astype("float64").reshape((outer, -1))   # MXNet transposes at most 6 dimensions
     return nd.one_hot(rows, classes, dtype=dtype).swapaxes(1, 2).reshape(shape)
+
+
+def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
+    """Numbers along an axis, in the shape and dtype of ``like``, without a gradient.
+
+    Parameters
+    ----------
+    like : NDArray or Symbol
+    numbers : tuple of float
+        As many as the axis of ``like`` is long, or a single one for all. Equal neighbours take one node of a graph.
+    axis : int
+
+    Returns
+    -------
+    NDArray or Symbol
+    """
+    like = F.BlockGrad(like)
+    if len(numbers) == 1:
+        return F.zeros_like(like) + numbers[0]
+    zero = F.zeros_like(F.slice_axis(like, axis=axis, begin=0, end=1))
+    runs = []
+    for number, equal in itertools.groupby(numbers):
+        runs.append(F.repeat(zero + number, repeats=len(list(equal)), axis=axis))
+    return runs[0] if len(runs) == 1 else F.concat(*runs, dim=axis)

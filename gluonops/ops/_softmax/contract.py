@@ -23,8 +23,11 @@ NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expect
 
 
 def rows(attrs, shape: tuple) -> tuple[int, int, int]:
-    """The shape as (outer, classes, inner): sizes in front of the axis of the classes, along it, and behind it."""
-    axis = attrs.axis % len(shape)
+    """The shape as (outer, classes, inner): sizes in front of the axis of the classes, along it, and behind it.
+
+    An operator without the attribute ``axis`` has the classes along the last axis.
+    """
+    axis = getattr(attrs, "axis", -1) % len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
 
 

@@ -57,6 +57,13 @@ struct Rows {
         return left <= first ? 0 : ((left - first + step - 1) >> log_step) * width();
     }
 
+    // The offset, in the chunk, of this thread's element with this number: the inverse of `number`.
+    __device__ int offset(int number) const
+    {
+        const int group = packed ? number / GROUP : number, within = packed ? number % GROUP : 0;
+        return first + group * step + within;
+    }
+
     // The number of the element at this offset among the thread's, or -1 if it is another thread's.
     __device__ int number(int offset) const
     {
@@ -233,11 +240,13 @@ struct Product {
 };
 
 // The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got it.
+// The threads of a row hold `length` elements.
 template <typename T>
-__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i)
+__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i,
+                               int length = RowChunk<T>::length())
 {
     const int64_t offset = class_id - part.position - i;
-    return offset >= 0 && offset < RowChunk<T>::length() ? rows.number(int(offset)) : -1;
+    return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
 }
 
 // What a number is reduced over: neighbouring lanes of a warp.

@@ -6,6 +6,10 @@ smoothing e it is ``(1 - e) * s_k + e * mean_j(s_j)``. With dense labels q (``sp
 gradient of the data is ``g * (p * sum(q') - q')`` with the softmax p. Dense labels have a gradient as well: ``g * (1
 - e) * s``.
 
+With class weights w the target of class j is multiplied by ``w_j``: the loss is ``(1 - e) * w_k * s_k + e *
+mean_j(w_j * s_j)``, and ``sum_j(w_j * q'_j * s_j)`` with dense labels, as in PyTorch. They are numbers of the graph,
+not an input: they have no gradient and are saved with the graph.
+
 Rows with ``ignore_label`` have loss 0 and gradient 0. If every row of a batch is ignored, the result is 0 and not
 NaN. A label is valid if it is a whole number from 0 to C-1. An invalid label makes the loss and the gradient of its
 row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: if you call the function or the loss
@@ -24,6 +28,8 @@ Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Incepti
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...core.backend import Array, call
 from .contract import OP
 
@@ -31,7 +37,8 @@ __all__ = ["softmax_cross_entropy"]
 
 
 def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_label: int | None = None,
-                          smoothing: float = 0.0, sparse_label: bool = True, name: str | None = None) -> Array:
+                          smoothing: float = 0.0, sparse_label: bool = True,
+                          class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
     """Cross-entropy of every row with its label.
 
     Parameters
@@ -49,6 +56,8 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
         The share of the label that is distributed over all classes, at least 0 and below 1.
     sparse_label : bool, default True
         Whether ``label`` holds class indices.
+    class_weight : sequence of float, optional
+        A weight for each class, at least 0, or a single one for all. The default is 1.
     name : str, optional
         Name of the node in a graph.
 

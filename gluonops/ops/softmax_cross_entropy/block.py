@@ -1,11 +1,14 @@
 """The loss ``gluonops.loss.SoftmaxCELoss``."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from ...core.text import call_text
 from .. import softmax_cross_entropy as _softmax_cross_entropy
 from .._labels.block import LabelledLoss
+from .._labels.reference import numbers_along
 from .contract import OP
 
 
@@ -30,6 +33,12 @@ class SoftmaxCELoss(LabelledLoss):
         Share of the label that is distributed over all classes, at least 0 and below 1.
     ignore_label : int, optional
         Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
+    class_weight : sequence of float, optional
+        A weight for each class, at least 0, or a single one for all. The default is 1.
+    weighted_mean : bool, default False
+        Whether losses are divided by the weights of their labels' classes, in place of their number, as PyTorch's
+        ``reduction="mean"`` does: an ignored row has the weight 0, and a row without `class_weight` 1. The mean of the
+        returned losses over a batch is then PyTorch's. Valid with class indices and logits.
 
     Inputs:
         - **pred**: logits; float16, float32 or float64.
@@ -48,18 +57,31 @@ class SoftmaxCELoss(LabelledLoss):
 
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
                  weight: float | None = None, batch_axis: int = 0, *, smoothing: float = 0.0,
-                 ignore_label: int | None = None, **kwargs):
+                 ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
+                 weighted_mean: bool = False, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
         self._options = {"axis": axis, "sparse_label": sparse_label, "smoothing": smoothing,
-                         "ignore_label": ignore_label}
+                         "ignore_label": ignore_label, "class_weight": class_weight}
         self._op, self._attrs = OP, OP.parse(self._options)
+        self._options["class_weight"] = self._attrs.class_weight   # a tuple, which a cache takes as a key
         if from_logits and (smoothing or ignore_label is not None):
             raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
+        if from_logits and class_weight is not None:
+            raise OP.error("from_logits is True and class_weight is given", "Pass logits")
+        if weighted_mean and (from_logits or not sparse_label):
+            raise OP.error(f"weighted_mean is True, from_logits {from_logits}, sparse_label {sparse_label}",
+                           "Pass logits and class indices")
+        self._weighted_mean = weighted_mean
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
 
     def __repr__(self):
-        return call_text(self, {**self._options, "from_logits": self._from_logits, "weight": self._weight,
-                                "batch_axis": self._batch_axis})
+        shown = {**self._options, "from_logits": self._from_logits, "weight": self._weight,
+                 "batch_axis": self._batch_axis}
+        if shown["class_weight"] is None:
+            del shown["class_weight"]
+        if self._weighted_mean:
+            shown["weighted_mean"] = True
+        return call_text(self, shown)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         if not self._sparse:
@@ -74,4 +96,22 @@ class SoftmaxCELoss(LabelledLoss):
         else:
             loss = -F.sum(pred * label, axis=self._axis, keepdims=True)
         loss = _apply_weighting(F, loss, self._weight, sample_weight)
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
+        if not self._weighted_mean:
+            return F.mean(loss, axis=self._batch_axis, exclude=True)
+        weights = F.reshape_like(self._row_weights(F, pred, label), F.BlockGrad(loss))
+        # The mean weight of a row; 1 where no row counts, and the loss is 0.
+        mean_weight = F.mean(weights)
+        mean_weight = F.where(mean_weight > 0, mean_weight, F.ones_like(mean_weight))
+        return F.broadcast_div(F.mean(loss, axis=self._batch_axis, exclude=True), mean_weight)
+
+    def _row_weights(self, F, pred, label):
+        """The weight of each label's class, and 0 for an ignored one; without a gradient."""
+        pred, label = F.BlockGrad(pred), F.BlockGrad(label)
+        axis, class_weight = self._axis, self._options["class_weight"]
+        one_class = F.slice_axis(pred, axis=axis, begin=0, end=1)
+        label = F.reshape_like(label, one_class)
+        weights = numbers_along(F, pred, class_weight or (1.0,), axis)
+        weights = F.pick(weights, label, axis=axis, mode="clip", keepdims=True)
+        if self._options["ignore_label"] is None:
+            return weights
+        return F.where(label == self._options["ignore_label"], F.zeros_like(weights), weights)

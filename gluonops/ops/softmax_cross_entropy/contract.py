@@ -1,8 +1,10 @@
 """The contract of ``softmax_cross_entropy``."""
 from __future__ import annotations
 
+import math
+
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
-from .._labels.contract import IGNORE, ignore_scalars
+from .._labels.contract import CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
 from .._softmax.contract import (
     AXIS,
     LOGITS,
@@ -20,11 +22,15 @@ DENSE_LABELS = "Pass class indices; or pass probabilities, such as one-hot label
 
 def scalars(attrs, known: dict) -> dict:
     """The kernels' arguments besides tensors."""
+    sizes = row_sizes(attrs, known)
+    weights = weight_scalars("class_weight", attrs.class_weight, sizes["classes"])
     return {
-        **row_sizes(attrs, known),
+        **sizes,
         **ignore_scalars(attrs),
         "sparse": int(attrs.sparse_label),
         "smoothing": attrs.smoothing,
+        **weights,
+        "weight_sum": math.fsum(weights["class_weight"]),
     }
 
 
@@ -56,7 +62,8 @@ OP = Op(
     attrs=(AXIS,
            IGNORE,
            Attr("smoothing", Float(low=0, below=1), 0.0, "share of the label that is distributed over all classes"),
-           Attr("sparse_label", Bool(), True, "whether label holds class indices")),
+           Attr("sparse_label", Bool(), True, "whether label holds class indices"),
+           CLASS_WEIGHT),
     types={"T": FLOATS, "L": LABELS},
     shapes=(
         Shapes(when="not sparse_label", data=LOGITS, label=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS),
@@ -74,4 +81,5 @@ OP = Op(
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
     accumulate_fp32=True,
+    counts={"class_weight": "classes"},
 )

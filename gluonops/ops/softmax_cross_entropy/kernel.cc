@@ -2,7 +2,7 @@
 // logits' (read, write); dense labels' as often. What is read again after a reduction is still in the cache.
 //
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
-// elsewhere.
+// elsewhere. With class weights each number of it is multiplied by the weight of its class.
 #include "generated/softmax_cross_entropy.h"
 #include "../_labels/labels.h"
 #include "../_softmax/softmax.h"
@@ -16,6 +16,7 @@ struct SoftmaxCrossEntropyCall {
     Labels labels;             // sparse
     const void *dense;         // dense
     double smoothing;
+    ClassWeights weights;
     const void *data;
     void *output, *max, *log_sum;                  // backward reads max and log_sum
     const void *output_grad;                       // backward
@@ -33,6 +34,8 @@ struct TypedCall {
     bool sparse, smooth;
     Labels labels;
     A label_weight, uniform, smoothing;
+    const A *weights;   // of the classes; null without
+    A weight_sum;
     const T *data, *dense, *output_grad;
     T *output, *data_grad, *label_grad;
     A *max, *log_sum;
@@ -40,14 +43,28 @@ struct TypedCall {
     explicit TypedCall(const SoftmaxCrossEntropyCall &call)
         : sizes(call.sizes), sparse(call.sparse), smooth(call.smoothing > 0), labels(call.labels),
           label_weight(A(1 - call.smoothing)), uniform(A(call.smoothing / double(call.sizes.length))),
-          smoothing(A(call.smoothing)), data(static_cast<const T *>(call.data)),
+          smoothing(A(call.smoothing)), weights(static_cast<const A *>(call.weights.values)),
+          weight_sum(A(call.weights.sum)), data(static_cast<const T *>(call.data)),
           dense(static_cast<const T *>(call.dense)), output_grad(static_cast<const T *>(call.output_grad)),
           output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
           label_grad(static_cast<T *>(call.label_grad)), max(static_cast<A *>(call.max)),
           log_sum(static_cast<A *>(call.log_sum)) {}
+
+    GLUONOPS_INLINE A weight_of(int64_t class_id) const { return weights ? weights[class_id] : A(1); }
 };
 
-template <typename T>
+// The weights of the classes from i on.
+template <bool WEIGHTED, typename T, typename Mask>
+GLUONOPS_INLINE typename Simd<T>::Vector weights_at(const TypedCall<T> &call, int64_t i, Mask mask)
+{
+    typedef typename Simd<T>::Scalar A;
+    if constexpr (WEIGHTED)
+        return load(call.weights + i, mask, A(0));
+    else
+        return broadcast(A(1));
+}
+
+template <bool WEIGHTED, typename T>
 void forward_rows(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
@@ -71,17 +88,18 @@ void forward_rows(const TypedCall<T> &given)
             loss = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto target = label_weight * load(label + i, mask, A(0)) + uniform;
                 const auto nll = log_sum - (load(logits + i, mask, A(0)) - max);
-                return target * nll;
+                return target * weights_at<WEIGHTED>(call, i, mask) * nll;
             });
         } else if (class_id == NO_CLASS) {
             loss = not_a_number<A>();
         } else {
             if (call.smooth)
                 loss = call.uniform * row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                    return log_sum - (load(logits + i, mask, A(0)) - max);
+                    const auto nll = log_sum - (load(logits + i, mask, A(0)) - max);
+                    return nll * weights_at<WEIGHTED>(call, i, mask);
                 });
             const A nll = log_sum - (load_scalar(logits + class_id) - max);
-            loss += call.label_weight * nll;
+            loss += call.label_weight * call.weight_of(class_id) * nll;
         }
         store_scalar(call.output + row, loss);
         call.max[row] = max;
@@ -109,21 +127,23 @@ void forward_columns(const TypedCall<T> &given)
             store(loss + j, broadcast(A(0)), FullMask());
         });
         if (!call.sparse || call.smooth)
-            for (int64_t c = 0; c < classes; ++c)
+            for (int64_t c = 0; c < classes; ++c) {
+                const A weight = call.weight_of(c);
                 for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto shifted = load(logits + c * inner + j, mask, A(0)) - load(max + j, FullMask());
                     const auto nll = load(log_sum + j, FullMask()) - shifted;
                     auto target = broadcast(call.uniform);
                     if (!call.sparse)
                         target += call.label_weight * load(call.dense + start + c * inner + j, mask, A(0));
-                    store(loss + j, load(loss + j, FullMask()) + target * nll, FullMask());
+                    store(loss + j, load(loss + j, FullMask()) + target * weight * nll, FullMask());
                 });
+            }
 
         for (int64_t j = 0; j < columns; ++j) {
             const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             if (call.sparse && class_id >= 0) {
                 const A nll = log_sum[j] - (load_scalar(logits + class_id * inner + j) - max[j]);
-                loss[j] += call.label_weight * nll;
+                loss[j] += call.label_weight * call.weight_of(class_id) * nll;
             }
             if (class_id == NO_CLASS)
                 loss[j] = not_a_number<A>();
@@ -134,7 +154,7 @@ void forward_columns(const TypedCall<T> &given)
     });
 }
 
-template <bool STREAMING, typename T>
+template <bool STREAMING, bool WEIGHTED, typename T>
 void backward_rows(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
@@ -149,18 +169,19 @@ void backward_rows(const TypedCall<T> &given)
         if (!call.sparse) {
             const T *label = call.dense + row * classes;
             const A target_sum = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return label_weight * load(label + i, mask, A(0)) + uniform;
+                const auto target = label_weight * load(label + i, mask, A(0)) + uniform;
+                return target * weights_at<WEIGHTED>(call, i, mask);
             });
             write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto p = exponential(load(logits + i, mask, A(0)) - max - log_sum);
                 const auto scaled = target_sum * p;
                 const auto target = label_weight * load(label + i, mask, A(0)) + uniform;
-                return head * (scaled - target);
+                return head * (scaled - target * weights_at<WEIGHTED>(call, i, mask));
             });
             T *label_grad = call.label_grad + row * classes;
             write_row<STREAMING>(label_grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto log_p = load(logits + i, mask, A(0)) - max - log_sum;
-                return -label_weight * head * log_p;
+                return -label_weight * head * weights_at<WEIGHTED>(call, i, mask) * log_p;
             });
             return;
         }
@@ -170,10 +191,13 @@ void backward_rows(const TypedCall<T> &given)
             write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
             return;
         }
+        const A weight = label_weight * call.weight_of(class_id);
+        const A target_sum = WEIGHTED ? weight + uniform * call.weight_sum : A(1);
         write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            auto error = exponential(load(logits + i, mask, A(0)) - max - log_sum) - uniform;
+            const auto scaled = target_sum * exponential(load(logits + i, mask, A(0)) - max - log_sum);
+            auto error = scaled - uniform * weights_at<WEIGHTED>(call, i, mask);
             if (uint64_t(class_id - i) < N)
-                error[class_id - i] -= label_weight;
+                error[class_id - i] -= weight;
             return error * head;
         });
     });
@@ -197,40 +221,45 @@ void backward_columns(const TypedCall<T> &given)
             const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             class_ids[j] = Index(class_id);
             head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + row);
-            target_sum[j] = A(call.sparse);
+            const bool is_weighted = call.weights && class_id >= 0;
+            target_sum[j] = call.sparse ? A(1) : A(0);
+            if (call.sparse && is_weighted)
+                target_sum[j] = call.label_weight * call.weights[class_id] + call.uniform * call.weight_sum;
             log_sum[j] = call.log_sum[row];
         }
         if (!call.sparse)
-            for (int64_t c = 0; c < classes; ++c)
+            for (int64_t c = 0; c < classes; ++c) {
+                const A weight = call.weight_of(c);
                 for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto label = load(call.dense + start + c * inner + j, mask, A(0));
                     const auto target = call.label_weight * label + call.uniform;
-                    store(target_sum + j, load(target_sum + j, FullMask()) + target, FullMask());
+                    store(target_sum + j, load(target_sum + j, FullMask()) + target * weight, FullMask());
                 });
+            }
         const A *max = call.max + first_row;
         for (int64_t c = 0; c < classes; ++c) {
             const int64_t line = start + c * inner;
+            const A weight = call.weight_of(c);
             write_row<STREAMING>(call.data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto zero = broadcast(A(0));
                 const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                    load(log_sum + j, FullMask());
-                const auto p = exponential(log_p);
+                const auto scaled = load(target_sum + j, FullMask()) * exponential(log_p);
                 if (!call.sparse) {
-                    const auto scaled = load(target_sum + j, FullMask()) * p;
                     const auto target = call.label_weight * load(call.dense + line + j, mask, A(0)) + call.uniform;
-                    return load(head + j, FullMask()) * (scaled - target);
+                    return load(head + j, FullMask()) * (scaled - target * weight);
                 }
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
                 const auto target = (class_id == Index(c) ? broadcast(call.label_weight) : zero) + call.uniform;
-                const auto grad = load(head + j, FullMask()) * (p - target);
+                const auto grad = load(head + j, FullMask()) * (scaled - target * weight);
                 return class_id == Index(IGNORED) ? zero : grad;
             });
             if (!call.sparse)
                 write_row<STREAMING>(call.label_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                        load(log_sum + j, FullMask());
-                    return -call.label_weight * load(head + j, FullMask()) * log_p;
+                    return -call.label_weight * weight * load(head + j, FullMask()) * log_p;
                 });
         }
     });
@@ -240,21 +269,33 @@ template <typename T>
 void forward(const SoftmaxCrossEntropyCall &call)
 {
     const TypedCall<T> typed(call);
-    if (call.sizes.inner == 1)
-        forward_rows(typed);
-    else
+    if (call.sizes.inner > 1)
         forward_columns(typed);
+    else if (typed.weights)
+        forward_rows<true>(typed);
+    else
+        forward_rows<false>(typed);
+}
+
+template <bool STREAMING, typename T>
+void backward_of_layout(const TypedCall<T> &call)
+{
+    if (call.sizes.inner > 1)
+        backward_columns<STREAMING>(call);
+    else if (call.weights)
+        backward_rows<STREAMING, true>(call);
+    else
+        backward_rows<STREAMING, false>(call);
 }
 
 template <typename T>
 void backward(const SoftmaxCrossEntropyCall &call)
 {
     const TypedCall<T> typed(call);
-    const bool rows = call.sizes.inner == 1;
     if (use_streaming_stores<T>(call.sizes))
-        rows ? backward_rows<true>(typed) : backward_columns<true>(typed);
+        backward_of_layout<true>(typed);
     else
-        rows ? backward_rows<false>(typed) : backward_columns<false>(typed);
+        backward_of_layout<false>(typed);
 }
 
 }  // namespace
@@ -262,7 +303,7 @@ void backward(const SoftmaxCrossEntropyCall &call)
 }  // namespace GLUONOPS_TARGET
 
 inline SoftmaxCrossEntropyCall adapt(const SoftmaxCrossEntropyAttrs &attrs, const SoftmaxCrossEntropyTensors &tensors,
-                                     Workspace &)
+                                     Workspace &memory)
 {
     SoftmaxCrossEntropyCall call = {};
     call.type = tensors.data.type;
@@ -272,6 +313,7 @@ inline SoftmaxCrossEntropyCall adapt(const SoftmaxCrossEntropyAttrs &attrs, cons
                    attrs.ignore_label.value_or(0)};
     call.dense = tensors.label.data;
     call.smoothing = attrs.smoothing;
+    call.weights = class_weights(attrs.class_weight, call.sizes.length, call.type, memory);
     call.data = tensors.data.data;
     call.output = tensors.output.data;
     call.max = tensors.max.data;

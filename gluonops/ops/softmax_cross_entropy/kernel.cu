@@ -2,7 +2,7 @@
 // dense labels twice in backward.
 //
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
-// elsewhere.
+// elsewhere. With class weights each number of it is multiplied by the weight of its class.
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
 
@@ -64,6 +64,17 @@ struct TargetOfLabel {
     __device__ A operator()(A label, int) const { return label_weight * label + uniform; }
 };
 
+// Multiplies the numbers of a chunk by the weights of their classes. `weights` are those from the chunk's first class on.
+template <typename T, int BYTES>
+__device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const double *weights, const Rows<T> &rows)
+{
+    typedef typename Accumulator<T>::type A;
+#pragma unroll
+    for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k)
+        if (k < x.count)
+            x.values[k] *= A(weights[opaque(rows.offset(k))]);
+}
+
 // Logits and their targets; without a label the target is `uniform` everywhere.
 template <typename T>
 struct TargetSource {
@@ -72,11 +83,14 @@ struct TargetSource {
     struct Held {};
 
     const T *data, *label;
+    bool weighted;
+    const double *weights;
     const Rows<T> &rows;
     TargetOfLabel<A> target;
 
-    __device__ TargetSource(const T *data, const T *label, const Rows<T> &rows, const TargetOfLabel<A> &target)
-        : data(data), label(label), rows(rows), target(target) {}
+    __device__ TargetSource(const T *data, const T *label, bool weighted, const double *weights, const Rows<T> &rows,
+                            const TargetOfLabel<A> &target)
+        : data(data), label(label), weighted(weighted), weights(weights), rows(rows), target(target) {}
 
     __device__ Sums none() const { return Sums(); }
 
@@ -85,13 +99,17 @@ struct TargetSource {
         const RowPart part = rows.part(row, number);
         Sums sums;
         RowChunk<T, HELD_BYTES / 4> x, targets;
-        targets.fill(target.uniform);
         for (int64_t i = 0; i < part.length; i += x.length()) {
             x.read(data, rows, part, i, -infinity<A>());
             if (label) {
                 targets.read(label, rows, part, i, 0);
                 targets.apply(target);
+            } else {
+                targets.count = x.count;
+                targets.fill(target.uniform);
             }
+            if (weighted)
+                multiply_by_weights(targets, weights + part.position + i, rows);
             sums.add(x, targets);
         }
         return sums;
@@ -106,9 +124,11 @@ struct LabelSource {
     struct Held {};
 
     const T *label;
+    const double *weights;   // null without
     const Rows<T> &rows;
 
-    __device__ LabelSource(const T *label, const Rows<T> &rows) : label(label), rows(rows) {}
+    __device__ LabelSource(const T *label, const double *weights, const Rows<T> &rows)
+        : label(label), weights(weights), rows(rows) {}
 
     __device__ Sums none() const { return Sums(); }
 
@@ -119,6 +139,8 @@ struct LabelSource {
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> labels;
             labels.read(label, rows, part, i, 0);
+            if (weights)
+                multiply_by_weights(labels, weights + part.position + i, rows);
             sums.sum = labels.fold(sums.sum, Sum());
         }
         return sums;
@@ -136,7 +158,8 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                               typename Accumulator<T>::type *__restrict__ log_sum,
                               double *__restrict__ partial, int output_request, int max_request,
                               int log_sum_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
-                              int64_t ignores, int64_t ignore_label, int64_t sparse, double smoothing)
+                              int64_t ignores, int64_t ignore_label, int64_t sparse, double smoothing,
+                              int64_t weighted, const double *__restrict__ class_weight, double)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
@@ -150,7 +173,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
     const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
     const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
     const SoftmaxSource<T> logits(data, rows, 1);
-    const TargetSource<T> with_targets(data, dense_label, rows, target);
+    const TargetSource<T> with_targets(data, dense_label, weighted != 0, class_weight, rows, target);
     for (FirstRow at; at.row < count; at.row += at.step) {
         const L row_label = is_dense ? L(0) : label[at.row];
         TargetSums<A> sums;
@@ -176,9 +199,11 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                 loss = 0;
             else if (class_id == NO_CLASS)
                 loss = not_a_number<A>();
-            else
-                loss += target.label_weight
+            else {
+                const A label_weight = target.label_weight * (weighted ? A(class_weight[class_id]) : 1);
+                loss += label_weight
                         * (row_log_sum - (load(data, rows.part(at.row, 0).start + class_id * inner) - sums.max));
+            }
         }
         store(output, at.row, loss, output_request);
         store(max, at.row, sums.max, max_request);
@@ -199,6 +224,29 @@ struct ClassGradient {
     }
 };
 
+// The gradient of a row whose label is smoothed and weighted: a ClassGradient less a share of the head gradient for each
+// class, times the weight of the class.
+template <typename T>
+__device__ void write_weighted(const T *data, T *data_grad, int request, const Rows<T> &rows, const RowPart &part,
+                               ClassGradient<typename Accumulator<T>::type> gradient, int64_t class_id,
+                               const double *class_weight, typename Accumulator<T>::type share)
+{
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, HELD_BYTES / 4> Chunk;
+    for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+        Chunk x;
+        x.read(data, rows, part, i, 0);
+        gradient.number_of_class = number_of_class(class_id, rows, part, i, Chunk::length());
+        x.apply(gradient);
+        const double *const weights = class_weight + part.position + i;
+#pragma unroll
+        for (int k = 0; k < Chunk::SIZE; ++k)
+            if (k < x.count)
+                x.values[k] -= share * A(weights[rows.offset(k)]);
+        x.write(data_grad, rows, part, i, request);
+    }
+}
+
 template <typename A>
 struct LogProbability {
     A max, log_sum;
@@ -210,16 +258,15 @@ template <typename T>
 struct DenseGradient {
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, HELD_BYTES / 4> Labels;
-    const Labels &labels;
-    TargetOfLabel<A> target;
+    const Labels &targets;
     A head, target_sum;
 
-    __device__ DenseGradient(const Labels &labels, const TargetOfLabel<A> &target, A head, A target_sum)
-        : labels(labels), target(target), head(head), target_sum(target_sum) {}
+    __device__ DenseGradient(const Labels &targets, A head, A target_sum)
+        : targets(targets), head(head), target_sum(target_sum) {}
 
     __device__ A operator()(A log_probability, int number) const
     {
-        return head * (target_sum * exponential(log_probability) - target(labels.values[number], number));
+        return head * (target_sum * exponential(log_probability) - targets.values[number]);
     }
 };
 
@@ -232,7 +279,8 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
                                T *__restrict__ data_grad, L *__restrict__ label_grad,
                                double *__restrict__ partial, int data_grad_request, int label_grad_request,
                                int64_t step, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
-                               int64_t ignore_label, int64_t sparse, double smoothing)
+                               int64_t ignore_label, int64_t sparse, double smoothing, int64_t weighted,
+                               const double *__restrict__ class_weight, double weight_sum)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
@@ -247,25 +295,32 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         T *const dense_grad = reinterpret_cast<T *>(label_grad);
         const bool all_aligned = aligned(data) && aligned(data_grad) && aligned(label) && aligned(label_grad);
         const Rows<T> rows(classes, inner, all_aligned);
-        const LabelSource<T> labels(dense_label, rows);
+        const double *const weights = weighted ? class_weight : 0;
+        const LabelSource<T> labels(dense_label, weights, rows);
+        const A uniform_sum = weighted ? target.uniform * A(weight_sum) : A(smoothing);
         for (FirstRow at; at.row < count; at.row += at.step) {
             typename LabelSource<T>::Held held;
             bool is_held;
             const A label_sum = sum_row(labels, at.row, at.part, exchange, held, is_held).sum;
             const A head = load(output_grad, at.row);
             const LogProbability<A> log_probability = {load(max, at.row), load(log_sum, at.row)};
-            const A target_sum = target.label_weight * label_sum + A(smoothing);
+            const A target_sum = target.label_weight * label_sum + uniform_sum;
             const Product<A> label_gradient = {-target.label_weight * head};
             const RowPart part = rows.part(at.row, at.part);
             for (int64_t i = 0; i < part.length; i += RowChunk<T, HELD_BYTES / 4>::length()) {
-                RowChunk<T, HELD_BYTES / 4> x, labels;
+                RowChunk<T, HELD_BYTES / 4> x, targets;
                 x.read(data, rows, part, i, 0);
                 x.apply(log_probability);
-                labels.read(dense_label, rows, part, i, 0);
+                targets.read(dense_label, rows, part, i, 0);
+                targets.apply(target);
+                if (weights)
+                    multiply_by_weights(targets, weights + part.position + i, rows);
                 RowChunk<T, HELD_BYTES / 4> gradients = x;
-                gradients.apply(DenseGradient<T>(labels, target, head, target_sum));
+                gradients.apply(DenseGradient<T>(targets, head, target_sum));
                 gradients.write(data_grad, rows, part, i, data_grad_request);
                 x.apply(label_gradient);
+                if (weights)
+                    multiply_by_weights(x, weights + part.position + i, rows);
                 x.write(dense_grad, rows, part, i, label_grad_request);
             }
         }
@@ -277,7 +332,20 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
         const A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, at.row);
         ClassGradient<A> gradient = {head, load(max, at.row), load(log_sum, at.row), target, 0};
+        A share = 0;   // of the head gradient that a smoothed label gives to every class, times the class's weight
+        if (weighted && class_id >= 0) {
+            const A own = target.label_weight * A(class_weight[class_id]);
+            const A target_sum = own + target.uniform * A(weight_sum);
+            gradient.head = head * target_sum;
+            gradient.target.label_weight = target_sum > 0 ? own / target_sum : 0;
+            gradient.target.uniform = 0;
+            share = head * target.uniform;
+        }
         const RowPart part = rows.part(at.row, at.part);
+        if (share != 0) {
+            write_weighted(data, data_grad, data_grad_request, rows, part, gradient, class_id, class_weight, share);
+            continue;
+        }
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
             x.read(data, rows, part, i, 0);

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, onehot, row_weights, valid_mask
+from .._labels.reference import exact, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._softmax.reference import statistics
 
 SUM_SCALE = 2.0 ** -10   # factor of logits before they are summed, so that the sum fits into float16
 
@@ -24,33 +25,36 @@ def _sparse_forward(F, attrs, data, label):
     if ignored is not None:   # a NaN in an ignored row must not reach the gradient
         data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
 
-    row_max, logits, log_sum = _statistics(F, data, axis)
+    row_max, logits, log_sum = statistics(F, data, axis)
     loss = log_sum - F.pick(logits, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    weights = None
+    if attrs.class_weight is not None:
+        weights = numbers_along(F, data, attrs.class_weight, axis)
+        loss = loss * F.pick(weights, keepdims_label, axis=axis, mode="clip", keepdims=True)
     if smoothing:
-        mean = F.mean(logits * SUM_SCALE, axis=axis, keepdims=True) / SUM_SCALE
-        uniform_loss = log_sum - mean
-        loss = loss * (1 - smoothing) + uniform_loss * smoothing
+        loss = loss * (1 - smoothing) + _uniform_loss(F, logits, log_sum, weights, axis) * smoothing
 
     loss = loss * row_weights(F, loss, valid, ignored)
     return tuple(F.reshape_like(rows, F.BlockGrad(label)) for rows in (loss, row_max, log_sum))
 
 
+def _uniform_loss(F, logits, log_sum, weights, axis):
+    """The mean over the classes of their weighted nll."""
+    if weights is None:
+        return log_sum - F.mean(logits * SUM_SCALE, axis=axis, keepdims=True) / SUM_SCALE
+    return F.mean(F.broadcast_sub(log_sum, logits) * weights * SUM_SCALE, axis=axis, keepdims=True) / SUM_SCALE
+
+
 def _dense_forward(F, attrs, data, label):
     axis, smoothing = attrs.axis, attrs.smoothing
-    row_max, logits, log_sum = _statistics(F, data, axis)
+    row_max, logits, log_sum = statistics(F, data, axis)
     if smoothing:   # every weight is above 0, so 0 is not multiplied by infinity
         classes = F.sum(F.ones_like(F.BlockGrad(data)), axis=axis, keepdims=True)
         label = F.broadcast_add(label * (1 - smoothing), smoothing / classes)
+    if attrs.class_weight is not None:
+        label = label * numbers_along(F, data, attrs.class_weight, axis)
     loss = F.sum(F.broadcast_sub(log_sum, logits) * label, axis=axis, keepdims=True)
     return tuple(F.squeeze(rows, axis=axis) for rows in (loss, row_max, log_sum))
-
-
-def _statistics(F, data, axis):
-    """The maximum of each row, the logits minus this maximum, and the logarithm of the sum of their exponentials."""
-    row_max = F.BlockGrad(F.max(data, axis=axis, keepdims=True))
-    logits = F.broadcast_sub(data, row_max)
-    log_sum = F.log(F.sum(F.exp(logits), axis=axis, keepdims=True))
-    return row_max, logits, log_sum
 
 
 def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:   # pylint: disable=redefined-builtin
@@ -67,10 +71,14 @@ def _dense_backward(nd, attrs, head, log_probabilities, label):
     axis, smoothing = attrs.axis, attrs.smoothing
     uniform = smoothing / label.shape[axis]
     target = label * (1 - smoothing) + uniform
+    label_grad = nd.broadcast_mul(log_probabilities, head) * (smoothing - 1)
+    if attrs.class_weight is not None:
+        weights = numbers_along(nd, label, attrs.class_weight, axis)
+        target = target * weights
+        label_grad = label_grad * weights
     target_sum = nd.sum(target, axis=axis, keepdims=True)
     grad = nd.broadcast_mul(nd.exp(log_probabilities), target_sum) - target
-    return {"data": nd.broadcast_mul(grad, head),
-            "label": nd.broadcast_mul(log_probabilities, head) * (smoothing - 1)}
+    return {"data": nd.broadcast_mul(grad, head), "label": label_grad}
 
 
 def _sparse_backward(nd, attrs, output_grad, log_probabilities, label, keepdims_shape):
@@ -86,7 +94,11 @@ def _sparse_backward(nd, attrs, output_grad, log_probabilities, label, keepdims_
     ignored = ignored_mask(labels, attrs.ignore_label)
     weights = row_weights(nd, output_grad.reshape(row_shape), valid, ignored)
     head = output_grad.reshape(keepdims_shape) * weights.reshape(keepdims_shape)
-    grad = nd.broadcast_mul(nd.exp(log_probabilities) - target, head)
+    probabilities = nd.exp(log_probabilities)
+    if attrs.class_weight is not None:
+        target = target * numbers_along(nd, target, attrs.class_weight, axis)
+        probabilities = nd.broadcast_mul(probabilities, nd.sum(target, axis=axis, keepdims=True))
+    grad = nd.broadcast_mul(probabilities - target, head)
     if ignored is not None:
         is_ignored = nd.broadcast_like(ignored.reshape(keepdims_shape), grad)
         grad = nd.where(is_ignored, nd.zeros_like(grad), grad)

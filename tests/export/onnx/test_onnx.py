@@ -27,7 +27,7 @@ def pixels(rng, shape):
 LAYERS = [gops.nn.Abs(), gops.nn.Tile(3), gops.nn.Tile((2, 1, 3)), gops.nn.Tile(2, axis=1), gops.nn.Softmax(),
           gops.nn.Softmax(axis=1, temperature=0.7), gops.nn.Mish(), gops.nn.Swish(), gops.nn.Swish(2.5),
           gops.nn.HardSwish(), gops.nn.GELU(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(), gops.nn.SwiGLU(axis=1),
-          gops.nn.DropBlock(),
+          gops.nn.RMSNorm(), gops.nn.RMSNorm(axis=2), gops.nn.L2Normalize(), gops.nn.GroupNorm(4), gops.nn.DropBlock(),
           gops.nn.BlurPool(8, 3), gops.nn.SPP((3, 5)), gops.nn.SqueezeExcite(8), gops.nn.PixelShuffle(2),
           gops.nn.PixelUnshuffle(2)]
 LAYERS += [gops.nn.Reorg(2, mode, reverse) for mode in ("darknet", "DCR", "CRD") for reverse in (False, True)]

@@ -4,6 +4,15 @@ import numpy as np
 from .._softmax.oracle import nll, onehot, softmax, valid_rows
 
 
+def weights(attrs, data):
+    """The weight of each class, as torch.nn.functional.cross_entropy has it. It broadcasts against the data."""
+    if attrs.class_weight is None:
+        return 1
+    shape = [1] * data.ndim
+    shape[attrs.axis] = -1
+    return np.array(attrs.class_weight).reshape(shape)
+
+
 def prepare(attrs, data, label):
     """The logits, and the target of each class in the same shape.
 
@@ -13,11 +22,11 @@ def prepare(attrs, data, label):
     classes = data.shape[axis]
     uniform = attrs.smoothing / classes
     if not attrs.sparse_label:
-        return data, label * (1 - attrs.smoothing) + uniform
+        return data, weights(attrs, data) * (label * (1 - attrs.smoothing) + uniform)
 
     label = label.reshape(data.max(axis).shape)   # it may have size 1 at the axis
     valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)
-    target = onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform
+    target = weights(attrs, data) * (onehot(label, classes, axis) * (1 - attrs.smoothing) + uniform)
     return np.where(valid, data, 0), np.where(valid, target, 0)
 
 
@@ -41,5 +50,5 @@ def backward(attrs, head, data, label):
     target_sum = target.sum(axis, keepdims=True)
     gradients = {"data": head * (softmax(logits, axis) * target_sum - target)}
     if not attrs.sparse_label:
-        gradients["label"] = head * (1 - attrs.smoothing) * nll(logits, axis)
+        gradients["label"] = head * (1 - attrs.smoothing) * weights(attrs, data) * nll(logits, axis)
     return gradients

@@ -6,6 +6,8 @@ from mxnet import autograd, gluon
 from op_suite import Bad, Case, OpSuite, Row, recorded
 from ops._softmax.oracle import nll, softmax
 
+WEIGHTS = (0.5, 2, 0, 1, 0.25)
+
 
 class TestSoftmaxCrossEntropy(OpSuite):
     name = "softmax_cross_entropy"
@@ -23,6 +25,14 @@ class TestSoftmaxCrossEntropy(OpSuite):
         Case("ignore_smooth", ((2, 5, 7), (2, 7)), {"axis": 1, "ignore_label": 255, "smoothing": 0.25}),
         Case("dense", ((3, 5), (3, 5)), {"sparse_label": False}),
         Case("dense_smooth", ((2, 5, 3), (2, 5, 3)), {"sparse_label": False, "axis": 1, "smoothing": 0.1}),
+        Case("weights", ((7, 5), (7,)), {"class_weight": WEIGHTS}),
+        Case("smooth_weights", ((2, 5, 7), (2, 7)), {"axis": 1, "class_weight": WEIGHTS, "smoothing": 0.25,
+                                                      "ignore_label": 255}),
+        Case("smooth_weights_rows", ((3, 5), (3,)), {"class_weight": WEIGHTS, "smoothing": 0.1}),
+        Case("dense_weights", ((3, 5), (3, 5)), {"sparse_label": False, "class_weight": WEIGHTS, "smoothing": 0.1}),
+        Case("dense_weights_columns", ((2, 5, 3), (2, 5, 3)), {"sparse_label": False, "axis": 1,
+                                                                "class_weight": WEIGHTS}),
+        Case("one_weight", ((3, 5), (3,)), {"class_weight": 2.5}),
         Case("many_rows", ((1031, 3), (1031,))),
         Case("many_classes", ((3, 1031), (3,)), {"smoothing": 0.1}),
     )
@@ -34,6 +44,9 @@ class TestSoftmaxCrossEntropy(OpSuite):
             ([[0.5, -0.5]], None)),
         Row("ignored", ([[0, 0], [0, 0]], [9, 1]), {"ignore_label": 9}, [0, np.log(2)], [1, 1],
             ([[0, 0], [0.5, -0.5]], None)),
+        Row("weights", ([[np.log(3), 0]] * 2, [0, 1]), {"class_weight": (2, 4), "smoothing": 0.5},
+            [1.5 * np.log(4 / 3) + np.log(4), 0.5 * np.log(4 / 3) + 3 * np.log(4)], [1, 2],
+            ([[3 / 8, -3 / 8], [2 * 17 / 8, -2 * 17 / 8]], None)),
         Row("dense", ([[np.log(3), 0]], [[0.5, 0.5]]), {"sparse_label": False}, [0.5 * np.log(16 / 3)], [2],
             ([[0.5, -0.5]], [[2 * np.log(4 / 3), 2 * np.log(4)]])),
     )
@@ -48,6 +61,10 @@ class TestSoftmaxCrossEntropy(OpSuite):
         Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected a batch of rows",
             first=False),
         Bad("smoothing", ((4, 3), (4,)), {"smoothing": 1}, "expected a finite number of at least 0 and below 1"),
+        Bad("weights", ((4, 3), (4,)), {"class_weight": (1.0, 2.0)},
+            "class_weight has 2 numbers; expected 3, one for each of the classes. Pass another class_weight"),
+        Bad("weight", ((4, 3), (4,)), {"class_weight": (1.0, -2.0, 1.0)},
+            "expected None or a finite number of at least 0, or a tuple of them"),
         Bad("both", ((4, 3), (4, 3)), {"sparse_label": False, "ignore_label": 1},
             "ignore_label is 1 and sparse_label is False"),
         Bad("dense_dtype", ((4, 3), (4, 3)), {"sparse_label": False},
@@ -139,3 +156,47 @@ def test_drop_in_for_gluon(name, hybridize, backend, rng):
 def test_from_logits_takes_no_smoothing():
     with pytest.raises(gops.OpError, match="from_logits is True, smoothing 0.1, ignore_label None. Pass logits"):
         gops.loss.SoftmaxCELoss(from_logits=True, smoothing=0.1)
+
+
+@pytest.mark.parametrize("attrs", [{"class_weight": WEIGHTS}, {"class_weight": WEIGHTS, "smoothing": 0.1},
+                                   {"ignore_label": 9}, {"class_weight": 3.0, "ignore_label": 9}])
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_the_weighted_mean_is_pytorchs(attrs, hybridize, rng):
+    """Losses and gradient divided by the sum of the weights of the labels that count, by torch's formula in NumPy."""
+    pred = rng.randn(2, 5, 3)
+    label = np.array([[0, 1, 9 if "ignore_label" in attrs else 4], [3, 3, 1]])
+    weights = np.broadcast_to(attrs.get("class_weight", 1.0), 5)
+    counts = label != 9
+    row_weights = np.where(counts, weights[label % 5], 0)
+    minus_log_p = np.moveaxis(nll(pred, 1), 1, -1)
+    smoothing = attrs.get("smoothing", 0)
+    own = np.take_along_axis(minus_log_p, label[..., None] % 5, -1)[..., 0] * weights[label % 5]
+    rows = (1 - smoothing) * own + smoothing / 5 * (minus_log_p * weights).sum(-1)
+    expected = (rows * counts).sum() / row_weights.sum()
+
+    loss = gops.loss.SoftmaxCELoss(axis=1, weighted_mean=True, **attrs)
+    if hybridize:
+        loss.hybridize()
+    data = mx.nd.array(pred)
+    data.attach_grad()
+    with autograd.record():
+        value = loss(data, mx.nd.array(label))
+        mean = value.mean()
+    mean.backward()
+    assert value.shape == (2,)
+    np.testing.assert_allclose(mean.asscalar(), expected, rtol=1e-5)
+    plain = mx.nd.array(pred)
+    plain.attach_grad()
+    with autograd.record():
+        gops.ops.softmax_cross_entropy(plain, mx.nd.array(label), axis=1, **attrs).sum().backward()
+    np.testing.assert_allclose(data.grad.asnumpy(), plain.grad.asnumpy() / row_weights.sum(), rtol=1e-5, atol=1e-7)
+
+
+def test_the_weighted_mean_of_nothing():
+    """0 and not NaN, if every row is ignored."""
+    loss = gops.loss.SoftmaxCELoss(ignore_label=9, weighted_mean=True)
+    np.testing.assert_array_equal(loss(mx.nd.ones((2, 3)), mx.nd.array([9, 9])).asnumpy(), [0, 0])
+    with pytest.raises(gops.OpError, match="weighted_mean is True, from_logits False, sparse_label False"):
+        gops.loss.SoftmaxCELoss(sparse_label=False, weighted_mean=True)
+    with pytest.raises(gops.OpError, match="from_logits is True and class_weight is given"):
+        gops.loss.SoftmaxCELoss(from_logits=True, class_weight=WEIGHTS)

@@ -1,0 +1,33 @@
+"""sigmoid_focal_loss: of rows of classes, as of an image's anchors."""
+from collections.abc import Iterator
+
+import gluonops as gops
+import numpy as np
+from gluonops.bench.cases import Case as Sizes
+from gluonops.bench.cases import draw
+
+from ..declare import ROUNDED, Case, Target, ours, rows, torch_peer
+
+OP = "sigmoid_focal_loss"
+TARGETS = (
+    Target(OP, ("both",), "builtin", faster=2),
+    Target(OP, ("both",), "torch", faster=1.3),
+)
+
+
+def in_torch(torch, data, label):
+    """As in torchvision."""
+    p = torch.sigmoid(data)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(data, label, reduction="none")
+    p_t = p * label + (1 - p) * (1 - label)
+    return (0.25 * label + 0.75 * (1 - label)) * loss * (1 - p_t) ** 2
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    shape = rows(quick)[0]
+
+    def inputs(rng: np.random.RandomState) -> list:
+        return draw(Sizes(OP, {"data": shape, "label": shape}, {}), rng)
+
+    peers = (*ours(OP, gops.ops.sigmoid_focal_loss), torch_peer(in_torch))
+    yield Case(OP, OP, shape, peers, draw=inputs, tolerance=ROUNDED, reference="builtin")

@@ -1,0 +1,308 @@
+"""Decodes an activated map into candidates: boxes with a class and a score each.
+
+Sources: Redmon et al., "You Only Look Once" (2015); Redmon and Farhadi, "YOLO9000" (2016); Choi et al., "Gaussian
+YOLOv3" (2019); ``src/region_layer.c``, ``src/yolo_layer.c``, ``src/detection_layer.c`` and ``src/tree.c`` of
+pjreddie/darknet, commit f6afaabc, and with ``src/gaussian_yolo_layer.c`` of AlexeyAB/darknet, commit 59596d78.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import HybridBlock
+
+from ..core.backend import Array
+from .constants import constant
+from .tree import Ancestors, Tree
+
+__all__ = ["Boxes", "CellBoxes", "GaussianBoxes", "SquaredBoxes", "TreeBoxes"]
+
+TREE_THRESHOLD = 0.5   # a class of a tree is found above this probability
+
+
+class Boxes(HybridBlock):
+    """The candidates of an activated map: a box and a score for each class, anchor and cell.
+
+    The boxes of a float16 map are computed in float32, because float16 cannot hold half pixels above 1024.
+
+    Parameters
+    ----------
+    anchors : array_like
+        (A, 2), widths and heights in pixels. They are a constant parameter, so that an export contains them.
+    classes : int
+        Number of classes.
+    stride : int
+        Pixels from one cell to the next.
+
+    Inputs:
+        - **data**: the output of ``Region``, (B, A*(5+classes), H, W).
+
+    Outputs:
+        - **out**: (B, classes*A*H*W, 6): class, objectness times class probability, and left, top, right, bottom in
+          pixels.
+    """
+
+    def __init__(self, anchors: np.ndarray, classes: int, stride: int, **kwargs):
+        super().__init__(**kwargs)
+        anchors = np.asarray(anchors, "float32")
+        self._anchors = len(anchors)
+        self._classes = classes
+        self._stride = stride
+        self._takes_float16 = False
+        with self.name_scope():
+            self.anchors = constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
+            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
+
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Change the type of the maps that the block takes.
+
+        Parameters
+        ----------
+        dtype : str or numpy.dtype
+        """
+        self._takes_float16 = np.dtype(dtype) == np.float16
+        super().cast("float32" if self._takes_float16 else dtype)
+
+    def hybrid_forward(self, F, data: Array, anchors: Array, ids: Array) -> Array:
+        if self._takes_float16:
+            data = F.cast(data, dtype="float32")
+        cells = F.reshape(data, shape=(0, self._anchors, self._fields + self._classes, -1))   # B, A, 5+K, H*W
+        centres = F.broadcast_add(self._offsets(F, cells, anchors), _grid(F, data)) * self._stride
+        halves = F.broadcast_mul(self._factors(F, cells), anchors) / 2
+        corners = _corners(F, centres, halves, axis=2)
+        return _rows(F, ids, self._scores(F, cells), corners)
+
+    _fields = 5   # numbers of an anchor in front of its classes
+
+    def _offsets(self, F, cells: Array, anchors: Array) -> Array:
+        """Columns and rows of the centres against their cells, (B, A, 2, H*W)."""
+        return F.slice_axis(cells, axis=2, begin=0, end=2)
+
+    def _factors(self, F, cells: Array) -> Array:
+        """Widths and heights in anchors, (B, A, 2, H*W)."""
+        return F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
+
+    def _scores(self, F, cells: Array) -> Array:
+        """The score of each class, (B, A, K, H*W)."""
+        probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
+        objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
+        return F.broadcast_mul(probabilities, objectness)
+
+
+class SquaredBoxes(Boxes):
+    """The candidates of a ``[yolo]`` with ``new_coords``: sides are ``(2 * number)**2`` anchors. See :class:`Boxes`."""
+
+    def _factors(self, F, cells: Array) -> Array:
+        return F.square(2 * F.slice_axis(cells, axis=2, begin=2, end=4))
+
+
+class GaussianBoxes(Boxes):
+    """The candidates of a ``[Gaussian_yolo]``: a number and its uncertainty by turns. See :class:`Boxes`.
+
+    A score is objectness times class probability times 1 minus the mean uncertainty of the box.
+
+    Parameters
+    ----------
+    anchors, classes, stride
+        Those of :class:`Boxes`.
+    shift : {0, 0.5, -0.5}
+        Of a box against its point, in its own sides: the point is the centre, the left top or the right bottom.
+
+    Inputs:
+        - **data**: the output of ``GaussianYolo``, (B, A*(9+classes), H, W).
+
+    Outputs:
+        - **out**: as of :class:`Boxes`.
+    """
+
+    _fields = 9
+
+    def __init__(self, anchors: np.ndarray, classes: int, stride: int, shift: float = 0.0, **kwargs):
+        super().__init__(anchors, classes, stride, **kwargs)
+        self._shift = shift
+
+    def _offsets(self, F, cells: Array, anchors: Array) -> Array:
+        points = F.slice(cells, begin=(None, None, 0, None), end=(None, None, 4, None), step=(1, 1, 2, 1))
+        if not self._shift:
+            return points
+        sides = F.broadcast_mul(self._factors(F, cells), anchors)
+        return points + sides * (self._shift / self._stride)
+
+    def _factors(self, F, cells: Array) -> Array:
+        return F.exp(F.slice(cells, begin=(None, None, 4, None), end=(None, None, 8, None), step=(1, 1, 2, 1)))
+
+    def _scores(self, F, cells: Array) -> Array:
+        uncertainties = F.slice(cells, begin=(None, None, 1, None), end=(None, None, 8, None), step=(1, 1, 2, 1))
+        certainty = 1 - F.mean(uncertainties, axis=2, keepdims=True)
+        objectness = F.slice_axis(cells, axis=2, begin=8, end=9) * certainty
+        return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
+
+
+class _Float32(HybridBlock):
+    """A block that computes in float32 whatever the type of its input, and so keeps its constants in float32."""
+
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Do nothing.
+
+        Parameters
+        ----------
+        dtype : str or numpy.dtype
+        """
+
+
+class TreeBoxes(_Float32):
+    """The candidates of a ``[region]`` with a tree of classes: the most special class of each box.
+
+    Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
+    the probabilities once more with those of the classes above them, takes the most probable root if no class is found,
+    and scores by objectness. AlexeyAB's scores by the class's probability, where objectness is above the threshold.
+
+    Parameters
+    ----------
+    anchors : array_like
+        (A, 2), widths and heights in pixels.
+    tree : Tree
+        Of the classes.
+    stride : int
+        Pixels from one cell to the next.
+    threshold : float
+        Of the detector.
+    dialect : {'pjreddie', 'alexeyab'}
+
+    Inputs:
+        - **data**: the output of ``TreeRegion``, (B, A*(5+classes), H, W).
+
+    Outputs:
+        - **out**: (B, A*H*W, 6), as of :class:`Boxes`.
+    """
+
+    def __init__(self, anchors: np.ndarray, tree: Tree, stride: int, threshold: float, dialect: str, **kwargs):
+        super().__init__(**kwargs)
+        anchors = np.asarray(anchors, "float32")
+        self._anchors = len(anchors)
+        self._classes = len(tree)
+        self._stride = stride
+        self._threshold = threshold
+        self._scores_by_class = dialect == "alexeyab"
+        _, self._roots = tree.groups[0]
+        with self.name_scope():
+            self.anchors = constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
+            self.ids = constant(self.params, "ids", mx.nd.arange(len(tree)).reshape((1, -1, 1)))
+            self.ancestors = Ancestors(tree)
+
+    def hybrid_forward(self, F, data: Array, anchors: Array, ids: Array) -> Array:
+        data = F.cast(data, dtype="float32")
+        cells = F.reshape(data, shape=(0, self._anchors, 5 + self._classes, -1))
+        centres = F.broadcast_add(F.slice_axis(cells, axis=2, begin=0, end=2), _grid(F, data)) * self._stride
+        sizes = F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
+        corners = _corners(F, centres, F.broadcast_mul(sizes, anchors) / 2, axis=2)
+
+        objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
+        conditional = F.reshape(F.slice_axis(cells, axis=2, begin=5, end=None), shape=(-3, 0, 0))
+        decide = self._by_class if self._scores_by_class else self._by_objectness
+        found, scores = decide(F, conditional, F.reshape(objectness, shape=(-3, 0, 0)), ids)
+        shape = (-4, -1, self._anchors, 0, 0)
+        return _rows(F, F.reshape(found, shape=shape), F.reshape(scores, shape=shape), corners)
+
+    def _deepest(self, F, probabilities: Array, ids: Array) -> Array:
+        """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""
+        above = F.broadcast_mul(probabilities > TREE_THRESHOLD, ids + 1)   # a class has a larger number than its parent
+        return F.max(above, axis=1, keepdims=True) - 1
+
+    def _by_class(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
+        probabilities = self.ancestors(conditional)
+        found = self._deepest(F, probabilities, ids)
+        index = F.reshape(F.maximum(found, 0), shape=(0, -1))
+        score = F.pick(probabilities, index, axis=1, keepdims=True)
+        counts = (found >= 0) * (objectness > self._threshold)
+        return F.maximum(found, 0), score * counts
+
+    def _by_objectness(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
+        probabilities = self.ancestors(conditional)
+        found = self._deepest(F, self.ancestors(probabilities), ids)
+        roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
+        root = F.argmax(roots, axis=1, keepdims=True)
+        return F.where(found >= 0, found, root), objectness
+
+
+class CellBoxes(_Float32):
+    """The candidates of a ``[detection]``: YOLOv1's. See :class:`Boxes`.
+
+    Parameters
+    ----------
+    side : int
+        Rows and columns of cells.
+    boxes : int
+        Boxes of each cell.
+    classes : int
+        Number of classes, which the boxes of a cell share.
+    size : tuple of int
+        (height, width) of an image in pixels.
+    square : bool
+        Whether the network returns roots of widths and heights.
+
+    Inputs:
+        - **data**: (B, side*side*(classes + 5*boxes)): the classes of all cells, then the objectness of all boxes,
+          then their x, y, w, h.
+
+    Outputs:
+        - **out**: (B, side*side*boxes*classes, 6).
+    """
+
+    def __init__(self, side: int, boxes: int, classes: int, size: tuple[int, int], square: bool, **kwargs):
+        super().__init__(**kwargs)
+        self._cells = side * side
+        self._boxes = boxes
+        self._classes = classes
+        self._square = square
+        height, width = size
+        rows, columns = np.divmod(np.arange(side * side), side)
+        grid = np.stack([columns, rows], axis=1).reshape(1, -1, 1, 2)
+        with self.name_scope():
+            self.grid = constant(self.params, "grid", mx.nd.array(grid))
+            self.cell = constant(self.params, "cell", mx.nd.array([[[[width / side, height / side]]]]))
+            self.size = constant(self.params, "size", mx.nd.array([[[[width, height]]]]))
+            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, 1, -1)))
+
+    def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
+        data = F.cast(data, dtype="float32")
+        first, second = self._cells * self._classes, self._cells * (self._classes + self._boxes)
+        probabilities = F.slice_axis(data, axis=1, begin=0, end=first)
+        probabilities = F.reshape(probabilities, shape=(0, self._cells, 1, self._classes))
+        objectness = F.slice_axis(data, axis=1, begin=first, end=second)
+        objectness = F.reshape(objectness, shape=(0, self._cells, self._boxes, 1))
+        numbers = F.slice_axis(data, axis=1, begin=second, end=None)
+        numbers = F.reshape(numbers, shape=(0, self._cells, self._boxes, 4))
+
+        offsets = F.slice_axis(numbers, axis=3, begin=0, end=2)
+        sides = F.slice_axis(numbers, axis=3, begin=2, end=4)
+        if self._square:
+            sides = F.square(sides)
+        centres = F.broadcast_mul(F.broadcast_add(offsets, grid), cell)
+        corners = _corners(F, centres, F.broadcast_mul(sides, size) / 2, axis=3)
+        return _rows(F, ids, F.broadcast_mul(objectness, probabilities), corners)
+
+
+def _corners(F: ModuleType, centres: Array, halves: Array, axis: int) -> list[Array]:
+    """Left, top, right and bottom of boxes with their coordinates on an axis."""
+    corners = F.concat(centres - halves, centres + halves, dim=axis)
+    return [F.slice_axis(corners, axis=axis, begin=i, end=i + 1) for i in range(4)]
+
+
+def _grid(F: ModuleType, data: Array) -> Array:
+    """Column and row of each cell of a map, (1, 1, 2, H*W)."""
+    columns = F.reshape(F.contrib.arange_like(data, axis=3), shape=(1, 1, 1, -1))
+    rows = F.reshape(F.contrib.arange_like(data, axis=2), shape=(1, 1, -1, 1))
+    first_image = F.slice_axis(data, axis=0, begin=0, end=1)
+    zeros = F.zeros_like(F.slice_axis(first_image, axis=1, begin=0, end=1))
+    grid = F.concat(F.broadcast_add(zeros, columns), F.broadcast_add(zeros, rows), dim=1)
+    return F.reshape(grid, shape=(1, 1, 2, -1))
+
+
+def _rows(F: ModuleType, ids: Array, scores: Array, corners: Sequence[Array]) -> Array:
+    """Candidates, (B, N, 6), of columns that are repeated to the shape of ``scores``, (B, ...)."""
+    columns = [F.broadcast_like(ids, scores), scores]
+    columns += [F.broadcast_like(corner, scores) for corner in corners]
+    return F.reshape(F.stack(*columns, axis=-1), shape=(0, -1, 6))

@@ -1,0 +1,176 @@
+"""Darknet's layers that join the outputs of several layers, as HybridBlocks."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mxnet.gluon import HybridBlock
+
+from ..core.backend import Array
+from .activations import ACTIVATIONS
+
+__all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]
+
+
+class Route(HybridBlock):
+    """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
+
+    Parameters
+    ----------
+    channels : sequence of int
+        Channels of every input.
+        Each is a multiple of ``groups``.
+    groups : int, default 1
+        Number of slices.
+    group : int, default 0
+        Number of the slice, from 0.
+
+    Inputs:
+        - ***data**: (B, C, H, W) each.
+
+    Outputs:
+        - **out**: (B, sum of C / groups, H, W).
+    """
+
+    def __init__(self, channels: Sequence[int], groups: int = 1, group: int = 0, **kwargs):
+        super().__init__(**kwargs)
+        self._bounds = None
+        if groups > 1:
+            self._bounds = [(group * count // groups, (group + 1) * count // groups) for count in channels]
+
+    def hybrid_forward(self, F, *data: Array) -> Array:
+        if self._bounds:
+            data = [F.slice_axis(x, axis=1, begin=begin, end=end) for x, (begin, end) in zip(data, self._bounds)]
+        return F.concat(*data, dim=1) if len(data) > 1 else F.identity(data[0])
+
+
+class Shortcut(HybridBlock):
+    """Darknet's ``[shortcut]``: ``activation(alpha * data + beta * earlier)``.
+
+    Parameters
+    ----------
+    activation : {'leaky', 'linear', 'logistic', 'mish', 'relu'}, default 'linear'
+    alpha, beta : float, default 1
+
+    Inputs:
+        - **data**, **earlier**: the same shape.
+
+    Outputs:
+        - **out**: that shape.
+    """
+
+    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self._alpha = alpha
+        self._beta = beta
+        with self.name_scope():
+            self.activation = ACTIVATIONS[activation]()
+
+    def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
+        data = data if self._alpha == 1 else data * self._alpha
+        earlier = earlier if self._beta == 1 else earlier * self._beta
+        return self.activation(F.elemwise_add(data, earlier))
+
+
+def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -> Array:
+    """``data`` with every part added to its first channels.
+
+    ``channels`` are those of ``data`` and of each part. No part has more than ``data``.
+    """
+    own, *others = channels
+    for part, count in zip(parts, others):
+        if count == own:
+            data = F.elemwise_add(data, part)
+            continue
+        first = F.slice_axis(data, axis=1, begin=0, end=count)
+        rest = F.slice_axis(data, axis=1, begin=count, end=None)
+        data = F.concat(F.elemwise_add(first, part), rest, dim=1)
+    return data
+
+
+class PartialShortcut(HybridBlock):
+    """Darknet's ``[shortcut]`` of outputs of other shapes: it adds what they have in common.
+
+    Channels are added to the first ones. Of an image that is larger by a factor, every so many pixels are added. An
+    image that is smaller by a factor is added to every so many pixels.
+
+    Parameters
+    ----------
+    channels : sequence of int
+        Channels of every input.
+    activation : str, default 'linear'
+    alpha, beta : float, default 1
+        Factors of the channels that ``data`` has in common with the others, and of the others.
+    step : int, default 1
+        Factor by which the others are larger.
+    repeat : int, default 1
+        Factor by which they are smaller.
+
+    Inputs:
+        - **data**, ***earlier**: (B, C, H, W) each.
+
+    Outputs:
+        - **out**: the shape of `data`.
+    """
+
+    def __init__(self, channels: Sequence[int], activation: str = "linear", alpha: float = 1.0, beta: float = 1.0,
+                 step: int = 1, repeat: int = 1, **kwargs):
+        super().__init__(**kwargs)
+        own, *others = channels
+        self._common = [min(own, count) for count in others]
+        self._own = own
+        self._alpha = alpha
+        self._beta = beta
+        self._step = step
+        self._repeat = repeat
+        with self.name_scope():
+            self.activation = ACTIVATIONS[activation]()
+
+    def _part(self, F, earlier: Array, channels: int) -> Array:
+        """What is added of another output."""
+        steps = (None, None, self._step, self._step)
+        part = F.slice(earlier, begin=(None, 0, None, None), end=(None, channels, None, None), step=steps)
+        if self._repeat > 1:
+            part = _spread(F, part, self._repeat)
+        return part if self._beta == 1 else part * self._beta
+
+    def hybrid_forward(self, F, data: Array, *earlier: Array) -> Array:
+        parts = [self._part(F, x, channels) for x, channels in zip(earlier, self._common)]
+        if self._alpha != 1:
+            common = F.slice_axis(data, axis=1, begin=0, end=self._common[0])
+            parts.append(common * (self._alpha - 1))
+        channels = [self._own, *self._common, self._common[0]]
+        return self.activation(add_parts(F, data, parts, channels))
+
+
+def _spread(F, data: Array, repeat: int) -> Array:
+    """An image with ``repeat - 1`` rows and columns of zeros behind each of its own."""
+    columns = F.expand_dims(data, axis=4)
+    zeros = F.zeros_like(columns)
+    wide = F.reshape(F.concat(columns, *[zeros] * (repeat - 1), dim=4), shape=(0, 0, 0, -3))
+    rows = F.expand_dims(wide, axis=3)
+    zeros = F.zeros_like(rows)
+    return F.reshape(F.concat(rows, *[zeros] * (repeat - 1), dim=3), shape=(0, 0, -3, 0))
+
+
+class Multiply(HybridBlock):
+    """AlexeyAB's ``[scale_channels]`` and ``[sam]``: ``activation(data * earlier)``.
+
+    Parameters
+    ----------
+    activation : str, default 'linear'
+
+    Inputs:
+        - **data**: (B, C, H, W). Sides of 1 count as those of `earlier`.
+        - **earlier**: (B, C, H, W).
+
+    Outputs:
+        - **out**: the shape of `earlier`.
+    """
+
+    def __init__(self, activation: str = "linear", **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.activation = ACTIVATIONS[activation]()
+
+    def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
+        return self.activation(F.broadcast_mul(earlier, data))

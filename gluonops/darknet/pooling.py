@@ -1,0 +1,212 @@
+"""Darknet's layers that pool, blur and crop as HybridBlocks. None of them reads a shape."""
+from __future__ import annotations
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import HybridBlock
+
+from ..core.backend import Array
+from ..core.errors import OpError
+from .constants import constant
+
+__all__ = ["AvgPool", "Blur", "Crop", "DepthPool", "LocalAvgPool", "MaxPool"]
+
+
+class MaxPool(HybridBlock):
+    """Darknet's ``[maxpool]``. The larger half of its padding lies on the right and below.
+
+    Parameters
+    ----------
+    size : int, default 2
+        Height and width of the window.
+    stride : int or tuple of int, default 2
+        Of the rows and the columns.
+    padding : int, optional
+        Rows and columns of padding, the sum of both sides. The default is ``size - 1``. Padding is never the maximum.
+    any_size : bool, default False
+        Also take images that are smaller than the window. With a stride of 2 this costs a copy of the data.
+
+    Inputs:
+        - **data**: (B, C, H, W).
+
+    Outputs:
+        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W). With the default size and stride that is
+          half of the input, rounded up; with ``size=2, stride=1`` it is the size of the input.
+
+    Raises
+    ------
+    OpError
+        With this padding a window could lie outside the image.
+    """
+
+    def __init__(self, size: int = 2, stride: int | tuple[int, int] = 2, padding: int | None = None,
+                 any_size: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        padding = size - 1 if padding is None else padding
+        if not 0 <= padding <= 2 * size - 2:
+            raise OpError("darknet.MaxPool", f"padding is {padding}; expected 0 to {2 * size - 2} for windows of "
+                          f"{size}", "Choose a padding that leaves no window without a pixel")
+        strides = stride if isinstance(stride, tuple) else (stride, stride)
+        before, extra = divmod(padding, 2)
+        pad = (before, before)
+        convention = "valid"
+        # MXNet pads both sides alike. An extra row and column on the right and below is made in one of three ways:
+        # Stride 2: they only round the output's size up. MXNet rounds up only if the window fits once, hence any_size.
+        # Stride 1: both sides get them, and the windows that start in them are cut off. oneDNN pools and cuts; MXNet's
+        # own Pad in front would take ten times as long.
+        # Otherwise: the data is padded with its last row and column, which are in every window that sees the copy.
+        self._cut = bool(extra) and strides == (1, 1)
+        self._pad_data = False
+        if self._cut:
+            pad = (before + 1, before + 1)
+        elif extra and strides == (2, 2) and not any_size:
+            convention = "full"
+        elif extra:
+            self._pad_data = True
+        self._kwargs = {"kernel": (size, size), "stride": strides, "pad": pad, "pool_type": "max",
+                        "pooling_convention": convention}
+
+    def hybrid_forward(self, F, data: Array) -> Array:
+        if self._pad_data:
+            data = F.pad(data, mode="edge", pad_width=(0, 0, 0, 0, 0, 1, 0, 1))
+        data = F.Pooling(data, **self._kwargs)
+        if self._cut:
+            data = F.slice(data, begin=(None, None, 1, 1), end=(None, None, None, None))
+        return data
+
+
+class AvgPool(HybridBlock):
+    """Darknet's ``[avgpool]``: the mean of every channel.
+
+    Inputs:
+        - **data**: (B, C, H, W).
+
+    Outputs:
+        - **out**: (B, C, 1, 1).
+    """
+
+    def hybrid_forward(self, F, data: Array) -> Array:
+        return F.Pooling(data, kernel=(1, 1), global_pool=True, pool_type="avg")
+
+
+class LocalAvgPool(HybridBlock):
+    """AlexeyAB's ``[local_avgpool]``: the mean of every window, without the pixels beyond the image.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the window.
+    stride : tuple of int
+        Of the rows and the columns.
+    padding : int
+        Rows and columns of padding, the sum of both sides, 0 to ``2*size - 2``. The larger half lies on the right and
+        below.
+
+    Inputs:
+        - **data**: (B, C, H, W).
+
+    Outputs:
+        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W).
+    """
+
+    def __init__(self, size: int, stride: tuple[int, int], padding: int, **kwargs):
+        super().__init__(**kwargs)
+        before = padding // 2
+        after = padding - before
+        self._pad_width = (0, 0, 0, 0, before, after, before, after)
+        self._pool = {"kernel": (size, size), "stride": stride, "pool_type": "avg"}
+
+    def _means(self, F, data: Array) -> Array:
+        """The means of the windows, with pixels of 0 beyond the image."""
+        data = F.pad(data, mode="constant", pad_width=self._pad_width, constant_value=0)
+        return F.Pooling(data, **self._pool)
+
+    def hybrid_forward(self, F, data: Array) -> Array:
+        if not any(self._pad_width):
+            return F.Pooling(data, **self._pool)
+        return self._means(F, data) / self._means(F, F.ones_like(data))
+
+
+class DepthPool(HybridBlock):
+    """AlexeyAB's ``[maxpool]`` with ``maxpool_depth``: the maximum of every so many channels.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the output. Each is the maximum of the channels that lie a multiple of this apart.
+
+    Inputs:
+        - **data**: (B, C, H, W), C a multiple of ``channels``.
+
+    Outputs:
+        - **out**: (B, channels, H, W).
+    """
+
+    def __init__(self, channels: int, **kwargs):
+        super().__init__(**kwargs)
+        self._channels = channels
+
+    def hybrid_forward(self, F, data: Array) -> Array:
+        return F.max(F.reshape(data, shape=(0, -4, -1, self._channels, 0, 0)), axis=1)
+
+
+class Blur(HybridBlock):
+    """The option ``antialiasing``: a blur of every channel, which makes the steps of the layer in front of it.
+
+    Parameters
+    ----------
+    channels : int
+    size : {2, 3}
+        3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the mean of 2 x 2
+        pixels.
+    stride : int or tuple of int
+
+    Inputs:
+        - **data**: (B, channels, H, W).
+
+    Outputs:
+        - **out**: (B, channels, (H - 1) // stride + 1, likewise for W); for a size of 2 (H - 2) // stride + 1.
+    """
+
+    def __init__(self, channels: int, size: int, stride: int | tuple[int, int], **kwargs):
+        super().__init__(**kwargs)
+        line = np.array([1, 2, 1] if size == 3 else [1, 1], "float32")
+        square = np.outer(line, line) / line.sum() ** 2
+        weight = np.broadcast_to(square, (channels, 1, size, size))
+        padding = size // 2 if size == 3 else 0
+        self._options = {
+            "kernel": (size, size), "stride": stride if isinstance(stride, tuple) else (stride, stride),
+            "pad": (padding, padding), "num_filter": channels, "num_group": channels, "no_bias": True}
+        with self.name_scope():
+            self.weight = constant(self.params, "weight", mx.nd.array(weight))
+
+    def hybrid_forward(self, F, data: Array, weight: Array) -> Array:
+        return F.Convolution(data, weight, **self._options)
+
+
+class Crop(HybridBlock):
+    """Darknet's ``[crop]`` at inference: the middle of an image, from -1 to 1.
+
+    Parameters
+    ----------
+    top, left, height, width : int
+        The part of the image.
+    adjust : bool, default True
+        Turn 0 to 1 into -1 to 1.
+
+    Inputs:
+        - **data**: (B, C, H, W).
+
+    Outputs:
+        - **out**: (B, C, height, width).
+    """
+
+    def __init__(self, top: int, left: int, height: int, width: int, adjust: bool = True, **kwargs):
+        super().__init__(**kwargs)
+        self._begin = (None, None, top, left)
+        self._end = (None, None, top + height, left + width)
+        self._adjust = adjust
+
+    def hybrid_forward(self, F, data: Array) -> Array:
+        data = F.slice(data, begin=self._begin, end=self._end)
+        return 2 * data - 1 if self._adjust else data

@@ -1,0 +1,232 @@
+"""Trees of classes: YOLO9000's WordTree.
+
+A class of a tree has a parent, and classes with one parent are a group. A network gives each class its probability if
+its parent is right: a softmax over each group. The product along the way from the root is the class's own probability.
+
+Sources: Redmon and Farhadi, "YOLO9000" (2016), section 4; ``src/tree.c`` and ``src/region_layer.c`` of
+pjreddie/darknet, commit f6afaabc.
+"""
+from __future__ import annotations
+
+import os
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import HybridBlock
+
+from ..core.backend import Array
+from ..core.errors import OpError
+from ..core.files import check_regular
+from .constants import constant
+
+__all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_tree"]
+
+WHERE = "darknet.read_tree"
+OUT_OF_GROUP = -1e30   # an input whose exponential is 0
+
+
+class Tree:
+    """A tree of classes.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the classes.
+    parents : list of int
+        Number of each class's parent, which is smaller than its own; -1 for a root.
+
+    Attributes
+    ----------
+    groups : list of tuple of int
+        (first class, number of classes) of each group. Classes of a group follow each other.
+    """
+
+    def __init__(self, names: list[str], parents: list[int]):
+        self.names = names
+        self.parents = parents
+        self.groups = []
+        for number, parent in enumerate(parents):
+            if number and parents[number - 1] == parent:
+                first, count = self.groups[-1]
+                self.groups[-1] = first, count + 1
+            else:
+                self.groups.append((number, 1))
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @property
+    def depth(self) -> int:
+        """Classes on the longest way from a root."""
+        depths = []
+        for parent in self.parents:
+            depths.append(1 if parent < 0 else depths[parent] + 1)
+        return max(depths)
+
+
+def read_tree(path: str | os.PathLike) -> Tree:
+    """Read a tree of classes, such as ``9k.tree``: a line for each class, its name and the number of its parent.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+
+    Returns
+    -------
+    Tree
+
+    Raises
+    ------
+    OpError
+        The file cannot be read or is empty. A line is not a name and a number, or the number is not that of an earlier
+        class; the message has the line.
+    """
+    try:
+        check_regular(path)
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise OpError(WHERE, f"cannot read the tree {os.fspath(path)}: {reason}", "Pass the path of a tree") from error
+    name = os.path.basename(os.fspath(path))
+    names, parents = [], []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            raise OpError(WHERE, f"{name}, line {number} is empty; expected a name and the number of its parent",
+                          "Remove the line")
+        names.append(words[0])
+        parents.append(_parent(name, number, words, len(parents)))
+    if not names:
+        raise OpError(WHERE, f"{name} has no class; expected a line for each", "Pass the path of a tree")
+    return Tree(names, parents)
+
+
+def _parent(file: str, line: int, words: list[str], count: int) -> int:
+    """The number of the parent of class ``count``. Without one, Darknet takes -1."""
+    if len(words) == 1:
+        return -1
+    try:
+        parent = int(words[1])
+    except ValueError:
+        parent = count
+    if not -1 <= parent < count:
+        raise OpError(WHERE, f"{file}, line {line}: the parent is {words[1]!r}; expected -1 or the number of an "
+                      f"earlier class, up to {count - 1}", "Correct the line")
+    return parent
+
+
+class _Indices(HybridBlock):
+    """A block with numbers of classes as constants. They stay float32, because float16 cannot count to 9418."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._dtype = "float32"
+
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Change the type of the data, not of the constants.
+
+        Parameters
+        ----------
+        dtype : str or numpy.dtype
+        """
+        self._dtype = np.dtype(dtype).name
+
+    def _index(self, name: str, values: np.ndarray) -> mx.gluon.Constant:
+        return constant(self.params, name, mx.nd.array(np.asarray(values, "float32")))
+
+
+class TreeSoftmax(_Indices):
+    """A softmax over each group of a tree's classes. It is computed in float32.
+
+    Parameters
+    ----------
+    tree : Tree
+    temperature : float, default 1
+        The input is divided by it.
+
+    Inputs:
+        - **data**: (B, classes, N).
+
+    Outputs:
+        - **out**: the same shape.
+    """
+
+    def __init__(self, tree: Tree, temperature: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self._temperature = temperature
+        self._widths = []
+        positions = np.zeros(len(tree), int)   # of each class, behind each other's groups
+        begin = 0
+        with self.name_scope():
+            for width, groups in _by_width(tree).items():
+                index, outside = _padded(groups, width)
+                for row, (first, count) in enumerate(groups):
+                    positions[first:first + count] = begin + row * width + np.arange(count)
+                begin += index.size
+                self._widths.append((width, len(groups)))
+                setattr(self, f"index{width}", self._index(f"index{width}", index.ravel()))
+                setattr(self, f"outside{width}", self._index(f"outside{width}", outside[None, :, :, None]))
+            self.back = self._index("back", positions)
+
+    def hybrid_forward(self, F, data: Array, back: Array, **constants: Array) -> Array:
+        data = F.cast(data, dtype="float32")
+        if self._temperature != 1:
+            data = data / self._temperature
+        found = []
+        for width, count in self._widths:
+            groups = F.take(data, constants[f"index{width}"], axis=1)
+            groups = F.reshape(groups, shape=(0, -4, count, width, 0))
+            groups = F.softmax(F.broadcast_add(groups, constants[f"outside{width}"]), axis=2)
+            found.append(F.reshape(groups, shape=(0, -3, 0)))
+        together = F.concat(*found, dim=1) if len(found) > 1 else found[0]
+        return F.cast(F.take(together, back, axis=1), dtype=self._dtype)
+
+
+def _by_width(tree: Tree) -> dict[int, list[tuple[int, int]]]:
+    """The groups of a tree by the power of 2 that they are filled up to."""
+    widths = {}
+    for first, count in tree.groups:
+        widths.setdefault(1 << (count - 1).bit_length(), []).append((first, count))
+    return widths
+
+
+def _padded(groups: list[tuple[int, int]], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of every group, filled up to ``width`` with its first, and what hides the filling."""
+    firsts, counts = (np.array(numbers)[:, None] for numbers in zip(*groups))
+    columns = np.arange(width)
+    inside = columns < counts
+    return firsts + columns * inside, np.where(inside, 0, OUT_OF_GROUP)
+
+
+class Ancestors(_Indices):
+    """The product of each class's number with those of all classes above it.
+
+    Parameters
+    ----------
+    tree : Tree
+
+    Inputs:
+        - **data**: (B, classes, N).
+
+    Outputs:
+        - **out**: the same shape.
+    """
+
+    def __init__(self, tree: Tree, **kwargs):
+        super().__init__(**kwargs)
+        count = len(tree)
+        above = np.array([*(parent if parent >= 0 else count for parent in tree.parents), count])
+        self._steps = (tree.depth - 1).bit_length()
+        with self.name_scope():
+            for step in range(self._steps):   # each step doubles the number of classes in a product
+                setattr(self, f"above{step}", self._index(f"above{step}", above))
+                above = above[above]
+
+    def hybrid_forward(self, F, data: Array, **above: Array) -> Array:
+        ones = F.ones_like(F.slice_axis(data, axis=1, begin=0, end=1))
+        products = F.concat(data, ones, dim=1)   # the last one is above the roots
+        for step in range(self._steps):
+            products = products * F.take(products, above[f"above{step}"], axis=1)
+        return F.slice_axis(products, axis=1, begin=0, end=-1)

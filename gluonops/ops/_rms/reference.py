@@ -1,0 +1,40 @@
+"""Rows divided by the root of their squares, computed with MXNet's own operators."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ...core.backend import Array
+
+
+def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
+    """``data`` times a vector along ``axis``."""
+    if axis == -1:
+        return F.broadcast_mul(data, scale)
+    last = F.swapaxes(data, dim1=axis, dim2=-1)
+    return F.swapaxes(F.broadcast_mul(last, scale), dim1=axis, dim2=-1)
+
+
+def forward(F, attrs, data: Array, scale: Array, mean_or_sum: Callable) -> tuple[Array, Array]:
+    """The output, and the inverse of the root.
+
+    The squares are those of numbers up to 1, because a graph of unknown types may compute in float16. A row is divided
+    by its largest element first, which is not differentiated: the result does not depend on it.
+    """
+    root_of_eps = math.sqrt(attrs.eps)
+    largest = F.max(F.abs(F.BlockGrad(data)), axis=attrs.axis, keepdims=True)
+    largest = F.maximum(largest, root_of_eps)
+    small = F.broadcast_div(data, largest)
+    squares = mean_or_sum(F.square(small), axis=attrs.axis, keepdims=True)
+    root = F.sqrt(squares + F.square(root_of_eps / largest))
+    output = along_axis(F, F.broadcast_div(small, root), scale, attrs.axis)
+    return output, 1 / (root * largest)
+
+
+def backward(nd, attrs, output_grad: Array, data: Array, scale: Array, inverse: Array, mean_or_sum: Callable) -> dict:
+    """The gradients of the data and of the scale."""
+    unit = nd.broadcast_mul(data, inverse)
+    by_unit = along_axis(nd, output_grad, scale, attrs.axis)
+    share = mean_or_sum(by_unit * unit, axis=attrs.axis, keepdims=True)
+    by_scale = nd.sum(output_grad * unit, axis=attrs.axis, exclude=True)
+    return {"data": nd.broadcast_mul(by_unit - nd.broadcast_mul(unit, share), inverse), "scale": by_scale}

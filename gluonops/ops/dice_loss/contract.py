@@ -1,0 +1,65 @@
+"""The contract of ``dice_loss``."""
+from __future__ import annotations
+
+import math
+
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
+
+SHORTEST_ROW = 2   # a length of 1 has another meaning; see Cuda
+MAPS = "batch, classes"
+PLACES = "batch, ..."
+
+
+def sizes(known: dict) -> dict:
+    """The kernels' first arguments: samples, classes, and the places of a sample."""
+    batch, classes, *rest = known["data"]
+    return {"batch": batch, "classes": classes, "inner": math.prod(rest)}
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return {**sizes(known), **ignore_scalars(attrs), "squared": int(attrs.squared), "smooth": attrs.smooth}
+
+
+def forward_work(attrs, known: dict) -> tuple[int, int]:
+    """One row for each class of a sample."""
+    size = sizes(known)
+    return size["batch"] * size["classes"], max(SHORTEST_ROW, size["inner"])
+
+
+def backward_work(attrs, known: dict) -> tuple[int, int]:
+    """One thread for some places."""
+    size = sizes(known)
+    return size["batch"] * size["inner"], 1
+
+
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """In forward: the divisor of each place's softmax, which are two numbers in ``partial``; the sums of each class."""
+    if direction == "backward":
+        return Steps()
+    size = sizes(known)
+    return Steps(1, 2 * size["batch"] * size["inner"], (0, 1))
+
+
+OP = Op(
+    name="dice_loss",
+    summary="1 - Dice coefficient of the softmax and the label of each class, per sample",
+    role="loss",
+    inputs=(Arg("data", "T", "logits, (batch, classes, ...)"),
+            Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),
+    outputs=(Out("output", "T", "loss per sample and class, (batch, classes)"),
+             Out("intersection", "A", "sum of the probabilities at places of the class, (batch, classes)"),
+             Out("total", "A", "sum of the (squared) probabilities and of the labels, (batch, classes)"),
+             Out("max", "A", "maximum per place"),
+             Out("log_sum", "A", "log(sum(exp(logits - max))) per place")),
+    attrs=(IGNORE,
+           Attr("smooth", Float(low=1e-7, below=1e6), 1e-5, "added to the numerator and to the denominator"),
+           Attr("squared", Bool(), True, "whether the denominator has the squares of the probabilities")),
+    types={"T": FLOATS, "L": LABELS},
+    shapes=Shapes(data="batch, classes, ...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
+                  log_sum=PLACES),
+    backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    accumulate_fp32=True,
+)

@@ -1,0 +1,61 @@
+"""``dice_loss`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.backend import Array
+from .._labels.reference import exact, ignored_mask, onehot, row_weights, valid_mask
+
+PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
+
+
+def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
+    labels = exact(F, label)
+    valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    if ignored is not None:   # a NaN at an ignored place must not reach the sums
+        is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
+        data = F.where(is_ignored, F.zeros_like(data), data)
+
+    row_max = F.BlockGrad(F.max(data, axis=1, keepdims=True))
+    logits = F.broadcast_sub(data, row_max)
+    log_sum = F.log(F.sum(F.exp(logits), axis=1, keepdims=True))
+    weights = row_weights(F, F.BlockGrad(log_sum), F.expand_dims(valid, axis=1), _with_axis(F, ignored))
+    probabilities = F.broadcast_mul(F.exp(F.broadcast_sub(logits, log_sum)), weights)
+
+    one_sample = F.sum(F.zeros_like(F.BlockGrad(data)), axis=1, exclude=True, keepdims=True)   # its shape counts
+    classes = F.reshape_like(F.contrib.arange_like(F.cast(one_sample, dtype="float64"), axis=1), one_sample)
+    is_class = F.broadcast_equal(F.expand_dims(labels, axis=1), classes)
+    zero = F.zeros_like(F.BlockGrad(data))
+    target = F.broadcast_mul(F.where(is_class, zero + 1, zero), weights)
+
+    intersection = F.sum(F.where(is_class, probabilities, zero), **PLACES)
+    powers = F.square(probabilities) if attrs.squared else probabilities
+    total = F.sum(powers + target, **PLACES)
+    output = 1 - (2 * intersection + attrs.smooth) / (total + attrs.smooth)
+    return output, intersection, total, F.squeeze(row_max, axis=1), F.squeeze(log_sum, axis=1)
+
+
+def _with_axis(F, ignored: Array | None) -> Array | None:
+    return None if ignored is None else F.expand_dims(ignored, axis=1)
+
+
+def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, max, log_sum) -> dict:   # noqa: A002
+    labels = exact(nd, label)
+    valid, ignored = valid_mask(nd, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    per_class = (*output_grad.shape, *(1,) * (data.ndim - 2))
+    denominator = total + attrs.smooth
+    by_power = output_grad * (2 * intersection + attrs.smooth) / nd.square(denominator)
+    by_target = -2 * output_grad / denominator
+
+    shifted = nd.broadcast_sub(data, nd.expand_dims(max, axis=1))
+    probabilities = nd.exp(nd.broadcast_sub(shifted, nd.expand_dims(log_sum, axis=1)))
+    slope = 2 * probabilities if attrs.squared else nd.ones_like(probabilities)
+    target = onehot(nd, label, data.shape[1], 1, data.dtype)
+    by_probability = nd.broadcast_mul(slope, by_power.reshape(per_class))
+    by_probability = by_probability + nd.broadcast_mul(target, by_target.reshape(per_class))
+
+    mean = nd.sum(by_probability * probabilities, axis=1, keepdims=True)
+    weights = nd.expand_dims(row_weights(nd, log_sum, valid, ignored), axis=1)
+    gradient = nd.broadcast_mul(probabilities * nd.broadcast_sub(by_probability, mean), weights)
+    if ignored is not None:
+        gradient = nd.where(nd.broadcast_like(nd.expand_dims(ignored, axis=1), gradient), nd.zeros_like(gradient),
+                            gradient)
+    return {"data": gradient}

@@ -1,0 +1,56 @@
+"""distillation_loss: how far a student's softmax is from a teacher's, at a temperature.
+
+With q the softmax of ``data / T`` along ``axis``, p that of ``teacher / T``, and the temperature T, the loss of a row
+is ``T^2 * sum_j(p_j * (log(p_j) - log(q_j)))``: T^2 times the Kullback-Leibler divergence. The gradient of the data
+is ``g * T * (q - p)`` with the head gradient g. The teacher has no gradient, because it is the target.
+
+Without the factor T^2 the gradient would shrink as 1 / T^2 while T grows. With it, the weight of this loss beside a
+cross-entropy does not depend on T. The divergence and the cross-entropy of q with p, which the paper minimises, have
+the same gradient. The divergence is 0 where the student agrees with its teacher.
+
+The output is finite for logits up to 1e4 and beyond. float16 is computed in float32, except in a builtin graph of
+variables with unknown types. Forward keeps four numbers per row for backward, as hidden outputs of the node. No
+probability is stored.
+
+Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. On a GPU
+a row has up to a block; it is read again from the cache for its sums.
+
+Source: Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015), sections 2 and 2.1. In torch:
+``kl_div(log_softmax(data / T), log_softmax(teacher / T), log_target=True, reduction="none").sum(axis) * T ** 2``.
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["distillation_loss"]
+
+
+def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: float = 4.0,
+                      name: str | None = None) -> Array:
+    """The divergence of every row of a student from its teacher's, times the square of the temperature.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        The student's logits, at least two dimensions; float16, float32 or float64.
+    teacher : NDArray or Symbol
+        The teacher's logits, in the shape and dtype of ``data``. It has no gradient.
+    axis : int, default -1
+        The axis of the classes.
+    temperature : float, default 4.0
+        Divides both logits; from 0.01 to below 256.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The loss of every row: the shape of ``data`` without ``axis``, the dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        ``teacher`` has another shape or dtype, or an attribute is out of range.
+    """
+    return call(OP, locals())

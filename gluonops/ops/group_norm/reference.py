@@ -1,0 +1,58 @@
+"""``group_norm`` and its gradients, computed with MXNet's own operators.
+
+The statistics of the groups are computed from those of the channels. So only these are reshaped: MXNet cannot add an
+axis to eight, and no size may follow from that of the batch, which may be empty.
+"""
+from __future__ import annotations
+
+import math
+
+from ...core.backend import Array
+
+PLACES = {"axis": (0, 1), "exclude": True}    # all axes but the batch's and the channels'
+SAMPLES = {"axis": 1, "exclude": True}        # all axes but the channels'
+
+
+def group_means(F, attrs, channel_means: Array) -> Array:
+    """(batch, num_groups), from (batch, channels, 1, ...)."""
+    return F.mean(in_groups(F, attrs, channel_means), axis=2)
+
+
+def in_groups(F, attrs, per_channel: Array) -> Array:
+    """(batch, num_groups, channels of a group), from (batch, channels, 1, ...)."""
+    return F.reshape(F.sum(per_channel, **PLACES), shape=(0, -4, attrs.num_groups, -1))
+
+
+def of_channels(F, attrs, per_group: Array, channel_means: Array) -> Array:
+    """(batch, channels, 1, ...), from (batch, num_groups)."""
+    groups = in_groups(F, attrs, F.BlockGrad(channel_means))
+    return F.reshape_like(F.broadcast_like(F.expand_dims(per_group, axis=2), groups), F.BlockGrad(channel_means))
+
+
+def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ...]:
+    channel_means = F.mean(data, keepdims=True, **PLACES)
+    mean = group_means(F, attrs, channel_means)
+    centered = F.broadcast_sub(data, of_channels(F, attrs, mean, channel_means))
+    variance = group_means(F, attrs, F.mean(F.square(centered), keepdims=True, **PLACES))
+    inverse = 1 / F.sqrt(variance + attrs.eps)
+    unit = F.broadcast_mul(centered, of_channels(F, attrs, inverse, channel_means))
+
+    one_sample = F.sum(F.BlockGrad(channel_means), axis=0, keepdims=True)   # its shape counts: (1, channels, 1, ...)
+    scaled = F.broadcast_mul(unit, F.reshape_like(gamma, one_sample))
+    output = F.broadcast_add(scaled, F.reshape_like(beta, one_sample))
+    return output, mean, inverse
+
+
+def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict:
+    batch, channels, *places = data.shape
+    groups = (batch, attrs.num_groups, channels // attrs.num_groups * math.prod(places))
+    inverse = nd.expand_dims(inverse, axis=2)
+    centered = nd.broadcast_sub(data.reshape(groups), nd.expand_dims(mean, axis=2))
+    unit = nd.broadcast_mul(centered, inverse)
+
+    by_unit = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(places))).reshape(groups)
+    mean_of_products = nd.mean(by_unit * unit, axis=2, keepdims=True)
+    by_mean = nd.broadcast_add(nd.broadcast_mul(unit, mean_of_products), nd.mean(by_unit, axis=2, keepdims=True))
+    by_data = nd.broadcast_mul(by_unit - by_mean, inverse)
+    return {"data": by_data.reshape(data.shape), "gamma": nd.sum(output_grad * unit.reshape(data.shape), **SAMPLES),
+            "beta": nd.sum(output_grad, **SAMPLES)}

@@ -1,0 +1,52 @@
+"""l2_normalize: rows divided by their Euclidean length, and scaled by a learned factor for each channel.
+
+A row is what lies along ``axis``; by default these are the channels at one place of a feature map. ``output = data * r
+* scale`` with ``r = 1 / sqrt(sum(data^2) + eps)``. With ``u = data * r``, the gradients are ``(g - u * sum(g * u)) *
+r`` of the data, where ``g = output_grad * scale``, and the sum of ``output_grad * u`` over all rows of the scale. A row
+of zeros stays zeros. Squares must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes its
+row NaN, and the gradient of the scale.
+
+Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, where squares of
+numbers above 256 overflow. MXNet's ``L2Normalization`` has no scale; its mode "channel" is this with ``axis=1``.
+
+Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
+number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
+
+Sources: Liu et al., "ParseNet" (2015), equations 1 to 5; the layer ``Normalize`` of Liu et al., "SSD" (2016).
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["l2_normalize"]
+
+
+def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, name: str | None = None) -> Array:
+    """Rows divided by their Euclidean length, and scaled.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Any shape; float16, float32 or float64.
+    scale : NDArray or Symbol
+        The factor at each place along ``axis``, (channels,); the dtype of ``data``.
+    axis : int, default 1
+        The axis of the channels.
+    eps : float, default 1e-10
+        What is added under the root, from 1e-12 to below 1.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The shape and dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        ``axis`` does not exist, ``scale`` has another size or dtype, ``eps`` is out of range, or the dtype is not a
+        float.
+    """
+    return call(OP, locals())

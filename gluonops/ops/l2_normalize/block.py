@@ -1,0 +1,51 @@
+"""The layer ``gluonops.nn.L2Normalize``."""
+from __future__ import annotations
+
+from mxnet.gluon import HybridBlock
+from mxnet.initializer import Initializer
+
+from ...core.text import call_text
+from .. import l2_normalize as _l2_normalize
+from .contract import OP
+
+
+class L2Normalize(HybridBlock):
+    """Rows divided by their Euclidean length, with a learned scale. See :func:`gluonops.ops.l2_normalize`.
+
+    Parameters
+    ----------
+    axis : int, default 1
+        The axis of the channels.
+    eps : float, default 1e-10
+        What is added under the root, from 1e-12 to below 1.
+    in_channels : int, default 0
+        The size along `axis`; 0 if it follows from the first input.
+    scale_initializer : str or Initializer, default 'ones'
+        The scale's first value. SSD starts with 20.
+
+    Inputs:
+        - **data**: any shape; float16, float32 or float64.
+
+    Outputs:
+        - **out**: the shape and dtype of `data`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+    """
+
+    def __init__(self, axis: int = 1, eps: float = 1e-10, in_channels: int = 0,
+                 scale_initializer: str | Initializer = "ones", **kwargs):
+        super().__init__(**kwargs)
+        self._options = {"axis": axis, "eps": eps}
+        OP.parse(self._options)
+        with self.name_scope():
+            self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
+                                         allow_deferred_init=True)
+
+    def hybrid_forward(self, F, data, scale):
+        return _l2_normalize(data, scale, **self._options)
+
+    def __repr__(self):
+        return call_text(self, self._options)

@@ -1,0 +1,58 @@
+"""The contract of ``margin_softmax_cross_entropy``."""
+from __future__ import annotations
+
+import math
+
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes
+from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
+from .._softmax.contract import parts, places, row_work, rows
+
+COSINES = "batch, ..., classes"
+ROWS = "batch, ..."
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    count, classes, _ = rows(attrs, known["data"])
+    return {
+        "count": count,
+        "classes": classes,
+        **ignore_scalars(attrs),
+        "scale": attrs.scale,
+        "m1": attrs.m1,
+        "m2": attrs.m2,
+        "m3": attrs.m3,
+        "cosine_of_m2": math.cos(attrs.m2),
+        "sine_of_m2": math.sin(attrs.m2),
+        "easy_margin": int(attrs.easy_margin),
+    }
+
+
+def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+    """The number of parts of a row, and the numbers that its blocks exchange: two sums in forward, none in backward."""
+    number_of_parts = parts(attrs, known)
+    numbers = places(attrs, known, number_of_parts, 2) if direction == "forward" else 0
+    return number_of_parts, numbers
+
+
+OP = Op(
+    name="margin_softmax_cross_entropy",
+    summary="cross-entropy of scaled cosines, with a margin for the label's: ArcFace, CosFace, SphereFace",
+    role="loss",
+    inputs=(Arg("data", "T", "cosines, (batch, ..., classes)"),
+            Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),
+    outputs=(Out("output", "T", "loss per row"),
+             Out("max", "A", "maximum per row, with the margin"),
+             Out("log_sum", "A", "log(sum(exp(scale * (row - max)))) per row, with the margin")),
+    attrs=(Attr("scale", Float(above=0), 64.0, "factor of the cosines"),
+           Attr("m1", Float(above=0), 1.0, "factor of the label's angle (SphereFace)"),
+           Attr("m2", Float(low=0, below=math.pi), 0.5, "added to the label's angle, in radians (ArcFace)"),
+           Attr("m3", Float(), 0.0, "subtracted from the label's cosine (CosFace)"),
+           Attr("easy_margin", Bool(), False, "no angular margin for a label whose angle is above 90 degrees"),
+           IGNORE),
+    types={"T": FLOATS, "L": LABELS},
+    shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
+    backward=("output_grad", "data", "label", "max", "log_sum"),
+    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    accumulate_fp32=True,
+)

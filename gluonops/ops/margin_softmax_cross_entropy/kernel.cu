@@ -1,0 +1,152 @@
+// margin_softmax_cross_entropy. A row has 1 to 32 threads, a block, or parts with a block each. It is read once, and the
+// label's cosine twice. The threads of a row all compute its margin: this takes no memory and no barrier.
+#include "../_labels/labels.cuh"
+#include "../_softmax/angles.cuh"
+#include "../_softmax/margin.cuh"
+#include "../_softmax/softmax.cuh"
+
+// The label of a row, and the margin of its cosine. A row without a class has none.
+template <typename T>
+struct LabelOfRow {
+    typedef typename Accumulator<T>::type A;
+    int64_t class_id;
+    MarginValue<A> target;
+
+    template <typename L>
+    __device__ LabelOfRow(const T *data, const L *label, const Rows<T> &rows, int64_t row, int64_t ignores,
+                          int64_t ignore_label, const Margin<A> &margin)
+        : class_id(class_of(label, row, rows.length, ignores, ignore_label))
+    {
+        target.cosine = target.slope = 0;
+        if (class_id >= 0)
+            target = margin(load(data, row * rows.length + class_id));
+    }
+};
+
+// Puts the label's cosine with its margin in the place of its cosine.
+template <typename A>
+struct WithMargin {
+    A target;
+    int number_of_class;
+    __device__ A operator()(A x, int number) const { return number == number_of_class ? target : x; }
+};
+
+// The cosines of a row, with the margin of its label.
+template <typename T>
+struct MarginSource {
+    typedef typename Accumulator<T>::type A;
+    typedef SoftmaxSums<A> Sums;
+    struct Held {};
+
+    const T *data;
+    const Rows<T> &rows;
+    const LabelOfRow<T> &label;
+    A scale;
+
+    __device__ MarginSource(const T *data, const Rows<T> &rows, const LabelOfRow<T> &label, A scale)
+        : data(data), rows(rows), label(label), scale(scale) {}
+
+    __device__ Sums none() const { return Sums(scale); }
+
+    __device__ Sums sum(int64_t row, int number, Held &) const
+    {
+        const RowPart part = rows.part(row, number);
+        Sums sums = none();
+        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
+            RowChunk<T> x;
+            x.read(data, rows, part, i, -infinity<A>());
+            const WithMargin<A> with_margin = {label.target.cosine, number_of_class(label.class_id, rows, part, i)};
+            x.apply(with_margin);
+            sums.add(x);
+        }
+        return sums;
+    }
+};
+
+template <typename T, typename L>
+__global__ void __launch_bounds__(256, 2)
+margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
+                                     typename Accumulator<T>::type *__restrict__ max,
+                                     typename Accumulator<T>::type *__restrict__ log_sum,
+                                     double *__restrict__ partial, int output_request, int max_request,
+                                     int log_sum_request, int64_t step, int64_t count, int64_t classes,
+                                     int64_t ignores, int64_t ignore_label, double scale, double m1, double m2,
+                                     double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
+{
+    typedef typename Accumulator<T>::type A;
+    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial);
+    if (step == 0) {
+        exchange.empty(count);
+        return;
+    }
+    const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
+    const Rows<T> rows(classes, 1, aligned(data));
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        const LabelOfRow<T> row_label(data, label, rows, at.row, ignores, ignore_label, margin);
+        SoftmaxSums<A> sums;
+        if (row_label.class_id < 0) {
+            sums.max = 0;   // counts as a row of zeros, whatever it holds
+            sums.exponentials = A(classes);
+        } else {
+            const MarginSource<T> source(data, rows, row_label, A(scale));
+            typename MarginSource<T>::Held held;
+            bool is_held;
+            sums = sum_row(source, at.row, at.part, exchange, held, is_held, true);
+        }
+        if (threadIdx.x != 0 || at.part > 0)
+            continue;
+
+        const A row_log_sum = logarithm(sums.exponentials);
+        A loss = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
+        if (row_label.class_id < 0)
+            loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
+        store(output, at.row, loss, output_request);
+        store(max, at.row, sums.max, max_request);
+        store(log_sum, at.row, row_log_sum, log_sum_request);
+    }
+}
+
+// The gradient of a row: head * scale * softmax, and another number for the label's cosine.
+template <typename A>
+struct MarginGradient {
+    A head, max, scale, log_sum, of_label;
+    int number_of_class;
+
+    __device__ A operator()(A x, int number) const
+    {
+        return number == number_of_class ? of_label : head * exponential((x - max) * scale - log_sum);
+    }
+};
+
+template <typename T, typename L>
+__global__ void __launch_bounds__(256, 2)
+margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                      const L *__restrict__ label,
+                                      const typename Accumulator<T>::type *__restrict__ max,
+                                      const typename Accumulator<T>::type *__restrict__ log_sum,
+                                      T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
+                                      int64_t step, int64_t count, int64_t classes, int64_t ignores,
+                                      int64_t ignore_label, double scale, double m1, double m2, double m3,
+                                      double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
+{
+    typedef typename Accumulator<T>::type A;
+    const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
+    const Rows<T> rows(classes, 1, aligned(data) && aligned(data_grad));
+    for (FirstRow at; at.row < count; at.row += at.step) {
+        const LabelOfRow<T> row_label(data, label, rows, at.row, ignores, ignore_label, margin);
+        const A head = row_label.class_id < 0 ? not_a_number<A>() : load(output_grad, at.row) * A(scale);
+        MarginGradient<A> gradient = {head, load(max, at.row), A(scale), load(log_sum, at.row), 0, -1};
+        const A probability = exponential((row_label.target.cosine - gradient.max) * gradient.scale - gradient.log_sum);
+        gradient.of_label = head * (probability - 1) * row_label.target.slope;
+        const RowPart part = rows.part(at.row, at.part);
+        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
+            RowChunk<T> x;
+            x.read(data, rows, part, i, 0);
+            gradient.number_of_class = number_of_class(row_label.class_id, rows, part, i);
+            x.apply(gradient);
+            if (row_label.class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
+                x.fill(0);
+            x.write(data_grad, rows, part, i, data_grad_request);
+        }
+    }
+}

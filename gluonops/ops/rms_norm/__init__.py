@@ -1,0 +1,52 @@
+"""rms_norm: rows divided by the root mean square of their elements, and scaled: layer normalisation without the mean.
+
+A row is what lies along ``axis``. ``output = data * r * scale`` with ``r = 1 / sqrt(mean(data^2) + eps)``. With ``u =
+data * r``, the gradients are ``(g - u * mean(g * u)) * r`` of the data, where ``g = output_grad * scale``, and the sum
+of ``output_grad * u`` over all rows of the scale. A row of zeros stays zeros. Squares must not overflow: float32 holds
+those of numbers up to 1e19. NaN or infinity makes its row NaN, and the gradient of the scale.
+
+Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, where squares of
+numbers above 256 overflow.
+
+Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
+number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
+
+Sources: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4;
+``torch.nn.functional.rms_norm``.
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["rms_norm"]
+
+
+def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name: str | None = None) -> Array:
+    """Rows divided by the root of the mean of their squares, and scaled.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Any shape; float16, float32 or float64.
+    scale : NDArray or Symbol
+        The factor at each place along ``axis``, (channels,); the dtype of ``data``.
+    axis : int, default -1
+        The axis of the channels.
+    eps : float, default 1e-6
+        What is added under the root, from 1e-12 to below 1.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The shape and dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        ``axis`` does not exist, ``scale`` has another size or dtype, ``eps`` is out of range, or the dtype is not a
+        float.
+    """
+    return call(OP, locals())

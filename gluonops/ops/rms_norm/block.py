@@ -1,0 +1,51 @@
+"""The layer ``gluonops.nn.RMSNorm``."""
+from __future__ import annotations
+
+from mxnet.gluon import HybridBlock
+from mxnet.initializer import Initializer
+
+from ...core.text import call_text
+from .. import rms_norm as _rms_norm
+from .contract import OP
+
+
+class RMSNorm(HybridBlock):
+    """Rows divided by the root mean square of their elements, with a learned scale. See :func:`gluonops.ops.rms_norm`.
+
+    Parameters
+    ----------
+    axis : int, default -1
+        The axis of the channels.
+    eps : float, default 1e-6
+        What is added under the root, from 1e-12 to below 1.
+    in_channels : int, default 0
+        The size along `axis`; 0 if it follows from the first input.
+    scale_initializer : str or Initializer, default 'ones'
+        The scale's first value.
+
+    Inputs:
+        - **data**: any shape; float16, float32 or float64.
+
+    Outputs:
+        - **out**: the shape and dtype of `data`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+    """
+
+    def __init__(self, axis: int = -1, eps: float = 1e-6, in_channels: int = 0,
+                 scale_initializer: str | Initializer = "ones", **kwargs):
+        super().__init__(**kwargs)
+        self._options = {"axis": axis, "eps": eps}
+        OP.parse(self._options)
+        with self.name_scope():
+            self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
+                                         allow_deferred_init=True)
+
+    def hybrid_forward(self, F, data, scale):
+        return _rms_norm(data, scale, **self._options)
+
+    def __repr__(self):
+        return call_text(self, self._options)

@@ -1,0 +1,57 @@
+"""sigmoid_focal_loss: binary cross-entropy with less weight on easy elements, fused with the sigmoid.
+
+With ``p = sigmoid(x)`` and the label y, the loss of an element is ``alpha_t * e^gamma * c``: the cross-entropy ``c =
+-(y * log(p) + (1 - y) * log(1 - p))``, the error ``e = y * (1 - p) + (1 - y) * p``, and ``alpha_t = alpha * y + (1 -
+alpha) * (1 - y)``, or 1 if alpha is negative. A label is 0 or 1; a number between is taken as the formula says, as in
+torchvision. It has no gradient. The operator honours the head gradient g. The gradient of the data is ``g * alpha_t *
+e^gamma * ((p - y) + gamma * c * e' / e)`` with ``e' = (1 - 2 * y) * p * (1 - p)``.
+
+Elements whose label is ``ignore_label`` have loss 0 and gradient 0. Logarithms and errors are computed from the logits
+without a difference: loss and gradient are finite for every finite logit, and keep their digits near 0. With an
+infinite logit the loss may be NaN. float16 is computed in float32, except in a builtin graph of variables with unknown
+types.
+
+Work: forward reads logits and labels and writes the loss. Backward reads them and the head gradient, and writes the
+gradient. No probabilities are stored.
+
+Sources: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equations 1 to 5;
+torchvision's ``sigmoid_focal_loss``.
+"""
+from __future__ import annotations
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["sigmoid_focal_loss"]
+
+
+def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: float = 2.0,
+                       ignore_label: int | None = None, name: str | None = None) -> Array:
+    """Focal loss of every element with its label.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Logits in any shape; float16, float32 or float64.
+    label : NDArray or Symbol
+        1 for positives and 0 for negatives, in the shape and dtype of ``data``. It has no gradient.
+    alpha : float, default 0.25
+        The weight of positives, at most 1. Negatives have the weight 1 - alpha. -1: no weights.
+    gamma : float, default 2.0
+        Exponent of the error, at least 0.
+    ignore_label : int, optional
+        Elements with this label have loss and gradient 0.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The loss of every element, in the shape and dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        ``label`` has a wrong shape or dtype, or an attribute is out of range.
+    """
+    return call(OP, locals())

@@ -1,0 +1,31 @@
+"""The contract of ``sigmoid_focal_loss``."""
+from __future__ import annotations
+
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes
+from .._labels.contract import IGNORE, ignore_scalars
+from .._sigmoid.contract import elements, size
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return {"size": size(known), **ignore_scalars(attrs), "gamma": attrs.gamma, "alpha": attrs.alpha}
+
+
+OP = Op(
+    name="sigmoid_focal_loss",
+    summary="focal loss per element, fused with the sigmoid",
+    role="loss",
+    inputs=(Arg("data", "T", "logits, any shape"),
+            Arg("label", "T", "1 for positives and 0 for negatives, the shape of data", gradient=False)),
+    outputs=(Out("output", "T", "loss per element, the shape of data"),),
+    attrs=(Attr("alpha", Float(low=-1), 0.25, "weight of the positives; negatives have 1 - alpha; -1: no weights"),
+           Attr("gamma", Float(low=0), 2.0, "exponent of the error; 0 is the cross-entropy"),
+           IGNORE),
+    types={"T": FLOATS},
+    shapes=Shapes(data="...", label="...", output="..."),
+    refused=(Refused("alpha > 1", "alpha is above 1; expected at most 1, because negatives have the weight 1 - alpha",
+                     "Pass another alpha, or -1 for no weights"),),
+    backward=("output_grad", "data", "label"),
+    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    accumulate_fp32=True,
+)

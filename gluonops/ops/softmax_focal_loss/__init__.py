@@ -1,0 +1,66 @@
+"""softmax_focal_loss: cross-entropy with less weight on easy rows, fused with its softmax.
+
+With the softmax p along ``axis``, the loss of a row with class k is ``-alpha_k * (1 - p_k)^gamma * log(p_k)``. Gamma
+0 is the cross-entropy. A larger one gives less weight to the rows whose class the net already predicts. ``alpha`` is
+a weight for each class. It is part of the graph, and has no gradient. The operator honours the head gradient g. With
+``s = -log(p_k)`` the gradient of the data is ``g * alpha_k * (1 - p_k)^gamma * (1 + gamma * p_k * s / (1 - p_k)) * (p
+- onehot(k))``.
+
+Rows with ``ignore_label`` have loss 0 and gradient 0. A label is valid if it is a whole number from 0 to C-1. An
+invalid label makes the loss and the gradient of its row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its
+position instead, as in ``softmax_cross_entropy``.
+
+The loss follows from the logarithm of the probability, which is computed from the logits. So both are finite for
+logits up to 1e4 and beyond, whether p is near 0 or near 1. A logit of -infinity at the class makes the loss infinite,
+and the gradient that of the cross-entropy. float16 is computed in float32, except in a builtin graph of variables
+with unknown types. Forward keeps two numbers per row for backward, as hidden outputs of the node, and no
+probabilities.
+
+Work: forward reads the logits once, and writes three numbers per row. Backward reads and writes them once.
+
+Source: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equation 5, with a softmax
+in place of the sigmoid. :func:`gluonops.ops.sigmoid_focal_loss` is the paper's own.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["softmax_focal_loss"]
+
+
+def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float = 2.0,
+                       alpha: float | Sequence[float] | None = None, ignore_label: int | None = None,
+                       name: str | None = None) -> Array:
+    """Focal loss of every row with its label.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        Logits, at least two dimensions; float16, float32 or float64.
+    label : NDArray or Symbol
+        Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
+    axis : int, default -1
+        The axis of the classes.
+    gamma : float, default 2.0
+        Exponent of 1 - p, at least 0.
+    alpha : float or sequence of float, optional
+        A weight for each class, at least 0, or a single one for all. The default is 1.
+    ignore_label : int, optional
+        Rows with this label have loss and gradient 0.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The loss of every row, in the shape of the label; the dtype of ``data``.
+
+    Raises
+    ------
+    OpError
+        ``label`` has a wrong shape, or an attribute is out of range.
+    """
+    return call(OP, locals())

@@ -1,0 +1,61 @@
+"""The contract of ``softmax_focal_loss``."""
+from __future__ import annotations
+
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
+from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars, weight_scalars
+from .._softmax.contract import (
+    AXIS,
+    LOGITS,
+    NEEDS_A_BATCH,
+    ROWS,
+    ROWS_AND_AXIS,
+    parts,
+    places,
+    row_sizes,
+    row_work,
+)
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    sizes = row_sizes(attrs, known)
+    return {
+        **sizes,
+        **ignore_scalars(attrs),
+        **weight_scalars("alpha", attrs.alpha, sizes["classes"]),
+        "gamma": attrs.gamma,
+    }
+
+
+def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+    """The number of parts of a row, and the numbers that its blocks exchange in forward: those of a softmax."""
+    number_of_parts = parts(attrs, known)
+    return number_of_parts, places(attrs, known, number_of_parts, 2) if direction == "forward" else 0
+
+
+OP = Op(
+    name="softmax_focal_loss",
+    summary="focal loss per row, fused with the softmax",
+    role="loss",
+    inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),
+            Arg("label", "L", "class indices in the shape of data without axis", gradient=False, values=CLASS_LABELS)),
+    outputs=(Out("output", "T", "loss per row"),
+             Out("max", "A", "maximum per row"),
+             Out("log_sum", "A", "log(sum(exp(row - max))) per row")),
+    attrs=(AXIS,
+           Attr("gamma", Float(low=0), 2.0, "exponent of 1 - p; 0 is the cross-entropy"),
+           Attr("alpha", Optional(Numbers(0)), None, "a weight for each class, or one for all; None: 1"),
+           IGNORE),
+    types={"T": FLOATS, "L": LABELS},
+    shapes=(
+        # A label with size 1 at the axis, as in softmax_cross_entropy.
+        Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
+               max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS),
+        Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
+    ),
+    refused=(NEEDS_A_BATCH,),
+    backward=("output_grad", "data", "label", "max", "log_sum"),
+    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    accumulate_fp32=True,
+    counts={"alpha": "classes"},
+)

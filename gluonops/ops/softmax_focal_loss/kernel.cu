@@ -1,0 +1,55 @@
+// softmax_focal_loss: a function of the nll of a row's class.
+#include "../_softmax/class_loss.cuh"
+
+__device__ inline float power(float base, float exponent) { return powf(base, exponent); }
+__device__ inline double power(double base, double exponent) { return pow(base, exponent); }
+__device__ inline float expm1_of(float x) { return expm1f(x); }
+__device__ inline double expm1_of(double x) { return expm1(x); }
+
+// (1 - p)^gamma * nll, with the probability p = exp(-nll).
+template <typename A>
+struct Focal {
+    A gamma;
+
+    __device__ A value(A nll) const { return power(-expm1_of(-nll), gamma) * nll; }
+
+    // Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
+    __device__ A slope(A nll) const
+    {
+        const A error = -expm1_of(-nll), p = exponential(-nll);
+        const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
+        return power(error, gamma) * (1 + gamma * p * ratio);
+    }
+};
+
+template <typename T, typename L>
+__global__ void __launch_bounds__(256, 2)
+softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
+                           typename Accumulator<T>::type *__restrict__ max,
+                           typename Accumulator<T>::type *__restrict__ log_sum, double *__restrict__ partial,
+                           int output_request, int max_request, int log_sum_request, int64_t step, int64_t outer,
+                           int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
+                           const double *__restrict__ alpha, double gamma)
+{
+    typedef typename Accumulator<T>::type A;
+    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
+    const Focal<A> focal = {A(gamma)};
+    class_loss_forward(data, label, output, max, log_sum, partial, output_request, max_request, log_sum_request, step,
+                       outer * inner, inner, labels, focal);
+}
+
+template <typename T, typename L>
+__global__ void __launch_bounds__(256, 2)
+softmax_focal_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
+                            const typename Accumulator<T>::type *__restrict__ max,
+                            const typename Accumulator<T>::type *__restrict__ log_sum, T *__restrict__ data_grad,
+                            double *__restrict__, int data_grad_request, int64_t, int64_t outer, int64_t classes,
+                            int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
+                            const double *__restrict__ alpha, double gamma)
+{
+    typedef typename Accumulator<T>::type A;
+    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
+    const Focal<A> focal = {A(gamma)};
+    class_loss_backward(output_grad, data, label, max, log_sum, data_grad, data_grad_request, outer * inner, inner,
+                        labels, focal);
+}

@@ -1,0 +1,68 @@
+"""``softmax_focal_loss`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.backend import Array
+from .._labels.reference import exact, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._softmax.reference import statistics
+
+LEAST_ERROR = 1e-7   # of 1 - p: a power below 1 has no finite derivative at 0
+
+
+def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
+    # The label may lack the axis of the classes, or have size 1 there. Everything below has size 1 there.
+    axis = attrs.axis
+    one_class = F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
+    keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
+    labels = exact(F, keepdims_label)
+    valid = valid_mask(F, labels, data, axis)
+    ignored = ignored_mask(labels, attrs.ignore_label)
+    if ignored is not None:   # a NaN in an ignored row must not reach the gradient
+        data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
+
+    row_max, logits, log_sum = statistics(F, data, axis)
+    nll = log_sum - F.pick(logits, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    loss = nll if attrs.gamma == 0 else _error(F, attrs.gamma, nll) ** attrs.gamma * nll
+    if attrs.alpha is not None:
+        weights = numbers_along(F, data, attrs.alpha, axis)
+        loss = loss * F.pick(weights, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    loss = loss * row_weights(F, loss, valid, ignored)
+    return tuple(F.reshape_like(rows, F.BlockGrad(label)) for rows in (loss, row_max, log_sum))
+
+
+def _error(F, gamma, nll):
+    """1 - p. It is constant where p is 0: its derivative is 0 there, and the nll is infinite."""
+    p = F.BlockGrad(F.exp(-nll))
+    error = F.where(p > 0, -F.expm1(-nll), F.ones_like(p))
+    return error if gamma >= 1 else F.maximum(error, LEAST_ERROR)
+
+
+def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:   # pylint: disable=redefined-builtin
+    axis = attrs.axis % data.ndim
+    row_shape = data.shape[:axis] + data.shape[axis + 1:]
+    keepdims_shape = data.shape[:axis] + (1,) + data.shape[axis + 1:]
+    label = label.reshape(row_shape)
+    log_p = nd.broadcast_sub(nd.broadcast_sub(data, max.reshape(keepdims_shape)), log_sum.reshape(keepdims_shape))
+    labels = exact(nd, label)
+    valid = valid_mask(nd, labels, data, attrs.axis)
+    ignored = ignored_mask(labels, attrs.ignore_label)
+
+    keepdims_label = label.reshape(keepdims_shape)
+    slope = _slope(nd, attrs.gamma, -nd.pick(log_p, keepdims_label, axis=axis, mode="clip", keepdims=True))
+    if attrs.alpha is not None:
+        weights = numbers_along(nd, data, attrs.alpha, axis)
+        slope = slope * nd.pick(weights, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    weights = row_weights(nd, output_grad.reshape(row_shape), valid, ignored)
+    head = output_grad.reshape(keepdims_shape) * weights.reshape(keepdims_shape) * slope
+    error = nd.exp(log_p) - onehot(nd, label, data.shape[axis], attrs.axis, log_p.dtype)
+    grad = nd.broadcast_mul(error, head)
+    if ignored is not None:
+        is_ignored = nd.broadcast_like(ignored.reshape(keepdims_shape), grad)
+        grad = nd.where(is_ignored, nd.zeros_like(grad), grad)
+    return {"data": grad}
+
+
+def _slope(nd, gamma, nll):
+    """The derivative of (1 - p)^gamma * nll by the nll. Near 0 the error 1 - p is the nll."""
+    p, error, zero = nd.exp(-nll), -nd.expm1(-nll), nd.zeros_like(nll)
+    ratio = nd.where(error == 0, zero + 1, nd.where(p == 0, zero, nll / error))
+    return error ** gamma * (1 + gamma * p * ratio)

@@ -1,0 +1,47 @@
+"""Every cfg that pjreddie's and AlexeyAB's Darknet ship: tests/golden/darknet/shipped.tar.xz."""
+import tarfile
+
+import gluonops as gops
+import pytest
+from recorded import FOLDER
+
+RECURRENT = {
+    "pjreddie": ["gru", "rnn", "rnn.train"],
+    "alexeyab": ["crnn.train", "gru", "lstm.train", "rnn", "rnn.train", "yolov3-tiny_occlusion_track"],
+}
+COUNTS = {"pjreddie": 42, "alexeyab": 81}
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shipped")
+    with tarfile.open(FOLDER / "shipped.tar.xz") as archive:
+        for member in archive.getmembers():
+            if member.isfile():
+                (folder / member.name).parent.mkdir(exist_ok=True)
+                (folder / member.name).write_bytes(archive.extractfile(member).read())
+    return folder
+
+
+@pytest.mark.parametrize("program", RECURRENT)
+def test_all_but_recurrent_ones_load(program, shipped):
+    refused, detectors = {}, 0
+    paths = sorted((shipped / program).glob("*.cfg"))
+    for path in paths:
+        try:
+            net = gops.darknet.load(path)
+        except gops.OpError as error:
+            refused[path.stem] = str(error)
+            continue
+        detectors += bool(net._detections)
+    assert sorted(refused) == RECURRENT[program] and len(paths) - len(refused) == COUNTS[program]
+    assert all(f"gluonops.darknet.load: {name}.cfg, line " in text for name, text in refused.items())
+    assert detectors == {"pjreddie": 13, "alexeyab": 54}[program]
+
+
+@pytest.mark.parametrize("name, dialect", [("alexeyab/yolov4", "alexeyab"), ("alexeyab/yolov7", "alexeyab"),
+                                           ("alexeyab/enet-coco", "alexeyab"), ("pjreddie/yolov3", "pjreddie"),
+                                           ("alexeyab/yolov2", "pjreddie")])
+def test_dialects(name, dialect, shipped):
+    sections = gops.darknet.cfg.read_cfg(shipped / f"{name}.cfg")
+    assert gops.darknet.options.dialect_of(sections) == dialect

@@ -1,0 +1,22 @@
+"""What the suites of rms_norm and l2_normalize share."""
+from op_suite import Bad, OpSuite
+
+
+class ScaledRowsSuite(OpSuite):
+    """A class of a test derives from it."""
+
+    undefined = ("inf", "-inf", "max", "huge", "nan")   # squares
+    errors = (
+        Bad("axis", ((3, 3), (3,)), {"axis": 2}, "axis 2 is out of range for data of 2 dimensions"),
+        Bad("scale", ((2, 3), (2,)), {"axis": -1}, "scale has shape (2,); expected (3,) to match data of shape (2, 3)",
+            first=False),
+        Bad("eps", ((3, 3), (3,)), {"axis": -1, "eps": 0}, "expected a finite number of at least 1e-12 and below 1"),
+        Bad("integers", ((3, 3), (3,)), {"axis": -1}, "data has dtype int32; expected float16, float32, float64",
+            ("int32", "int32")),
+    )
+    determined = (({"output": (2, 3)}, {"axis": -1},
+                   {"data": (2, 3), "scale": (3,), "output": (2, 3), "inverse": (2, 1)}),)
+
+    def amplification(self, attrs):
+        """The gradient is multiplied by the inverse, which is that of eps at most."""
+        return attrs.eps ** -0.5

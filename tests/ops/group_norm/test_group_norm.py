@@ -1,0 +1,100 @@
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd
+from op_suite import Bad, Case, OpSuite, Row, recorded
+
+TWO = {"num_groups": 2}
+
+
+class TestGroupNorm(OpSuite):
+    name = "group_norm"
+    undefined = ("inf", "-inf", "max", "huge", "nan")   # squares
+    cases = (
+        Case("maps", ((2, 4, 3, 5), (4,), (4,)), TWO),
+        Case("more", ((3, 6, 1, 7), (6,), (6,)), TWO),
+        Case("rows", ((5, 66), (66,), (66,)), {"num_groups": 3, "eps": 0.1}),
+        Case("instances", ((2, 3, 131), (3,), (3,)), {"num_groups": 3}),
+    )
+    empty = Case("empty", ((0, 4, 3), (4,), (4,)), TWO)
+    # The groups (1, 3) and (0, 4) have the deviations 1 and 2. The gradients of the normalised data are (2, 2) times
+    # gamma (1, 3) = (2, 6), and (4, 0) times gamma (2, 5) = (8, 0). Less their means they are (-2, 2) and (4, -4):
+    # multiples of the normalised data (-1, 1), of which nothing is left.
+    table = (
+        Row("groups_of_two", ([[1.0, 3, 0, 4]], [1.0, 3, 2, 5], [0.0, 1, 0, 1]), {**TWO, "eps": 1e-12},
+            [[-1, 4, -2, 6]], [[2, 2, 4, 0]], ([[0, 0, 0, 0]], [-2, 2, -4, 0], [2, 2, 4, 0])),
+        # A group of one place has mean 2 and deviation 0: what is left is beta.
+        Row("constant", ([[2.0]], [3.0], [5.0]), {"num_groups": 1}, [[5]], [[7]], ([[0]], [0], [7])),
+    )
+    errors = (
+        Bad("groups", ((5, 5), (5,), (5,)), TWO,
+            "channels 5 is not divisible by num_groups 2. Choose another num_groups"),
+        Bad("no_groups", ((4, 4), (4,), (4,)), {"num_groups": 0}, "expected an integer of at least 1"),
+        Bad("gamma", ((2, 4), (3,), (4,)), TWO, "gamma has shape (3,); expected (4,) to match data of shape (2, 4)",
+            first=False),
+        Bad("eps", ((4, 4), (4,), (4,)), {**TWO, "eps": 0}, "expected a finite number of at least 1e-12 and below 1"),
+        Bad("integers", ((4, 4), (4,), (4,)), TWO, "data has dtype int32; expected float16, float32, float64",
+            ("int32",) * 3),
+    )
+    determined = (({"output": (2, 4)}, TWO, {"data": (2, 4), "gamma": (4,), "beta": (4,), "output": (2, 4),
+                                             "mean": (2, 2), "inverse": (2, 2)}),)
+
+    def amplification(self, attrs):
+        """The gradient is multiplied by the inverse, which is that of eps at most."""
+        return attrs.eps ** -0.5
+
+
+@pytest.mark.parametrize("backend", ["native", "cuda"], indirect=True)
+@pytest.mark.parametrize("places", [9, 1])
+def test_a_large_mean_costs_no_digits(backend, places, rng):
+    """The sum of squares minus the square of the sum would be off by 16 here, at a variance of 1."""
+    data = (rng.randn(2, 512, places) + 16384).astype("float32")
+    with gops.backend(backend):
+        found, _ = recorded(gops.ops.group_norm, data, np.ones(512, "float32"), np.zeros(512, "float32"), **TWO)
+    groups = data.astype("float64").reshape(2, 2, -1)
+    expected = (groups - groups.mean(-1, keepdims=True)) / groups.std(-1, keepdims=True)
+    half_a_place = 2.0 ** -10   # of the mean in float32
+    np.testing.assert_allclose(found, expected.reshape(data.shape), 1e-5, 1.1 * half_a_place)
+    np.testing.assert_allclose(found.reshape(2, 2, -1).std(-1), 1, 1e-5)
+
+
+def test_a_group_for_each_channel_is_mxnets_instance_norm(rng):
+    data, gamma, beta = (rng.randn(*shape).astype("float32") for shape in ((2, 3, 4, 5), (3,), (3,)))
+    expected, gradient = recorded(mx.nd.InstanceNorm, data, gamma, beta, eps=1e-5)
+    found, by_data = recorded(gops.ops.group_norm, data, gamma, beta, num_groups=3)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(by_data, gradient, rtol=1e-5, atol=1e-5)
+
+
+def test_block(rng):
+    data = mx.nd.array(rng.randn(4, 6, 5))
+    block = gops.nn.GroupNorm(3, scale=False, beta_initializer=mx.init.Constant(2))
+    block.initialize()
+    block.hybridize()
+    with autograd.record():
+        output = block(data)
+    output.backward()
+    np.testing.assert_allclose(output.asnumpy().reshape(4, 3, -1).mean(-1), 2, rtol=1e-5)
+    assert block.gamma.grad_req == "null" and block.beta.grad_req == "write"
+    np.testing.assert_allclose(block.beta.grad().asnumpy(), 4 * 5)
+    assert repr(block) == "GroupNorm(num_groups=3, eps=1e-05)"
+    with pytest.raises(gops.OpError, match="num_groups is 0"):
+        gops.nn.GroupNorm(0)
+
+
+def test_norm_layer_of_gluoncv(rng):
+    """A residual net of gluoncv, which hybridizes with this layer, and not with its own GroupNorm."""
+    resnetv1b = pytest.importorskip("gluoncv.model_zoo.resnetv1b")
+    net = resnetv1b.ResNetV1b(resnetv1b.BottleneckV1b, [1, 1, 1, 1], classes=5, norm_layer=gops.nn.GroupNorm)
+    net.initialize(mx.init.Xavier())
+    data = mx.nd.array(rng.rand(2, 3, 64, 64))
+    expected = net(data).asnumpy()
+    net.hybridize()
+    with autograd.record():
+        output = net(data)
+    output.backward()
+    np.testing.assert_allclose(output.asnumpy(), expected, rtol=1e-4, atol=1e-5)
+    gradients = [parameter.grad().norm().asscalar() for name, parameter in net.collect_params().items()
+                 if name.endswith("gamma")]
+    assert len(gradients) == 17 and min(gradients) > 0
