@@ -212,6 +212,8 @@ def _add_export(add: Callable) -> None:
     export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where possible")
     export.add_argument("--pad-channels", action="store_true", help="pad convolutions to a multiple of 16 channels, "
                         "which MXNet computes faster on a CPU")
+    export.add_argument("--split-channels", action="store_true", help="split convolutions of many input channels, "
+                        "whose weights then stay in the processor's cache")
     export.add_argument("--inference", action="store_true", help="remove losses and labels")
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
@@ -364,8 +366,8 @@ def _check_int8(args: argparse.Namespace) -> None:
         return
     if args.calibrate is None:
         args.parser.error("--int8 needs --calibrate DIR, a folder of images")
-    if args.backend != "builtin" or args.pad_channels or args.fixed_batch:
-        args.parser.error("--backend, --pad-channels and --fixed-batch do not go with --int8")
+    if args.backend != "builtin" or args.pad_channels or args.split_channels or args.fixed_batch:
+        args.parser.error("--backend, --pad-channels, --split-channels and --fixed-batch do not go with --int8")
 
 
 def _run_viz(args: argparse.Namespace) -> int:

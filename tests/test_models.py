@@ -123,7 +123,7 @@ def test_other_backbones_have_no_weights(name, options):
 def test_get_model_lists_the_names(name):
     with pytest.raises(gops.OpError) as caught:
         gops.models.get_model(name)
-    assert str(caught.value) == (f"gluonops.models.get_model: name is {name!r}; expected 'darknet19' or "
+    assert str(caught.value) == (f"gluonops.models.get_model: name is {name!r}; expected 'darknet19' or 'iresnet' or "
                                  "'lenet_reorg' or 'mlp' or 'tiny_yolov2' or 'yolov2'. Choose one of them.")
 
 

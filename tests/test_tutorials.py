@@ -229,7 +229,7 @@ def test_hybridize_then_export(tmp_path, rng):
     (gops.nn.SoftmaxOutput(ignore_label=-1),
      "SoftmaxOutput(axis=-1, ignore_label=-1, normalization=null, grad_scale=1.0)"),
     (gops.loss.SoftmaxCELoss(weight=2), "SoftmaxCELoss(axis=-1, sparse_label=True, smoothing=0.0, ignore_label=None, "
-     "from_logits=False, weight=2, batch_axis=0)"),
+     "class_weight=None, from_logits=False, weight=2, batch_axis=0, weighted_mean=False)"),
     (gops.loss.CenterLoss(10, 4), "CenterLoss(classes=10, features=4, alpha=0.5, weight=None, batch_axis=0, "
      "center_initializer=zeros)"),
     (gops.loss.FocalLoss(gamma=1), "FocalLoss(axis=-1, alpha=0.25, gamma=1.0, sparse_label=True, from_logits=False, "

@@ -63,17 +63,23 @@ ROWS = {
     "softmax": [
         Row((1024, 1000)),
         Row((16, 20, 64, 64), {"axis": 1}),
+        Row((16384, 20, 2), {"axis": 1}),
+        Row((2048, 20, 12), {"axis": 1}),
         Row((1024, 1000), dtype="float16"),
     ],
     "softmax_cross_entropy": [
         Row((1024, 1000)),
         Row((16, 20, 64, 64), {"axis": 1}),
+        Row((16384, 20, 2), {"axis": 1}),
+        Row((2048, 20, 12), {"axis": 1}),
         Row((1024, 1000), {"smoothing": 0.1}),
         Row((1024, 1000), dtype="float16"),
     ],
     "softmax_output": [
         Row((1024, 1000)),
         Row((16, 20, 64, 64), {"axis": 1}),
+        Row((16384, 20, 2), {"axis": 1}),
+        Row((2048, 20, 12), {"axis": 1}),
         Row((1024, 1000), dtype="float16"),
     ],
     "tile": [
@@ -81,6 +87,8 @@ ROWS = {
         Row((32, 64, 26, 26), {"tiles": 2, "axis": 1}),
         Row((32, 64, 26, 26), {"tiles": 2, "axis": 2}),
         Row((100000, 4), {"tiles": 3}),
+        Row((100000, 2), {"tiles": (3, 2)}),
+        Row((50000, 3), {"tiles": (2, 2)}),
         Row((32, 64, 26, 26), {"tiles": 2}, dtype="float16"),
         Row((32, 64, 26, 26), {"tiles": 2}, dtype="float64"),
         Row((32, 64, 26, 26), {"tiles": 2}, dtype="int8"),

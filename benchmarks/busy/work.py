@@ -67,7 +67,7 @@ def net_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
     """The exported network in Module, as a plain script runs it."""
     from ..networks import peers
 
-    return peers.module(folder, data(case), "padded")
+    return peers.module(folder, data(case), "split")
 
 
 def net_in_onnxruntime(case: Case, peer: str, folder: pathlib.Path) -> Call:

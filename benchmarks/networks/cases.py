@@ -22,8 +22,9 @@ NETS = (Net("yolov2", 416), Net("tiny_yolov2", 416), Net("darknet19", 224), Net(
 
 MODULE, NAIVE, FUSED, NATIVE = OURS = (
     "Module", "Module, NaiveEngine", "optimize_for", "optimize_for, native reorg")
-UNPADDED, UNFOLDED, NET, AS_IT_STARTS = LESS = (
-    "Module, not padded", "Module, not folded", "the net, hybridized", "Module, MXNet's own settings")
+UNSPLIT, UNPADDED, UNFOLDED, NET, AS_IT_STARTS = LESS = (
+    "Module, not split", "Module, not padded", "Module, not folded", "the net, hybridized",
+    "Module, MXNet's own settings")
 ORT, EAGER, EAGER_TUNED, LAST, COMPILED = OTHERS = (
     "onnxruntime", "torch eager", "torch eager, allocator tuned", "torch eager, folded, channels last",
     "torch.compile, folded, frozen")

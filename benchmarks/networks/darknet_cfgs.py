@@ -12,7 +12,6 @@ stay in darknet_cfgs.json.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import re
@@ -23,6 +22,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops.darknet.weighted import Weighted
+
+from ..common import results as files
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
@@ -42,12 +43,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table of docs/darknet.md")
     args = parser.parse_args()
     programs = dict(word.split("=", 1) for word in args.program)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = files.load(RESULTS) if RESULTS.exists() else {}
     for cfg in args.cfg:
         name = f"{cfg.parent.name}/{cfg.stem}"
         results[name] = measure(cfg, programs.get(cfg.parent.name))
         print(name, results[name], flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        files.save(RESULTS, dict(sorted(results.items())))
     if args.write:
         write(results)
 

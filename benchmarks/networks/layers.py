@@ -45,7 +45,7 @@ def run(name: str, size: int, batch: int, folder: pathlib.Path) -> None:
 
     nets.write(name, size, folder)
     data = nets.image(batch, size)
-    ours = peers.module(folder, data, "padded")
+    ours = peers.module(folder, data, "split")
     ours()
     for _ in range(CALLS):
         print("call", flush=True)

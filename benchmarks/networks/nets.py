@@ -12,9 +12,12 @@ import numpy as np
 from gluonops.darknet import Convolution, MaxPool
 from mxnet.gluon import HybridBlock
 
-# Prefix of the files: backend, batch norms folded, channels padded.
-FILES = {"unfolded": ("builtin", False, False), "folded": ("builtin", True, False), "padded": ("builtin", True, True),
-         "native": ("native", True, True), "plain": ("custom", False, False), "bare": ("custom", True, False)}
+FOLDED = {"fold_batch_norm": True}
+PADDED = {**FOLDED, "pad_channels": True}
+SPLIT = {**PADDED, "split_channels": True}
+# Prefix of the files: options of the export.
+FILES = {"unfolded": {}, "folded": FOLDED, "padded": PADDED, "split": SPLIT, "native": {"backend": "native", **SPLIT},
+         "plain": {"backend": "custom"}, "bare": {"backend": "custom", **FOLDED}}
 
 
 class Small(HybridBlock):
@@ -55,10 +58,9 @@ def image(batch: int, size: int) -> np.ndarray:
 def write(name: str, size: int, folder: str | os.PathLike) -> None:
     """Export a network into a folder in every form that the peers read."""
     net, folder = make(name, size), pathlib.Path(folder)
-    for prefix, (backend, fold, pad) in FILES.items():
-        if backend != "native" or gops.native_library_path() is not None:
-            gops.export.symbol(net, folder / prefix, (1, 3, size, size), backend=backend, fold_batch_norm=fold,
-                               pad_channels=pad)
+    for prefix, options in FILES.items():
+        if options.get("backend") != "native" or gops.native_library_path() is not None:
+            gops.export.symbol(net, folder / prefix, (1, 3, size, size), **options)
     if importlib.util.find_spec("onnx"):
         gops.export.onnx(folder / "folded", folder / "net.onnx")
 
@@ -67,7 +69,7 @@ def write_int8(name: str, size: int, folder: str | os.PathLike) -> None:
     """Export a network into a folder in float32 and in 8 bits, for MXNet and for onnxruntime."""
     net, folder, shape = make(name, size), pathlib.Path(folder), (1, 3, size, size)
     images = np.random.RandomState(2).uniform(size=(5, *shape[1:])).astype(np.float32)
-    gops.export.symbol(net, folder / "padded", shape, fold_batch_norm=True, pad_channels=True)
+    gops.export.symbol(net, folder / "split", shape, **SPLIT)
     gops.export.onnx(net, folder / "net.onnx", shape, fold_batch_norm=True)
     print(gops.export.quantize(net, folder / "int8", images, onnx=folder / "int8.onnx", method="naive"), flush=True)
 

@@ -26,6 +26,7 @@ from .cases import (
     ORT_INT8,
     UNFOLDED,
     UNPADDED,
+    UNSPLIT,
 )
 
 if TYPE_CHECKING:   # each peer imports only what it runs
@@ -97,14 +98,15 @@ def in_torch(folder: pathlib.Path, data: np.ndarray, prefix: str, channels_last:
 
 
 PEERS = {
-    MODULE: lambda *where: module(*where, "padded"),
-    NAIVE: lambda *where: module(*where, "padded"),
-    FUSED: lambda *where: fused(*where, "padded"),
+    MODULE: lambda *where: module(*where, "split"),
+    NAIVE: lambda *where: module(*where, "split"),
+    FUSED: lambda *where: fused(*where, "split"),
     NATIVE: lambda *where: fused(*where, "native"),
+    UNSPLIT: lambda *where: module(*where, "padded"),
     UNPADDED: lambda *where: module(*where, "folded"),
     UNFOLDED: lambda *where: module(*where, "unfolded"),
     NET: lambda *where: unexported(*where, os.environ["GLUONOPS_DEPLOY_NET"]),
-    AS_IT_STARTS: lambda *where: module(*where, "padded"),
+    AS_IT_STARTS: lambda *where: module(*where, "split"),
     INT8: lambda *where: module(*where, "int8"),
     ORT: in_onnxruntime,
     ORT_INT8: lambda *where: in_onnxruntime(*where, file="int8.onnx"),

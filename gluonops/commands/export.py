@@ -43,7 +43,7 @@ def _write(args):
     written = []
     if args.target is not None:
         written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
-                                  args.epoch, args.pad_channels)
+                                  args.epoch, args.pad_channels, args.split_channels)
     if args.onnx is not None:
         written.append(export.onnx(args.source, args.onnx, args.data_shape, not args.fixed_batch,
                                    fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=_opset(args)))

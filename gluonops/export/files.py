@@ -67,7 +67,10 @@ def read_graph(where: str, path: str) -> Graph:
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    read_metadata(graph)   # raises an OpError if it is damaged
+    try:
+        read_metadata(graph)
+    except OpError as error:   # it is damaged
+        raise error.about(path) from error
     return graph
 
 

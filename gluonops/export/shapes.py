@@ -38,7 +38,9 @@ def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict, dtypes: dict | None = N
         arguments, _, states = symbol.infer_shape_partial(**shapes)
         if dtypes:
             symbol.infer_type_partial(**dtypes)
-    except mx.MXNetError as error:
+    except OpError:
+        raise
+    except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
         return last_line(error)
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     for name, shape in zip(names, arguments + states):   # MXNet silently overwrites shapes of a batch norm's parameters

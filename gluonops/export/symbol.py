@@ -22,7 +22,7 @@ __all__ = ["rewrite", "symbol"]
 
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
-           training: bool = False, pad_channels: bool = False,
+           training: bool = False, pad_channels: bool = False, split_channels: bool = False,
            metadata: dict[str, Any] | None = None) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
@@ -61,6 +61,9 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         Pad convolutions to a multiple of 16 output channels, and cut the padding off behind them. MXNet's CPU kernels
         take twice the time for other numbers. For inference only. Use it with ``fold_batch_norm=True``: a convolution
         whose batch norm is not folded is not padded.
+    split_channels : bool, default False
+        Split convolutions of many input channels into sums, so that the weights in use stay in the second-level cache.
+        The outputs differ by rounding. For inference only. Use it with ``fold_batch_norm=True``, as ``pad_channels``.
     metadata : dict, optional
         Further values to store in the file, such as ``classes`` and ``preprocessing``, which :func:`load` reads. The
         net's attributes of these names are stored anyway. ``dtype`` is always that of the inputs.
@@ -82,7 +85,8 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     check_epoch(where, epoch)
     metadata = plain_metadata(where, metadata)
     check_target(where, *paths_of(prefix, epoch))
-    _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
+    _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels,
+                   split_channels=split_channels)
 
     model = ExportedModel.from_net(net, data_shape, dtype, head, where)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
@@ -91,12 +95,13 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     else:
         model = passes.inference(model)
         _warn_of_losses(model, ". Pass training=True to keep them")
-    return _finish(model, backend, fold_batch_norm, pad_channels, inference=not training).save(prefix, epoch)
+    model = _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference=not training)
+    return model.save(prefix, epoch)
 
 
 def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str = "builtin",
             fold_batch_norm: bool = False, inference: bool = False, epoch: int | None = None,
-            pad_channels: bool = False) -> tuple[str, str]:
+            pad_channels: bool = False, split_channels: bool = False) -> tuple[str, str]:
     """Write exported files again, for another backend or with folded batch norms. The net's source is not needed.
 
     Nodes of gluonops become those of the backend. Names, attributes, parameters and all other nodes stay.
@@ -105,7 +110,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     ----------
     source, prefix : str or os.PathLike
         Paths of the files read and written, without ``-symbol.json``. They may be the same.
-    backend, fold_batch_norm, pad_channels
+    backend, fold_batch_norm, pad_channels, split_channels
         As in :func:`symbol`.
     inference : bool, default False
         Remove losses and labels, as :func:`symbol` does without ``training``.
@@ -137,8 +142,9 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
         model = passes.inference(model)
         _warn_of_losses(model, "")
     else:
-        _check_not_for_training(where, source, model, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels)
-    return _finish(model, backend, fold_batch_norm, pad_channels, inference).save(prefix, epoch)
+        _check_not_for_training(where, source, model, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels,
+                                split_channels=split_channels)
+    return _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference).save(prefix, epoch)
 
 
 def _check_options(where: str, backend: str, training: bool, **for_inference: bool) -> None:
@@ -171,12 +177,14 @@ def _warn_of_losses(model: ExportedModel, hint: str) -> None:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}{hint}", ExportWarning, stacklevel=3)
 
 
-def _finish(model: ExportedModel, backend: str, fold_batch_norm: bool, pad_channels: bool,
+def _finish(model: ExportedModel, backend: str, fold_batch_norm: bool, pad_channels: bool, split_channels: bool,
             inference: bool) -> ExportedModel:
     """Run the last passes of both kinds of export."""
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     if pad_channels:
         model = passes.pad_channels(model)
+    if split_channels:
+        model = passes.split_channels(model)
     model = passes.lower(passes.describe(model), backend)
     return passes.prepare_for_fusion(model, inference)

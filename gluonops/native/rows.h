@@ -169,20 +169,28 @@ GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
 
 const int64_t MAX_SCRATCH_BYTES = 1 << 20;
 
-// Scratch memory of one thread. `memory` is null where it would not stay in the cache, or cannot be allocated.
+// Scratch memory of one thread, which begins at a cache line. `memory` is null where it would not stay in the cache, or
+// cannot be allocated.
 template <typename A>
 struct Scratch {
     A *memory;
 
-    explicit Scratch(int64_t items) : memory(nullptr)
+    explicit Scratch(int64_t items) : memory(nullptr), allocated(nullptr)
     {
         const int64_t bytes = items * int64_t(sizeof(A));
-        if (bytes <= MAX_SCRATCH_BYTES)
-            memory = static_cast<A *>(malloc(size_t(bytes)));
+        if (bytes > MAX_SCRATCH_BYTES)
+            return;
+        allocated = malloc(size_t(bytes) + CACHE_LINE);
+        const uintptr_t aligned = (reinterpret_cast<uintptr_t>(allocated) + CACHE_LINE) / CACHE_LINE * CACHE_LINE;
+        memory = allocated ? reinterpret_cast<A *>(aligned) : nullptr;
     }
-    ~Scratch() { free(memory); }
+    ~Scratch() { free(allocated); }
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
+
+  private:
+    enum { CACHE_LINE = 64 };
+    void *allocated;
 };
 
 }  // namespace GLUONOPS_TARGET

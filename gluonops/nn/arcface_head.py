@@ -30,7 +30,7 @@ class ArcFaceHead(HybridBlock):
     embeddings are compared by their cosines. See :func:`gluonops.ops.margin_softmax_cross_entropy`.
 
     With `sample_rate` below 1, a batch is compared with its own classes and with others that are drawn at random,
-    together ``int(sample_rate * classes)``. Time and memory fall accordingly, and only the sampled centres have a
+    together ``int(sample_rate * classes)``. Memory falls accordingly, and only the sampled centres have a
     gradient other than 0. ``mx.random.seed`` repeats the draws. A batch may have as many labels as classes are sampled.
     This also works in hybridized nets and in graphs. These do not see the size of the batch: where more classes appear
     than are sampled, the loss of some rows is NaN.
@@ -73,6 +73,7 @@ class ArcFaceHead(HybridBlock):
                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None, sample_rate: float = 1.0,
                  sparse_grad: bool = False, weight_initializer: str | mx.init.Initializer | None = None, **kwargs):
         super().__init__(**kwargs)
+        self._weight_initializer = weight_initializer
         self._classes, self._features = (size.parse(WHERE, value) for size, value in zip(SIZES, (classes, features)))
         self._margins = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin}
         OP.parse({**self._margins, "ignore_label": ignore_label})
@@ -95,7 +96,7 @@ class ArcFaceHead(HybridBlock):
     def __repr__(self):
         return call_text(self, {"classes": self._classes, "features": self._features, **self._margins,
                                 "ignore_label": self._ignore_label, "sample_rate": self._sample_rate,
-                                "sparse_grad": self._sparse_grad})
+                                "sparse_grad": self._sparse_grad, "weight_initializer": self._weight_initializer})
 
     def cosines(self, data: NDArray) -> NDArray:
         """The cosines of embeddings with the centres of all classes, (batch, classes): the largest is the prediction.

@@ -19,7 +19,7 @@ from ..loss import SoftmaxCELoss
 from .images import classification_batch
 from .optimizers import make_trainer
 from .plan import updates_per_epoch
-from .recipe import OBJECT_BATCH, fit_batch_norm
+from .recipe import OBJECT_BATCH, fitted_batch_norm
 from .run import Run
 from .schedules import Cosine
 
@@ -123,14 +123,19 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     classifier(mx.nd.zeros((1, 3, SIZE, SIZE), ctx=device))   # fixes the shape of the output
     classifier.hybridize(static_alloc=True)
     updates = epochs * updates_per_epoch(len(cutouts), OBJECT_BATCH)
-    fit_batch_norm(classifier, updates)
     schedule = Cosine(RATE, max(updates, 2), warmup=updates // 10)
     trainer = make_trainer(classifier.collect_params(), "sgd", schedule, DECAY)
-    softmax = SoftmaxCELoss()
     run = Run(classifier, trainer, len(cutouts), epochs=epochs, batch_size=OBJECT_BATCH, out=out, seed=seed, name=NAME,
               keep_best=False, title=NAME, unit="object", save_every=save_every, data=dataset.fingerprint(),
               extra={"classes": list(classes)})
     run.resume(resume)
+    with fitted_batch_norm(classifier, updates):
+        _fit(run, classifier, cutouts, device, threads)
+    return run.history[-1]["accuracy"]
+
+
+def _fit(run, classifier, cutouts, device, threads):
+    softmax = SoftmaxCELoss()
     for _ in run.epochs():
         for images, labels in run.batches(cutouts, classification_batch, threads):
             images, labels = images.as_in_context(device), labels.as_in_context(device)
@@ -140,4 +145,3 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
             run.backward([losses])
             run.step({"loss": losses.sum(), "accuracy": (logits.argmax(1) == labels).sum()})
         run.end_epoch({}, 0)
-    return run.history[-1]["accuracy"]

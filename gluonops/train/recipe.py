@@ -13,7 +13,9 @@ The defaults of the scripts are for thousands of images. Of 60 images they would
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from mxnet import gluon
@@ -103,9 +105,24 @@ def fit_batch_norm(net: gluon.Block, updates: int) -> None:
         Of the run.
     """
     momentum = LEFT ** (2 / max(updates, 2))
-    for block in blocks_of(net):
-        if isinstance(block, gluon.nn.BatchNorm):
-            block._kwargs["momentum"] = min(block._kwargs["momentum"], momentum)
+    for block in _batch_norms(net):
+        block._kwargs["momentum"] = min(block._kwargs["momentum"], momentum)
+
+
+@contextlib.contextmanager
+def fitted_batch_norm(net: gluon.Block, updates: int) -> Iterator[None]:
+    """:func:`fit_batch_norm` within it. Afterwards the momentums are as before, for the run that follows."""
+    before = [(block, block._kwargs["momentum"]) for block in _batch_norms(net)]
+    fit_batch_norm(net, updates)
+    try:
+        yield
+    finally:
+        for block, momentum in before:
+            block._kwargs["momentum"] = momentum
+
+
+def _batch_norms(net):
+    return [block for block in blocks_of(net) if isinstance(block, gluon.nn.BatchNorm)]
 
 
 def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task: str) -> str | None:

@@ -195,6 +195,10 @@ class Run:
             return False
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
+        missing = [name for name in (*TRAIN_STATE, "updates", "counts") if name not in train_state]
+        if missing:
+            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}",
+                          "Resume from another checkpoint, or start anew")
         self._check_options(path, train_state)
         try:
             restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)

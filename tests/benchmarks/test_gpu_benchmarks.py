@@ -67,7 +67,9 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
         assert {len(p["launches"]) for case in mine for p in case["passes"].values()} == {1, 2}
         assert {case["attrs"]["axis"] for case in mine} >= {1, -1}
     assert any("label_grad" in case["passes"]["backward"]["written"] for case in cases if "backward" in case["passes"])
-    assert {case["op"] for case in cases if case["tables"]} == {"region_decode", "region_loss", "yolo_loss"}
+    assert {case["op"] for case in cases if case["tables"]} == {
+        "region_decode", "region_loss", "sigmoid_cross_entropy", "softmax_cross_entropy", "softmax_focal_loss",
+        "yolo_loss"}
 
 
 @pytest.mark.parametrize("op", ["center_loss", "softmax_cross_entropy"])
@@ -411,9 +413,11 @@ def test_a_peer_that_is_absent_is_not_measured(gpu):
         found.setdefault(verdict["target"].split()[-1], set()).add(" ".join(words[:2] if words[0] == "reorg"
                                                                            else words[:1]))
     activations = {"gelu", "hard_swish", "mish", "swish"}
+    norms = {"group_norm", "l2_normalize", "rms_norm"}
     assert found == {"copy": {"reorg darknet", "reorg DCR", "reorg CRD", "tile", "abs", "softmax", "softmax_output",
-                              "softmax_cross_entropy", "margin_softmax_cross_entropy", "center_loss",
-                              "region_decode", "region_loss", "yolo_loss", *activations},
+                              "softmax_cross_entropy", "margin_softmax_cross_entropy", "softmax_focal_loss",
+                              "sigmoid_cross_entropy", "sigmoid_focal_loss", "distillation_loss", "dice_loss",
+                              "center_loss", "region_decode", "region_loss", "yolo_loss", *activations, *norms},
                      "torch": {"reorg CRD", "tile", "abs", "softmax", "softmax_cross_entropy", "swiglu", *activations},
                      "liger": {"softmax_cross_entropy"}}
 

@@ -181,3 +181,19 @@ def test_an_argument_that_mxnet_does_not_know(exported):
     with pytest.raises(gops.OpError, match=r"net-symbol\.json: MXNet refuses the graph: .*Cannot find argument "
                        r"'colonel'.*, in operator Convolution\(name=\"net_conv0_fwd"):
         gops.export.rewrite("net", "again")
+
+
+def test_damaged_metadata_names_the_file(exported):
+    edit(lambda content: content["attrs"].update(gluonops=["str", "{nan"]))
+    with pytest.raises(gops.OpError, match=r"net-symbol\.json: the note of gluonops in the file is damaged"):
+        gops.export.rewrite("net", "again")
+
+
+def test_an_input_of_2_to_the_31_elements(exported):
+    def enlarge(content):
+        kind, text = content["attrs"]["gluonops"]
+        content["attrs"]["gluonops"] = [kind, json.dumps({**json.loads(text), "inputs": {"data": [2 ** 31, 3, 6, 6]}})]
+
+    edit(enlarge)
+    with pytest.raises(gops.OpError, match="net-0000.params does not fit net-symbol.json: .*larger than 2.31 elements"):
+        gops.export.rewrite("net", "again")

@@ -51,8 +51,9 @@ def test_files_hold_the_whole_model(backend, net, tmp_path):
 
 
 @pytest.mark.parametrize("run", [
-    passes.canonicalize, passes.fold_batch_norm, passes.inference, passes.pad_channels, passes.prepare_for_fusion,
-    lambda model: passes.lower(model, "builtin")], ids=["canonicalize", "fold", "inference", "pad", "fusion", "lower"])
+    passes.canonicalize, passes.fold_batch_norm, passes.inference, passes.pad_channels, passes.split_channels,
+    passes.prepare_for_fusion, lambda model: passes.lower(model, "builtin"),
+], ids=["canonicalize", "fold", "inference", "pad", "split", "fusion", "lower"])
 def test_a_pass_leaves_its_model_alone(run, net):
     model = ExportedModel.from_net(net, SHAPE)
     before, values = model.graph.text(), {name: value.asnumpy() for name, value in model.parameters.items()}

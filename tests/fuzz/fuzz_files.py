@@ -3,6 +3,7 @@
 A kind is a small valid file in a folder with all that belongs to it, and the function that reads it. A case is a list
 of edits of that file. Nothing else may happen: no other exception, crash, hang, or memory beyond the worker's limit.
 """
+import atexit
 import dataclasses
 import functools
 import gzip
@@ -320,16 +321,17 @@ def damaged(content, edits):
 
 # -- the check ---------------------------------------------------------------------------------------------------
 @functools.cache
-def folder_of(name):
-    """A folder with the kind's file, its path and content. It is there until the process ends."""
-    folder = tempfile.TemporaryDirectory(prefix=f"gluonops-{name}-")
-    path = KINDS[name].make(pathlib.Path(folder.name))
-    return folder, path, path.read_bytes()
+def original(name):
+    """The path and the content of the kind's file, in a folder that is there until the process ends."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"gluonops-{name}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = KINDS[name].make(folder)
+    return path, path.read_bytes()
 
 
 def check(case):
     """What is wrong, a list of (where, how, details)."""
-    _, path, content = folder_of(case.op)
+    path, content = original(case.op)
     path.write_bytes(damaged(content, case.edits))
     try:
         return outcome(case.op, path)

@@ -54,6 +54,7 @@ def test_every_kind_of_file_can_be_read():
 
 # What was found: an edit of the valid file, and what the refusal has to say.
 FOUND = [
+    ("old_checkpoint", [["set", 24102, "7f"]], "does not say where the run stood: it lacks batch"),
     ("config_json", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
     ("config_yaml", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
     ("config_yaml", [["line", 0, b"-9: 3".hex()]], "is no mapping of options"),
@@ -65,7 +66,7 @@ FOUND = [
 @pytest.mark.parametrize("name, edits, text", FOUND)
 def test_found_damage_is_refused(name, edits, text):
     kind = fuzz_files.KINDS[name]
-    _, path, content = fuzz_files.folder_of(name)
+    path, content = fuzz_files.original(name)
     path.write_bytes(fuzz_files.damaged(content, edits))
     try:
         with pytest.raises(gops.OpError, match=text):

@@ -123,4 +123,4 @@ def test_refused():
     with pytest.raises(gops.OpError, match=r"data has shape \(2, 7\) and label \(2,\); expected \(batch, 5\) and"):
         head(mx.nd.zeros((2, 7)), mx.nd.zeros(2))
     assert repr(head) == ("ArcFaceHead(classes=12, features=5, scale=8.0, m1=1.0, m2=0.3, m3=0.0, easy_margin=False, "
-                          "ignore_label=None, sample_rate=0.3, sparse_grad=False)")
+                          "ignore_label=None, sample_rate=0.3, sparse_grad=False, weight_initializer=None)")

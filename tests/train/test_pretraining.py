@@ -54,6 +54,8 @@ def test_it_learns_and_can_be_stopped(tmp_path, capsys):
     before = values(whole)
     assert pretrain(whole, Bars(96), 4, tmp_path / "whole") > 0.9
     assert all((values(whole)[name] != before[name]).any() for name in before)
+    # What follows has the momentum that it has in a process that skips the pretraining, as a resumed one does.
+    assert [whole[i]._kwargs["momentum"] for i in (1, 4)] == [0.9, 0.9]
 
     step, batches = train.Run.step, []
 

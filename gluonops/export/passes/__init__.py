@@ -11,6 +11,7 @@ from .inference import inference
 from .lower import lower
 from .pad_channels import pad_channels
 from .quantize import quantize
+from .split_channels import split_channels
 
 __all__ = ["canonicalize", "describe", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion",
-           "quantize"]
+           "quantize", "split_channels"]

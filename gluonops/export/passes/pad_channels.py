@@ -40,15 +40,15 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
     """
     model = model.copy()
     for node in model.graph.nodes():
-        if node.op == "Convolution" and _fits(model.graph, node, model.parameters):
+        if node.op != "Convolution" or int(node.attrs["num_filter"]) % CHANNELS == 0:
+            continue
+        if can_change(model.graph, node, model.parameters):
             _pad(model.graph, node, model.parameters)
     return model
 
 
-def _fits(graph: Graph, layer: Node, values: Arrays) -> bool:
-    """Whether a convolution can and needs to be padded."""
-    if int(layer.attrs["num_filter"]) % CHANNELS == 0:
-        return False
+def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
+    """Whether a pass may give a convolution other channels."""
     if int(layer.attrs.get("num_group", 1)) != 1:
         return False
     if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:

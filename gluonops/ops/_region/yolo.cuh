@@ -1,7 +1,6 @@
 // The heads of YOLOv3 to YOLOv7: what one prediction costs, and its gradient. C++ and CUDA share this text. Deltas are
 // those of pjreddie's and AlexeyAB's Darknet, src/yolo_layer.c and src/box.c: minus the gradient with respect to the
-// data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exp`, `log` and
-// `sqrt` of a number.
+// data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exp`, `log` and `sqrt` of a number.
 
 const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in contract.py's BOX_LOSSES
 
@@ -41,6 +40,8 @@ template <typename A> struct YoloLoss {
 // What a head predicts of a box. Anchor sizes are in cells.
 template <typename A> struct YoloBox {
     A numbers[4];
+    A offsets[2];   // of the centre, from the corner of its cell
+    A factors[2];   // of the anchor's size
     A column, row, width, height, anchor_w, anchor_h;
     Box<A> box;
 
@@ -51,10 +52,14 @@ template <typename A> struct YoloBox {
     {
         for (int c = 0; c < 4; ++c)
             numbers[c] = place.number(c);
-        box.x = (column + loss.offset(numbers[0])) / width;
-        box.y = (row + loss.offset(numbers[1])) / height;
-        box.w = loss.factor(numbers[2]) * (anchor_w / width);
-        box.h = loss.factor(numbers[3]) * (anchor_h / height);
+        for (int c = 0; c < 2; ++c) {
+            offsets[c] = loss.offset(numbers[c]);
+            factors[c] = loss.factor(numbers[2 + c]);
+        }
+        box.x = (column + offsets[0]) / width;
+        box.y = (row + offsets[1]) / height;
+        box.w = factors[0] * (anchor_w / width);
+        box.h = factors[1] * (anchor_h / height);
     }
 };
 
@@ -73,17 +78,19 @@ GLUONOPS_INLINE BoxDelta<A> squared_errors(const YoloLoss<A> &loss, const YoloBo
     BoxDelta<A> result;
     result.loss = 0;
     for (int c = 0; c < 2; ++c) {
-        const A number = predicted.numbers[c], size_error = sizes[c] - predicted.numbers[2 + c];
+        const A size_error = sizes[c] - predicted.numbers[2 + c];
         const A target = (centers[c] + (loss.scale_x_y - 1) * half) / loss.scale_x_y;   // of the activation
-        result.delta[c] = scale * (centers[c] - loss.offset(number));
+        result.delta[c] = scale * (centers[c] - predicted.offsets[c]);
         result.delta[2 + c] = scale * size_error;
-        result.loss += scale * (loss.scale_x_y * loss.entropy(number, target) + half * size_error * size_error);
+        result.loss += scale * (loss.scale_x_y * loss.entropy(predicted.numbers[c], target)
+                                + half * size_error * size_error);
     }
     return result;
 }
 
-// The increase of an overlap's measure along one axis, by the centre and the size of the predicted box. As in AlexeyAB's
-// dx_box_iou: the overlap of boxes that are apart is negative, and the IoU's derivative by a size is twice as large.
+// The increase of an overlap's measure along one axis, by the centre and the size of the predicted box. It is that of
+// AlexeyAB's dx_box_iou: the overlap of boxes that are apart is negative, and the IoU's derivative by a size is twice
+// as large.
 template <typename A> struct YoloIncrease {
     A by_center, by_size;
 
@@ -155,9 +162,10 @@ GLUONOPS_INLINE BoxDelta<A> iou_errors(const YoloLoss<A> &loss, const YoloBox<A>
         by[3] -= alpha * 2 * scale * difference * box.w;
     }
     BoxDelta<A> result;
-    for (int c = 0; c < 4; ++c) {
-        const A slope = c < 2 || loss.new_coords ? A(1) : YoloMath<A>::exp(predicted.numbers[c]);
-        result.delta[c] = limited(by[c] * slope * loss.iou_normalizer, loss.max_delta);
+    for (int c = 0; c < 2; ++c) {
+        const A slope = loss.new_coords ? A(1) : predicted.factors[c];
+        result.delta[c] = limited(by[c] * loss.iou_normalizer, loss.max_delta);
+        result.delta[2 + c] = limited(by[2 + c] * slope * loss.iou_normalizer, loss.max_delta);
     }
     const A eps = A(LOSS_EPS);
     const BoxPair<A> pair(sides_of(predicted.box), truth_sides, eps);
@@ -266,13 +274,10 @@ GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &pl
     YoloMatches<A> matches = {-1, 0, best.iou > loss.truth_thresh, best.iou, {0, 0}};
     BoxDelta<A> total = {{0, 0, 0, 0}, 0};
     bool is_assigned = false;
-    if (matches.first_overlaps) {
-        matches.first = best.truth;
-        matches.count = 1;
-        total = box_delta(loss, predicted, truths.box(best.truth));
-    }
-    for (int64_t t = 0; t < truths.count; ++t) {
-        if (!truths.is_at(t, place))
+    for (int64_t i = matches.first_overlaps ? -1 : 0; i < truths.count; ++i) {
+        const bool by_overlap = i < 0;
+        const int64_t t = by_overlap ? best.truth : i;
+        if (!by_overlap && !truths.is_at(t, place))
             continue;
         const Box<A> truth = truths.box(t);
         const BoxDelta<A> own = box_delta(loss, predicted, truth);
@@ -281,8 +286,8 @@ GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &pl
         total.loss = loss.alexeyab ? total.loss + own.loss : own.loss;
         matches.first = matches.count ? matches.first : t;
         matches.count += 1;
-        is_assigned = true;
-        if (is_first_lane) {
+        is_assigned |= !by_overlap;
+        if (is_first_lane && !by_overlap) {
             const A iou = iou_of(predicted.box, truth);
             sums[IOU] += S(iou);
             sums[RECALL] += S(iou > A(0.5));
@@ -329,7 +334,9 @@ GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &pl
         place.put(c, -averaged);
     }
     sums[COORDINATES] += S(share * total.loss);
-    sums[matches.count ? OBJECTNESS : NO_OBJECTNESS] += S(to.weight * loss.entropy(number, to.target));
+    const S cost = S(to.weight * loss.entropy(number, to.target));
+    sums[OBJECTNESS] += matches.count ? cost : S(0);
+    sums[NO_OBJECTNESS] += matches.count ? S(0) : cost;
     sums[COST] += S(delta * delta);
     place.put(4, -delta);
 }

@@ -1,5 +1,12 @@
 // What the formulas of the sigmoid's losses need, for CUDA.
-__device__ inline float log1p_of(float x) { return log1pf(x); }
-__device__ inline double log1p_of(double x) { return log1p(x); }
+
+// log(1 + x) for x from 0 to 1. The last term is what 1 + x has lost.
+template <typename V>
+__device__ V log1p_of(V x)
+{
+    const V sum = 1 + x;
+    return logarithm(sum) + (x - (sum - 1)) / sum;
+}
+
 template <typename V> __device__ V log_of(V x) { return logarithm(x); }
 template <typename V> __device__ V every(double x) { return V(x); }

@@ -2,7 +2,7 @@
 #ifndef GLUONOPS_OPS_SOFTMAX_H_
 #define GLUONOPS_OPS_SOFTMAX_H_
 
-#include "../../native/rows.h"
+#include "../../native/columns.h"
 
 namespace gluonops {
 namespace GLUONOPS_TARGET {
@@ -30,20 +30,21 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
 }
 
 // For a block of columns: each column's maximum, and its sum of exp((x - max) * scale). Both arrays are padded to whole
-// vectors. If STORE, each exponential is also written to `exponentials`, a (length, columns) array.
+// vectors. If STORE, each exponential is also written to `exponentials`, whose lines are `line` elements apart, or else
+// `columns`.
 template <bool STORE, typename T, typename A>
 GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
-                                        A *exponentials = nullptr)
+                                        A *exponentials = nullptr, int64_t line = 0)
 {
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
-    const int64_t inner = sizes.inner, length = sizes.length;
+    const int64_t length = sizes.length, stride = sizes.inner, exponentials_stride = line ? line : columns;
     const A low = lowest<A>();
 
     for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
     for (int64_t c = 0; c < length; ++c)
         for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V logits = load(x + c * inner + j, mask, low);
+            const V logits = load(x + c * stride + j, mask, low);
             store(max + j, maximum(logits, load(max + j, FullMask())), FullMask());
         });
 
@@ -56,10 +57,10 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64
         }
         for (int64_t c = 0; c < length; ++c)
             for (int v = 0; v < VECTORS; ++v) {
-                const V logits = load(x + c * inner + j + v * N, mask, low);
+                const V logits = load(x + c * stride + j + v * N, mask, low);
                 const V value = exponential((logits - maxima[v]) * scale);
                 if (STORE)
-                    store(exponentials + c * columns + j + v * N, value, mask);
+                    store(exponentials + c * exponentials_stride + j + v * N, value, mask);
                 sums[v] += value;
             }
         for (int v = 0; v < VECTORS; ++v)
@@ -105,43 +106,36 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
 {
     typedef typename Simd<T>::Scalar A;
     const A scale = inverse_temperature<A>(temperature);
-    const int64_t inner = sizes.inner, length = sizes.length;
-    if (sizes.empty())
-        return;
-    const int64_t most_columns = block_columns<T>(sizes), blocks = (inner + most_columns - 1) / most_columns;
-    const int64_t bytes_per_block = 2 * most_columns * length * int64_t(sizeof(T));
-    parallel_for(sizes.outer * blocks, bytes_per_block, [=](int64_t begin, int64_t end) {
+    const int64_t length = sizes.length;
+    parallel_columns<true, T>(sizes, 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *sum = sum_buffer;
-        const Scratch<A> scratch(length * most_columns);
-        A *exponentials = scratch.memory;
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t column = i % blocks * most_columns, start = i / blocks * length * inner + column;
-            const int64_t columns = inner - column < most_columns ? inner - column : most_columns;
-            if (exponentials)
-                column_max_and_sum<true>(data + start, sizes, columns, scale, max, sum, exponentials);
-            else
-                column_max_and_sum<false>(data + start, sizes, columns, scale, max, sum);
+        const T *logits = block.read(data);
+        T *probabilities = block.write(output);
+        const int64_t columns = block.columns, stride = block.pitch, scratch_stride = block.scratch_stride;
+        const A *exponentials = block.scratch;
+        if (exponentials)
+            column_max_and_sum<true>(logits, block.matrix(), columns, scale, max, sum, block.scratch, scratch_stride);
+        else
+            column_max_and_sum<false>(logits, block.matrix(), columns, scale, max, sum);
 
-            A *inverse_sum = sum;
-            for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-                store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
-            });
-            for (int64_t c = 0; c < length; ++c) {
-                const T *logits = data + start + c * inner;
-                T *to = output + start + c * inner;
-                if (exponentials)
-                    write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                        return load(exponentials + c * columns + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
-                    });
-                else
-                    write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                        const auto shifted = load(logits + j, mask, A(0)) - load(max + j, mask, A(0));
-                        return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
-                    });
-            }
+        A *inverse_sum = sum;
+        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+            store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
+        });
+        for (int64_t c = 0; c < length; ++c) {
+            const T *from = logits + c * stride;
+            T *to = probabilities + c * stride;
+            if (exponentials)
+                write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    return load(exponentials + c * scratch_stride + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
+                });
+            else
+                write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto shifted = load(from + j, mask, A(0)) - load(max + j, mask, A(0));
+                    return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
+                });
         }
-        store_fence();
     });
 }
 

@@ -47,6 +47,9 @@ class GroupNorm(HybridBlock):
         super().__init__(**kwargs)
         self._options = {"num_groups": num_groups, "eps": epsilon}
         OP.parse(self._options)
+        self._shown = {"num_groups": num_groups, "epsilon": epsilon, "center": center, "scale": scale,
+                       "beta_initializer": beta_initializer, "gamma_initializer": gamma_initializer,
+                       "in_channels": in_channels}
         with self.name_scope():
             self.gamma = self.params.get("gamma", shape=(in_channels,), init=gamma_initializer,
                                          grad_req="write" if scale else "null", allow_deferred_init=True)
@@ -57,4 +60,4 @@ class GroupNorm(HybridBlock):
         return _group_norm(data, gamma, beta, **self._options)
 
     def __repr__(self):
-        return call_text(self, self._options)
+        return call_text(self, self._shown)

@@ -54,7 +54,7 @@ def _additive(F, attrs, cosine, sine):
 
 def _where(F, condition, value, slope, line):
     """The value and its slope where the condition holds, else those of a line with the slope 1."""
-    return F.where(condition, value, line), (slope - 1) * condition + 1   # ones_like would crash in a backward pass
+    return F.where(condition, value, line), (slope - 1) * condition + 1
 
 
 def _monotone(F, attrs, cosine, sine):
@@ -75,7 +75,7 @@ def _with_gradient(F, attrs, cosine):
 def _is_label(F, data, labels):
     """1 at the class of each row's label, 0 elsewhere: float64, in the shape of the data."""
     numbers = F.cast(F.zeros_like(data), dtype="int32")   # float16 does not hold every class
-    classes = F.BlockGrad(F.contrib.arange_like(numbers, axis=-1))   # arange_like crashes in a backward pass
+    classes = F.BlockGrad(F.contrib.arange_like(numbers, axis=-1))
     return F.broadcast_equal(labels, F.cast(classes, dtype="float64"))
 
 

@@ -40,6 +40,7 @@ class RMSNorm(HybridBlock):
         super().__init__(**kwargs)
         self._options = {"axis": axis, "eps": eps}
         OP.parse(self._options)
+        self._shown = {**self._options, "in_channels": in_channels, "scale_initializer": scale_initializer}
         with self.name_scope():
             self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
                                          allow_deferred_init=True)
@@ -48,4 +49,4 @@ class RMSNorm(HybridBlock):
         return _rms_norm(data, scale, **self._options)
 
     def __repr__(self):
-        return call_text(self, self._options)
+        return call_text(self, self._shown)

@@ -40,23 +40,25 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
     typedef typename Simd<T>::Scalar A;
     const RowSizes sizes = call.sizes;
     const A scale = inverse_temperature<A>(call.temperature);
-    parallel_column_blocks<T>(sizes, 3 * sizeof(T), [=](int64_t start, int64_t, int64_t columns) {
+    parallel_columns<false, T>(sizes, 3, [=](ColumnBlock<T> &block) {
         alignas(64) A dot_buffer[MAX_BLOCK_COLUMNS];
         A *dot = dot_buffer;
+        const T *heads = block.read(output_grad), *outputs = block.read(output);
+        T *grads = block.write(data_grad);
+        const int64_t columns = block.columns, stride = block.pitch;
         for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(dot + j, broadcast(A(0)), FullMask());
         });
         for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *head = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
+            const T *head = heads + c * stride, *y = outputs + c * stride;
             for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto product = load(head + j, mask, A(0)) * load(y + j, mask, A(0));
                 store(dot + j, load(dot + j, FullMask()) + product, FullMask());
             });
         }
         for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *head = output_grad + start + c * sizes.inner, *y = output + start + c * sizes.inner;
-            T *to = data_grad + start + c * sizes.inner;
-            write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const T *head = heads + c * stride, *y = outputs + c * stride;
+            write_row<STREAMING>(grads + c * stride, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return (load(head + j, mask, A(0)) - load(dot + j, FullMask())) * load(y + j, mask, A(0)) * scale;
             });
         }

@@ -76,11 +76,7 @@ class SoftmaxCELoss(LabelledLoss):
 
     def __repr__(self):
         shown = {**self._options, "from_logits": self._from_logits, "weight": self._weight,
-                 "batch_axis": self._batch_axis}
-        if shown["class_weight"] is None:
-            del shown["class_weight"]
-        if self._weighted_mean:
-            shown["weighted_mean"] = True
+                 "batch_axis": self._batch_axis, "weighted_mean": self._weighted_mean}
         return call_text(self, shown)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):

@@ -112,14 +112,14 @@ void forward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const TypedCall<T> call = given;
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    const int64_t bytes = (call.sparse ? 1 : 2) * sizeof(T);
-    parallel_column_blocks<T>(call.sizes, bytes, [=](int64_t start, int64_t first_row, int64_t columns) {
+    const int64_t classes = call.sizes.length;
+    parallel_columns<false, T>(call.sizes, call.sparse ? 1 : 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
-        const T *logits = call.data + start;
+        const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
+        const int64_t columns = block.columns, stride = block.pitch;
 
-        column_max_and_sum<false>(logits, call.sizes, columns, A(1), max, log_sum);
+        column_max_and_sum<false>(logits, block.matrix(), columns, A(1), max, log_sum);
         for (int64_t j = 0; j < columns; ++j)
             log_sum[j] = logarithm(log_sum[j]);
 
@@ -130,19 +130,19 @@ void forward_columns(const TypedCall<T> &given)
             for (int64_t c = 0; c < classes; ++c) {
                 const A weight = call.weight_of(c);
                 for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto shifted = load(logits + c * inner + j, mask, A(0)) - load(max + j, FullMask());
+                    const auto shifted = load(logits + c * stride + j, mask, A(0)) - load(max + j, FullMask());
                     const auto nll = load(log_sum + j, FullMask()) - shifted;
                     auto target = broadcast(call.uniform);
                     if (!call.sparse)
-                        target += call.label_weight * load(call.dense + start + c * inner + j, mask, A(0));
+                        target += call.label_weight * load(labels + c * stride + j, mask, A(0));
                     store(loss + j, load(loss + j, FullMask()) + target * weight * nll, FullMask());
                 });
             }
 
         for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
+            const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             if (call.sparse && class_id >= 0) {
-                const A nll = log_sum[j] - (load_scalar(logits + class_id * inner + j) - max[j]);
+                const A nll = log_sum[j] - (load_scalar(logits + class_id * stride + j) - max[j]);
                 loss[j] += call.label_weight * call.weight_of(class_id) * nll;
             }
             if (class_id == NO_CLASS)
@@ -209,16 +209,18 @@ void backward_columns(const TypedCall<T> &given)
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Index Index;
     const TypedCall<T> call = given;
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    const int64_t bytes = (call.sparse ? 2 : 4) * sizeof(T);
-    parallel_column_blocks<T>(call.sizes, bytes, [=](int64_t start, int64_t first_row, int64_t columns) {
+    const int64_t classes = call.sizes.length;
+    parallel_columns<false, T>(call.sizes, call.sparse ? 2 : 4, [=](ColumnBlock<T> &block) {
         alignas(64) A head_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) A target_sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         A *head = head_buffer, *log_sum = log_sum_buffer, *target_sum = target_sum_buffer;
         Index *class_ids = class_id_buffer;
+        const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
+        T *grads = block.write(call.data_grad), *label_grads = call.sparse ? nullptr : block.write(call.label_grad);
+        const int64_t columns = block.columns, stride = block.pitch;
         for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row = first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
+            const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             class_ids[j] = Index(class_id);
             head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + row);
             const bool is_weighted = call.weights && class_id >= 0;
@@ -231,22 +233,22 @@ void backward_columns(const TypedCall<T> &given)
             for (int64_t c = 0; c < classes; ++c) {
                 const A weight = call.weight_of(c);
                 for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto label = load(call.dense + start + c * inner + j, mask, A(0));
+                    const auto label = load(labels + c * stride + j, mask, A(0));
                     const auto target = call.label_weight * label + call.uniform;
                     store(target_sum + j, load(target_sum + j, FullMask()) + target * weight, FullMask());
                 });
             }
-        const A *max = call.max + first_row;
+        const A *max = call.max + block.first_row;
         for (int64_t c = 0; c < classes; ++c) {
-            const int64_t line = start + c * inner;
+            const int64_t line = c * stride;
             const A weight = call.weight_of(c);
-            write_row<STREAMING>(call.data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            write_row<STREAMING>(grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto zero = broadcast(A(0));
-                const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
+                const auto log_p = load(logits + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                    load(log_sum + j, FullMask());
                 const auto scaled = load(target_sum + j, FullMask()) * exponential(log_p);
                 if (!call.sparse) {
-                    const auto target = call.label_weight * load(call.dense + line + j, mask, A(0)) + call.uniform;
+                    const auto target = call.label_weight * load(labels + line + j, mask, A(0)) + call.uniform;
                     return load(head + j, FullMask()) * (scaled - target * weight);
                 }
                 typename Simd<T>::Indices class_id;
@@ -256,8 +258,8 @@ void backward_columns(const TypedCall<T> &given)
                 return class_id == Index(IGNORED) ? zero : grad;
             });
             if (!call.sparse)
-                write_row<STREAMING>(call.label_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto log_p = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
+                write_row<STREAMING>(label_grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto log_p = load(logits + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                        load(log_sum + j, FullMask());
                     return -call.label_weight * weight * load(head + j, FullMask()) * log_p;
                 });

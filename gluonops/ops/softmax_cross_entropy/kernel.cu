@@ -159,7 +159,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                               double *__restrict__ partial, int output_request, int max_request,
                               int log_sum_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
                               int64_t ignores, int64_t ignore_label, int64_t sparse, double smoothing,
-                              int64_t weighted, const double *__restrict__ class_weight, double)
+                              int64_t weighted, const double *__restrict__ class_weight, double weight_sum)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;

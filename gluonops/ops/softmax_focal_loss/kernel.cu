@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(256, 2)
 softmax_focal_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                             const typename Accumulator<T>::type *__restrict__ max,
                             const typename Accumulator<T>::type *__restrict__ log_sum, T *__restrict__ data_grad,
-                            double *__restrict__, int data_grad_request, int64_t, int64_t outer, int64_t classes,
-                            int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
+                            double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
+                            int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
                             const double *__restrict__ alpha, double gamma)
 {
     typedef typename Accumulator<T>::type A;

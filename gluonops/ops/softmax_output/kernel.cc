@@ -68,24 +68,27 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
     typedef typename Simd<T>::Index Index;
     const RowSizes sizes = call.sizes;
     const Labels labels = call.labels;
-    parallel_column_blocks<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
+    parallel_columns<false, T>(sizes, 2, [=](ColumnBlock<T> &block) {
         alignas(64) A weight_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         A *weights = weight_buffer;
         Index *class_ids = class_id_buffer;
+        const T *probabilities = block.read(output);
+        T *grads = block.write(data_grad);
+        const int64_t columns = block.columns;
         for (int64_t j = 0; j < columns; ++j) {
-            const int64_t class_id = class_of(labels, first_row + j, sizes.length);
+            const int64_t class_id = class_of(labels, block.first_row + j, sizes.length);
             class_ids[j] = Index(class_id);
             weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
         }
         for (int64_t c = 0; c < sizes.length; ++c) {
-            const int64_t line = start + c * sizes.inner;
-            write_row<STREAMING>(data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const int64_t line = c * block.pitch;
+            write_row<STREAMING>(grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
                 const auto zero = broadcast(A(0));
                 const auto onehot = class_id == Index(c) ? broadcast(A(1)) : zero;
-                const auto error = load(output + line + j, mask, A(0)) - onehot;
+                const auto error = load(probabilities + line + j, mask, A(0)) - onehot;
                 const auto grad = error * load(weights + j, FullMask());
                 return class_id == Index(IGNORED) ? zero : grad;
             });

@@ -99,44 +99,61 @@ const int64_t PIECE_BYTES = 32768;    // what one call copies of a long segment
 const int64_t FEWEST_ROWS = 32;   // for which patterns are worth their computation
 
 #if defined(__AVX2__)
-const int64_t MOST_PATTERNS = 8;   // vectors of a row that are permuted from one vector of data
-
-// Rows of a few words, one after the other, from consecutive segments of at most a vector. A row is made by permuting a
-// vector that begins with its segment. Loads and stores reach beyond a segment and a row: the next row overwrites what
-// is too much. Returns how many rows are done: those near the end of either tensor are not.
-int64_t permute_rows(char *to, const char *from, int64_t rows, int64_t segment, int64_t row_bytes, int64_t readable)
-{
-    const int64_t words = segment / 4, vectors = (row_bytes + WIDTH - 1) / WIDTH;
-    Words patterns[MOST_PATTERNS];
-    for (int64_t v = 0; v < vectors; ++v)
-        for (int64_t lane = 0; lane < WIDTH / 4; ++lane)
-            patterns[v][lane] = uint32_t((v * (WIDTH / 4) + lane) % words);
-
-    const int64_t written = vectors * WIDTH;
-    const int64_t ends_in_output = rows - (written + row_bytes - 1) / row_bytes + 1;
-    const int64_t ends_in_data = readable < WIDTH ? 0 : (readable - WIDTH) / segment + 1;
-    const int64_t done = ends_in_output < ends_in_data ? ends_in_output : ends_in_data;
-    for (int64_t row = 0; row < done; ++row, from += segment, to += row_bytes) {
-        Words data;
-        memcpy(&data, from, WIDTH);
-        for (int64_t v = 0; v < vectors; ++v) {
-            const Words part = __builtin_shuffle(data, patterns[v]);
-            memcpy(to + v * WIDTH, &part, WIDTH);
-        }
+// Makes rows by permuting a vector that begins with their segments: several short rows at a time, or one row as several
+// vectors. Loads and stores reach beyond a segment and a row: the next row overwrites what is too much.
+class Permutation {
+  public:
+    Permutation(int64_t segment, int64_t row_bytes)
+        : segment(segment), row_bytes(row_bytes), rows_at_once(row_bytes < WIDTH ? WIDTH / row_bytes : 1),
+          vectors((rows_at_once * row_bytes + WIDTH - 1) / WIDTH)
+    {
+        const int64_t words = segment / 4, row_words = row_bytes / 4;
+        for (int64_t i = 0; i < vectors * (WIDTH / 4); ++i)
+            patterns[i / (WIDTH / 4)][i % (WIDTH / 4)] = uint32_t(i / row_words * words + i % row_words % words);
     }
-    return done > 0 ? done : 0;
-}
 
-bool has_patterns(int64_t segment, int64_t row_bytes)
-{
-    return segment % 4 == 0 && segment <= WIDTH && row_bytes <= MOST_PATTERNS * WIDTH;
-}
+    static bool fits(int64_t segment, int64_t row_bytes)
+    {
+        return segment % 4 == 0 && segment <= WIDTH && row_bytes <= MOST_PATTERNS * WIDTH;
+    }
+
+    // Fills rows from consecutive segments, of which `readable` bytes may be read; `writable` bytes may be written.
+    // Returns how many rows are done: those near the end of either are not.
+    int64_t fill(char *to, const char *from, int64_t rows, int64_t writable, int64_t readable) const
+    {
+        int64_t row = 0;
+        for (; row + rows_at_once <= rows; row += rows_at_once) {
+            if ((writable -= rows_at_once * row_bytes) < vectors * WIDTH || readable < WIDTH)
+                break;
+            Words data;
+            memcpy(&data, from, WIDTH);
+            for (int64_t v = 0; v < vectors; ++v) {
+                const Words part = __builtin_shuffle(data, patterns[v]);
+                memcpy(to + v * WIDTH, &part, WIDTH);
+            }
+            to += rows_at_once * row_bytes;
+            from += rows_at_once * segment;
+            readable -= rows_at_once * segment;
+        }
+        return row;
+    }
+
+  private:
+    enum { MOST_PATTERNS = 8 };
+    int64_t segment, row_bytes, rows_at_once, vectors;
+    Words patterns[MOST_PATTERNS];
+};
 #else
-int64_t permute_rows(char *, const char *, int64_t, int64_t, int64_t, int64_t) { return 0; }
-bool has_patterns(int64_t, int64_t) { return false; }
+class Permutation {
+  public:
+    Permutation(int64_t, int64_t) {}
+    static bool fits(int64_t, int64_t) { return false; }
+    int64_t fill(char *, const char *, int64_t, int64_t, int64_t) const { return 0; }
+};
 #endif
 
-// How many rows of the output, from row `i` on, repeat consecutive rows of data.
+// How many rows of the output, from row `i` on, repeat consecutive rows of data; of the data, how many have consecutive
+// copies.
 int64_t consecutive_rows(const TileCall &call, int64_t i)
 {
     if (call.loops < 2)
@@ -149,21 +166,23 @@ int64_t consecutive_rows(const TileCall &call, int64_t i)
 void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
 {
     const int64_t row_bytes = segment * call.repeats[call.loops - 1];
-    const bool permutes = has_patterns(segment, row_bytes);
+    const bool permutes = rows >= FEWEST_ROWS && Permutation::fits(segment, row_bytes);
     int64_t data_bytes = segment;
     for (int l = 0; l < call.loops - 1; ++l)
         data_bytes *= call.size[l];
 
     parallel_for(rows, 2 * row_bytes, [=, &call](int64_t begin, int64_t end) {
+        const Permutation permutation(permutes ? segment : 4, permutes ? row_bytes : 4);
         for (int64_t row = begin; row < end;) {
             const int64_t left = end - row, consecutive = consecutive_rows(call, row);
             const int64_t run = consecutive < left ? consecutive : left;
             const int64_t start = origin(call, row) * segment;
+            char *target = to + row * row_bytes;
             int64_t done = 0;
-            if (permutes && run >= FEWEST_ROWS)
-                done = permute_rows(to + row * row_bytes, from + start, run, segment, row_bytes, data_bytes - start);
+            if (permutes)
+                done = permutation.fill(target, from + start, run, left * row_bytes, data_bytes - start);
             for (; done < run; ++done)
-                repeat(to + (row + done) * row_bytes, from + start + done * segment, segment, row_bytes);
+                repeat(target + done * row_bytes, from + start + done * segment, segment, row_bytes);
             row += run;
         }
     });
@@ -227,113 +246,124 @@ template <typename T> GLUONOPS_INLINE T element(T x) { return x; }
 template <typename T, typename A> GLUONOPS_INLINE void assign(T &to, A sum) { to = T(sum); }
 GLUONOPS_INLINE void assign(Half &to, float sum) { to = narrow(sum); }
 
-// Adds up the copies of `width` neighbours, which lie `size` elements apart.
-template <typename T, typename A>
-GLUONOPS_INLINE void add_copies(const T *copy, int64_t repeats, int64_t size, int64_t width, A *sums)
-{
-    for (int64_t r = 0; r < repeats; ++r, copy += size)
-        for (int64_t x = 0; x < width; ++x)
-            sums[x] += element(copy[x]);
-}
+// Adding up. In the output, `repeats` copies of a row's `size` elements are neighbours, and so are those of the next row:
+// a function adds these copies of some rows to the rows' sums.
+template <typename T>
+using AddRows = void (*)(const T *copy, int64_t rows, int64_t size, int64_t repeats, typename Sum<T>::Type *sums);
 
-// As add_copies, for a short segment whose size is a power of two; `items` is the number of elements of all copies.
-// LANES elements are added at a time, which are several copies. Then the two halves of these sums are added, until one
-// copy is left.
-template <int LANES, typename T, typename A>
-GLUONOPS_INLINE void add_short_copies(const T *copy, int64_t items, int64_t size, A *sums)
-{
-    A partial[LANES] = {};
-    int64_t i = 0;
-    for (; i + LANES <= items; i += LANES)
-        for (int64_t x = 0; x < LANES; ++x)
-            partial[x] += element(copy[i + x]);
-    for (int64_t x = 0; i + x < items; ++x)
-        partial[x] += element(copy[i + x]);
-
-    for (int64_t half = LANES / 2; half >= size; half /= 2)
-        for (int64_t x = 0; x < half; ++x)
-            partial[x] += partial[x + half];
-
-    for (int64_t x = 0; x < size; ++x)
-        sums[x] += partial[x];
-}
-
-// The sums of rows with SIZE elements and a few copies each, in the order of add_copies. REPEATS is 0 if only `repeats`
-// says how many.
+// SIZE and REPEATS are 0 if only `size` and `repeats` say how many.
 template <int SIZE, int REPEATS, typename T>
-void sum_rows(const T *from, T *to, int64_t rows, int64_t repeats)
+void add_rows(const T *__restrict copy, int64_t rows, int64_t size, int64_t repeats,
+              typename Sum<T>::Type *__restrict sums)
+{
+    const int64_t width = SIZE ? SIZE : size, count = REPEATS ? REPEATS : repeats;
+    for (int64_t row = 0; row < rows; ++row, sums += width)
+        for (int64_t r = 0; r < count; ++r, copy += width)
+            for (int64_t x = 0; x < width; ++x)
+                sums[x] += element(copy[x]);
+}
+
+// For a size that is a power of two. LANES elements are added at a time, which are several copies. Then the two halves
+// of these sums are added, until one copy is left.
+template <int LANES, typename T>
+void add_short_rows(const T *copy, int64_t rows, int64_t size, int64_t repeats, typename Sum<T>::Type *sums)
 {
     typedef typename Sum<T>::Type A;
-    const int64_t count = REPEATS ? REPEATS : repeats;
-    for (int64_t row = 0; row < rows; ++row, to += SIZE) {
-        A sums[SIZE] = {};
-        for (int64_t r = 0; r < count; ++r, from += SIZE)
-            for (int x = 0; x < SIZE; ++x)
-                sums[x] += element(from[x]);
-        for (int x = 0; x < SIZE; ++x)
-            assign(to[x], sums[x]);
+    const int64_t items = size * repeats;
+    for (int64_t row = 0; row < rows; ++row, copy += items, sums += size) {
+        A partial[LANES] = {};
+        int64_t i = 0;
+        for (; i + LANES <= items; i += LANES)
+            for (int64_t x = 0; x < LANES; ++x)
+                partial[x] += element(copy[i + x]);
+        for (int64_t x = 0; i + x < items; ++x)
+            partial[x] += element(copy[i + x]);
+
+        for (int64_t half = LANES / 2; half >= size; half /= 2)
+            for (int64_t x = 0; x < half; ++x)
+                partial[x] += partial[x + half];
+
+        for (int64_t x = 0; x < size; ++x)
+            sums[x] += partial[x];
     }
 }
 
 template <int SIZE, typename T>
-void sum_rows_of(const T *from, T *to, int64_t rows, int64_t repeats)
+AddRows<T> add_rows_of(int64_t repeats)
 {
     switch (repeats) {
-    case 2: return sum_rows<SIZE, 2>(from, to, rows, repeats);
-    case 3: return sum_rows<SIZE, 3>(from, to, rows, repeats);
-    case 4: return sum_rows<SIZE, 4>(from, to, rows, repeats);
-    default: return sum_rows<SIZE, 0>(from, to, rows, repeats);
+    case 1: return add_rows<SIZE, 1, T>;
+    case 2: return add_rows<SIZE, 2, T>;
+    case 3: return add_rows<SIZE, 3, T>;
+    case 4: return add_rows<SIZE, 4, T>;
+    default: return add_rows<SIZE, 0, T>;
     }
 }
 
-// The function for rows of so many elements; null if there is none.
 template <typename T>
-auto sum_rows_for(int64_t size) -> void (*)(const T *, T *, int64_t, int64_t)
+AddRows<T> add_rows_for(int64_t size, int64_t repeats)
 {
+    const bool power_of_two = !(size & (size - 1));
+    if (size <= 8 && power_of_two && size * repeats >= 16)
+        return size * repeats >= 128 ? add_short_rows<64, T> : add_short_rows<16, T>;
     switch (size) {
-    case 1: return sum_rows_of<1, T>;
-    case 2: return sum_rows_of<2, T>;
-    case 3: return sum_rows_of<3, T>;
-    case 4: return sum_rows_of<4, T>;
-    case 5: return sum_rows_of<5, T>;
-    case 6: return sum_rows_of<6, T>;
-    case 7: return sum_rows_of<7, T>;
-    case 8: return sum_rows_of<8, T>;
-    default: return nullptr;
+    case 1: return add_rows_of<1, T>(repeats);
+    case 2: return add_rows_of<2, T>(repeats);
+    case 3: return add_rows_of<3, T>(repeats);
+    case 4: return add_rows_of<4, T>(repeats);
+    case 5: return add_rows_of<5, T>(repeats);
+    case 6: return add_rows_of<6, T>(repeats);
+    case 7: return add_rows_of<7, T>(repeats);
+    case 8: return add_rows_of<8, T>(repeats);
+    default: return add_rows<0, 0, T>;
     }
 }
 
-const int64_t BLOCK = 1024;   // elements of a row whose sums are kept at a time
+const int64_t BLOCK = 1024;            // elements whose sums are kept at a time
+const int64_t KNOWN_DISTANCES = 64;    // of copies, which are computed once
 
+// Rows that have a block or less: a thread sums blocks of rows whose copies are neighbours too.
 template <typename T>
-void backward(const TileCall &call)
+void sum_short_rows(const TileCall &call, const T *from, T *to, int64_t rows, int64_t copies)
 {
     typedef typename Sum<T>::Type A;
-    const int last = call.loops - 1;
-    const int64_t size = call.size[last], repeats = call.repeats[last];
-    int64_t rows = 1, copies = 1;   // copies: of a row, each of them with `repeats` copies of its elements
-    for (int l = 0; l < last; ++l) {
-        rows *= call.size[l];
-        copies *= call.repeats[l];
-    }
-    if (rows == 0 || size == 0)
-        return;
+    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1], items = size * repeats;
+    const AddRows<T> add = add_rows_for<T>(size, repeats);
+    int64_t distance_buffer[KNOWN_DISTANCES];
+    for (int64_t c = 0; c < copies && c < KNOWN_DISTANCES; ++c)
+        distance_buffer[c] = distance(call, c);
+    const int64_t *distances = distance_buffer;
 
-    const T *from = static_cast<const T *>(call.from);
-    T *to = static_cast<T *>(call.to);
+    parallel_for(rows, (copies * items + size) * int64_t(sizeof(T)), [=, &call](int64_t begin, int64_t end) {
+        A sums[BLOCK];
+        for (int64_t row = begin; row < end;) {
+            int64_t run = BLOCK / size < end - row ? BLOCK / size : end - row;
+            if (copies > 1) {
+                const int64_t consecutive = consecutive_rows(call, row);
+                run = consecutive < run ? consecutive : run;
+            }
+            for (int64_t x = 0; x < run * size; ++x)
+                sums[x] = 0;
+            const int64_t first = copies > 1 ? first_copy(call, row) : row;
+            for (int64_t c = 0; c < copies; ++c) {
+                const int64_t rows_behind = c < KNOWN_DISTANCES ? distances[c] : distance(call, c);
+                add(from + (first + rows_behind) * items, run, size, repeats, sums);
+            }
+            for (int64_t x = 0; x < run * size; ++x)
+                assign(to[row * size + x], sums[x]);
+            row += run;
+        }
+    });
+}
+
+// Longer rows: a thread sums blocks of a row.
+template <typename T>
+void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int64_t copies)
+{
+    typedef typename Sum<T>::Type A;
+    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1];
     const int64_t blocks = (size + BLOCK - 1) / BLOCK;
     const int64_t block_bytes = (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T));
-    const int64_t items = size * repeats;
-    const bool power_of_two = !(size & (size - 1));
-    const bool short_segment = size <= 8 && power_of_two && items >= 16;
-
-    if (const auto sum = copies == 1 && !short_segment ? sum_rows_for<T>(size) : nullptr) {
-        parallel_for(rows, block_bytes, [=](int64_t begin, int64_t end) {
-            sum(from + begin * items, to + begin * size, end - begin, repeats);
-        });
-        return;
-    }
-
     parallel_for(rows * blocks, block_bytes, [=, &call](int64_t begin, int64_t end) {
         A sums[BLOCK];
         for (int64_t i = begin; i < end; ++i) {
@@ -345,18 +375,34 @@ void backward(const TileCall &call)
             const int64_t first = first_copy(call, row);
             for (int64_t c = 0; c < copies; ++c) {
                 const T *copy = from + (first + distance(call, c)) * size * repeats + start;
-                if (short_segment && items >= 128)
-                    add_short_copies<64>(copy, items, size, sums);
-                else if (short_segment)
-                    add_short_copies<16>(copy, items, size, sums);
-                else
-                    add_copies(copy, repeats, size, width, sums);
+                for (int64_t r = 0; r < repeats; ++r)
+                    add_rows<0, 1>(copy + r * size, 1, width, 1, sums);
             }
 
             for (int64_t x = 0; x < width; ++x)
                 assign(to[row * size + start + x], sums[x]);
         }
     });
+}
+
+template <typename T>
+void backward(const TileCall &call)
+{
+    const int last = call.loops - 1;
+    int64_t rows = 1, copies = 1;   // copies: of a row, each of them with `repeats` copies of its elements
+    for (int l = 0; l < last; ++l) {
+        rows *= call.size[l];
+        copies *= call.repeats[l];
+    }
+    if (rows == 0 || call.size[last] == 0)
+        return;
+
+    const T *from = static_cast<const T *>(call.from);
+    T *to = static_cast<T *>(call.to);
+    if (call.size[last] <= BLOCK)
+        sum_short_rows(call, from, to, rows, copies);
+    else
+        sum_long_rows(call, from, to, rows, copies);
 }
 
 }  // namespace

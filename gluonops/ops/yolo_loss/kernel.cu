@@ -1,7 +1,7 @@
 // yolo_loss. Forward has steps:
 //     ASSIGN    a thread per ground truth finds its cell and the anchor that fits it best;
 //     COMPUTE   gridDim.y blocks share an image. A thread per prediction looks how much each ground truth overlaps the
-//               predicted box. Predictions that have a ground truth assigned are computed by a warp each;
+//               predicted box. A warp each computes the predictions of which more than the objectness has a target;
 //     COMBINE   the sums of the blocks are added.
 // Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
 #include "../_region/region.cuh"
@@ -106,18 +106,17 @@ template <typename T, typename A> struct Targets {
     __device__ A class_id(int64_t t) const { return all[t].class_id; }
     __device__ Box<A> box(int64_t t) const { return truth(t).box; }
 
-    __device__ bool is_at(int64_t t, int64_t anchor, int64_t cell) const
+    template <typename Place>
+    __device__ bool is_at(int64_t t, const Place &place) const
     {
-        if (all[t].cell != int(cell))
+        if (all[t].cell != int(place.cell))
             return false;
-        if (all[t].anchor == int(anchor))
+        if (all[t].anchor == int(place.anchor))
             return true;
         Box<A> size = box(t);
         size.x = size.y = 0;
-        return loss.fits(map.anchor_size(anchor), size);
+        return loss.fits(map.anchor_size(place.anchor), size);
     }
-    template <typename Place>
-    __device__ bool is_at(int64_t t, const Place &place) const { return is_at(t, place.anchor, place.cell); }
 
     // NaN if a row is neither a box nor padding, else 0. A warp looks together.
     __device__ A nan_if_invalid() const
@@ -126,15 +125,6 @@ template <typename T, typename A> struct Targets {
         for (int64_t t = threadIdx.x % 32; t < count; t += 32)
             invalid += all[t].is_invalid;
         return reduce_lanes(invalid, Sum(), 32) > 0 ? not_a_number<A>() : A(0);
-    }
-
-    // Whether no ground truth before number `t` has the same prediction. A warp looks together.
-    __device__ bool is_first_at(int64_t t, int64_t anchor) const
-    {
-        int found = 0;
-        for (int64_t earlier = threadIdx.x % 32; earlier < t; earlier += 32)
-            found += is_at(earlier, anchor, all[t].cell);
-        return reduce_lanes(found, Sum(), 32) == 0;
     }
 };
 
@@ -147,9 +137,9 @@ template <typename A> struct Gradient {
     __device__ void put(int64_t i, A value) const { store(first, i, nan_if_invalid + value, request); }
 };
 
-// A prediction, computed by so many threads of a warp.
-template <typename T, typename A, int THREADS_OF_ONE> struct Place {
-    enum { LANES = THREADS_OF_ONE };
+// A prediction. A warp computes it together.
+template <typename T, typename A> struct Place {
+    enum { LANES = 32 };
     const Map<T, A> &map;
     const Gradient<A> &gradient;
     int64_t anchor, column, row, cell, height, width, classes, first;
@@ -164,16 +154,16 @@ template <typename T, typename A, int THREADS_OF_ONE> struct Place {
     __device__ A number(int64_t channel) const { return load(map.data, first + channel * map.cells()); }
     __device__ void put(int64_t channel, A value) const { gradient.put(first + channel * map.cells(), value); }
     __device__ int64_t lane() const { return threadIdx.x % LANES; }
-    __device__ int sum(int value) const { return LANES == 1 ? value : reduce_lanes(value, Sum(), LANES); }
+    __device__ int sum(int value) const { return reduce_lanes(value, Sum(), LANES); }
 };
 
-// A thread's prediction, unless a ground truth is assigned to it.
+// Computes a thread's prediction if only its objectness has a target, which is 0 or nothing. Returns whether it did.
 template <typename T, typename A>
-__device__ void compute_unassigned(const Targets<T, A> &targets, const Gradient<A> &gradient, int64_t prediction,
+__device__ bool compute_background(const Targets<T, A> &targets, const Gradient<A> &gradient, int64_t prediction,
                                    A *sums)
 {
     const YoloLoss<A> &loss = targets.loss;
-    const Place<T, A, 1> place(targets.map, gradient, Prediction(prediction, targets.map.height, targets.map.width));
+    const Place<T, A> place(targets.map, gradient, Prediction(prediction, targets.map.height, targets.map.width));
     const YoloBox<A> predicted(loss, place);
     const Edges<A> sides(predicted.box);
     bool is_assigned = false, is_ignored = false, is_match = false;
@@ -182,38 +172,33 @@ __device__ void compute_unassigned(const Targets<T, A> &targets, const Gradient<
         is_ignored |= targets.all[t].overlaps(sides, loss.ignore_thresh);
         is_match |= targets.all[t].overlaps(sides, loss.truth_thresh);
     }
-    if (is_assigned)
-        return;
-    if (is_match || (is_ignored && loss.alexeyab)) {
-        compute_prediction(loss, place, targets, sums);
-        return;
-    }
+    if (is_assigned || is_match || (is_ignored && loss.alexeyab))
+        return false;
     const A number = place.number(4), weight = is_ignored ? A(0) : loss.obj_normalizer;
     const A weighted_error = weight * loss.activation(number);
     sums[NO_OBJECTNESS] += weight * loss.entropy(number, A(0));
     sums[COST] += weighted_error * weighted_error;
     for (int64_t c = 0; c < 5 + place.classes; ++c)
         place.put(c, c == 4 ? weighted_error : A(0));
+    return true;
 }
 
-// The predictions of one image that this block takes: THREADS at a time, every gridDim.y-th time.
+// The predictions of one image that this block takes: THREADS at a time, every gridDim.y-th time. What the threads of a
+// warp leave over, the warp computes together.
 template <typename T, typename A>
 __device__ void compute_image(const Targets<T, A> &targets, const Gradient<A> &gradient, A *sums)
 {
     const Map<T, A> &map = targets.map;
-    const int64_t cells = map.cells(), predictions = map.anchors * cells;
+    const int64_t predictions = map.anchors * map.cells(), lane = threadIdx.x % 32;
     for (int64_t first = blockIdx.y * int64_t(THREADS); first < predictions; first += gridDim.y * int64_t(THREADS)) {
-        if (first + threadIdx.x < predictions)
-            compute_unassigned(targets, gradient, first + threadIdx.x, sums);
-        for (int64_t i = threadIdx.x / 32; i < targets.count * map.anchors; i += WARPS) {
-            const int64_t t = i / map.anchors, anchor = i - t * map.anchors;
-            const int64_t cell = targets.all[t].cell, prediction = anchor * cells + cell;
-            const bool is_here = cell >= 0 && prediction >= first && prediction < first + THREADS;
-            if (!is_here || !targets.is_at(t, anchor, cell) || !targets.is_first_at(t, anchor))
-                continue;
-            const Place<T, A, 32> place(map, gradient, Prediction(prediction, map.height, map.width));
-            compute_prediction(targets.loss, place, targets, sums);
-        }
+        int64_t prediction = first + threadIdx.x;
+        const bool is_left = prediction < predictions && !compute_background(targets, gradient, prediction, sums);
+        unsigned left = reduce_lanes(unsigned(is_left) << lane, Sum(), 32);   // a bit for each thread
+        for (prediction -= lane; left != 0; ++prediction, left >>= 1)
+            if (left & 1) {
+                const Place<T, A> place(map, gradient, Prediction(prediction, map.height, map.width));
+                compute_prediction(targets.loss, place, targets, sums);
+            }
     }
 }
 

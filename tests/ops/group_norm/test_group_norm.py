@@ -78,7 +78,8 @@ def test_block(rng):
     np.testing.assert_allclose(output.asnumpy().reshape(4, 3, -1).mean(-1), 2, rtol=1e-5)
     assert block.gamma.grad_req == "null" and block.beta.grad_req == "write"
     np.testing.assert_allclose(block.beta.grad().asnumpy(), 4 * 5)
-    assert repr(block) == "GroupNorm(num_groups=3, eps=1e-05)"
+    assert repr(block) == ("GroupNorm(num_groups=3, epsilon=1e-05, center=True, scale=False, "
+                           "beta_initializer=Constant(value=2), gamma_initializer=ones, in_channels=0)")
     with pytest.raises(gops.OpError, match="num_groups is 0"):
         gops.nn.GroupNorm(0)
 

@@ -34,4 +34,4 @@ def test_block(rng):
     block.hybridize()
     lengths = block(data).norm(axis=1).asnumpy()
     np.testing.assert_allclose(lengths, 20, rtol=1e-5)
-    assert repr(block) == "L2Normalize(axis=1, eps=1e-10)"
+    assert repr(block) == "L2Normalize(axis=1, eps=1e-10, in_channels=0, scale_initializer=Constant(value=20))"

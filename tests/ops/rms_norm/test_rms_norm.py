@@ -54,6 +54,7 @@ def test_block(rng):
     block.hybridize()
     expected, _ = recorded(gops.ops.rms_norm, data.asnumpy(), np.ones(6, "float32"), axis=1)
     np.testing.assert_allclose(block(data).asnumpy(), expected, rtol=1e-6)
-    assert block.scale.shape == (6,) and repr(block) == "RMSNorm(axis=1, eps=1e-06)"
+    assert block.scale.shape == (6,)
+    assert repr(block) == "RMSNorm(axis=1, eps=1e-06, in_channels=0, scale_initializer=ones)"
     with pytest.raises(gops.OpError, match="eps is 0"):
         gops.nn.RMSNorm(eps=0)

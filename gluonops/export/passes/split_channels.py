@@ -1,0 +1,91 @@
+"""Splits convolutions over their input channels, so that the weights in use stay in the second-level cache."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mxnet as mx
+import numpy as np
+
+from ..graph import VARIABLE, Graph, Node
+from ..shapes import Arrays
+from .pad_channels import CHANNELS, can_change
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
+MOST_BYTES = 720 * 1024      # of these weights: the second-level cache of a server's core has 1 MiB or more
+
+MOST_PARTS = 8
+
+
+def split_channels(model: ExportedModel) -> ExportedModel:
+    """Replace convolutions of many input channels by sums of convolutions of some of them.
+
+    oneDNN 2.4 (of MXNet 1.9.1) computes 32 output channels at a time, row by row, and reads their weights for every
+    row. With 1024 input channels and kernels of 3 x 3 these are 1.2 MB. Where the second-level cache is smaller, each
+    row waits for them. So a convolution is split where they take more than 720 KiB. oneDNN adds the first part to the
+    others in the same step. A convolution is left alone if
+
+    - :func:`pad_channels` would leave it alone whatever its channels,
+    - its input channels are no multiple of 16 times the number of parts, or more than 8 parts are needed.
+
+    The outputs differ by rounding.
+
+    Parameters
+    ----------
+    model : ExportedModel
+        For inference.
+
+    Returns
+    -------
+    ExportedModel
+    """
+    model = model.copy()
+    for node in model.graph.nodes():
+        if node.op == "Convolution" and can_change(model.graph, node, model.parameters):
+            parts = _parts(model.parameters[node.source(1).name].shape)
+            if parts > 1:
+                _split(model.graph, node, model.parameters, parts)
+    return model
+
+
+def _parts(shape: tuple[int, ...]) -> int:
+    """Into how many parts to split a convolution with a weight of this shape: the fewest that fit, or 1."""
+    channels = shape[1]
+    bytes_per_channel = 4 * BLOCK_CHANNELS * int(np.prod(shape[2:]))
+    for parts in range(1, MOST_PARTS + 1):
+        if channels // parts * bytes_per_channel <= MOST_BYTES and channels % (parts * CHANNELS) == 0:
+            return parts
+    return 1
+
+
+def _split(graph: Graph, layer: Node, values: Arrays, parts: int) -> None:
+    """Replace a convolution by a sum, which takes its name."""
+    pieces = mx.nd.split(values.pop(layer.source(1).name), parts, axis=1)
+    first, *others = [_part(graph, layer, values, number, piece) for number, piece in enumerate(pieces)]
+    first.inputs += layer.inputs[2:]
+    first.attrs["no_bias"] = str(layer.flag("no_bias"))
+
+    total = Node("elemwise_add", layer.name, layer.marks(), [(first, 0), (_sum(layer, others), 0)])
+    graph.replace({(layer, 0): (total, 0)})
+
+
+def _sum(layer: Node, parts: list[Node]) -> Node:
+    """The sum of all parts but the first one. It is not fused: MXNet mixes up the inputs of two fused sums in a row."""
+    if len(parts) == 1:
+        return parts[0]
+    attrs = {"num_args": str(len(parts)), **layer.marks()}
+    return Node("add_n", f"{parts[0].name}_sum", attrs, [(part, 0) for part in parts])
+
+
+def _part(graph: Graph, layer: Node, values: Arrays, number: int, weight: mx.nd.NDArray) -> Node:
+    """A convolution, without bias, of as many input channels as the weight has."""
+    name = graph.free_name(f"{layer.name}_part{number}")
+    variable = Node(VARIABLE, graph.free_name(f"{layer.source(1).name}_part{number}"))
+    values[variable.name] = weight
+
+    channels = weight.shape[1]
+    ends = {"axis": "1", "begin": str(number * channels), "end": str((number + 1) * channels)}
+    data = Node("slice_axis", f"{name}_data", {**ends, **layer.marks()}, layer.inputs[:1])
+    return Node("Convolution", name, {**layer.attrs, "no_bias": "True"}, [(data, 0), (variable, 0)])

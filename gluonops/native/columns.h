@@ -1,0 +1,185 @@
+// Blocks of neighbouring columns of a (outer, length, inner) tensor: see rows.h.
+//
+// Where inner is less than a vector, most lanes would be empty. So a block covers several neighbours along outer there,
+// and is packed: their columns are copied into one matrix, side by side, and the results are copied back.
+#ifndef GLUONOPS_NATIVE_COLUMNS_H_
+#define GLUONOPS_NATIVE_COLUMNS_H_
+
+#include <utility>
+
+#include "rows.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+// The inner neighbours of one (outer, class) are a piece. How many bytes lie between the pieces of two neighbours along
+// outer, and of two lines.
+struct PieceSteps { int64_t outer, line; };
+
+const int64_t LINES_AT_ONCE = 128;   // of a matrix, which stay in the first-level cache while all pieces are copied
+
+// Copies pieces of BYTES bytes, for each of `outers` and each of `lines`.
+template <int BYTES>
+void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
+{
+    for (int64_t first = 0; first < lines; first += LINES_AT_ONCE) {
+        const int64_t end = first + LINES_AT_ONCE < lines ? first + LINES_AT_ONCE : lines;
+        for (int64_t outer = 0; outer < outers; ++outer)
+            for (int64_t line = first; line < end; ++line) {
+                char *target = to + outer * to_step.outer + line * to_step.line;
+                memcpy(target, from + outer * from_step.outer + line * from_step.line, BYTES);
+            }
+    }
+}
+
+typedef void (*CopyPieces)(char *, PieceSteps, const char *, PieceSteps, int64_t, int64_t);
+
+// The function for pieces of an even number of bytes, less than a vector of 64.
+template <int... HALVES>
+CopyPieces copy_pieces_of(int64_t bytes, std::integer_sequence<int, HALVES...>)
+{
+    static constexpr CopyPieces functions[] = {copy_pieces<2 * HALVES + 2>...};
+    return functions[bytes / 2 - 1];
+}
+
+// As many items as fill whole cache lines, at least `items`. Vectors do not cross a line then.
+template <typename T>
+GLUONOPS_INLINE int64_t whole_lines(int64_t items)
+{
+    const int64_t line = 64 / int64_t(sizeof(T));
+    return (items + line - 1) / line * line;
+}
+
+// A block of columns, as a kernel sees it: matrices of `length` lines and `columns` columns, whose lines are `pitch`
+// elements apart. The block's columns are the rows from `first_row` on.
+template <typename T>
+class ColumnBlock {
+  public:
+    typedef typename Simd<T>::Scalar A;
+    int64_t first_row, columns, pitch;
+    int64_t scratch_stride;
+    A *scratch;   // (length, scratch_stride), or null
+
+    // `packs` has room for a matrix of every tensor that the kernel reads and writes; null: nothing is packed.
+    ColumnBlock(const RowSizes &sizes, T *packs, A *scratch) : scratch(scratch), sizes(sizes), packs(packs) {}
+
+    // Begins at an outer and a column. It covers `outers` neighbours along outer, and `width` columns of each.
+    void begin(int64_t outer, int64_t outers, int64_t column, int64_t width)
+    {
+        first_row = outer * sizes.inner + column;
+        start = outer * sizes.length * sizes.inner + column;
+        pieces = outers;
+        columns = outers * width;
+        scratch_stride = whole_lines<T>(columns);
+        pitch = packs ? scratch_stride : sizes.inner;
+        used = results = 0;
+    }
+
+    // The sizes of a matrix.
+    RowSizes matrix() const { return {1, sizes.length, pitch}; }
+
+    // The matrix of a tensor that the kernel reads.
+    const T *read(const T *tensor)
+    {
+        if (!packs)
+            return tensor + start;
+        T *matrix = next_pack();
+        copy(matrix, pack_step(), tensor + start, tensor_step());
+        return matrix;
+    }
+
+    // The matrix of a tensor that the kernel writes.
+    T *write(T *tensor)
+    {
+        if (!packs)
+            return tensor + start;
+        result[results] = tensor + start;
+        return result_pack[results++] = next_pack();
+    }
+
+    // Ends: what was written reaches its tensor.
+    void end() const
+    {
+        for (int i = 0; i < results; ++i)
+            copy(result[i], tensor_step(), result_pack[i], pack_step());
+    }
+
+  private:
+    enum { MOST_RESULTS = 2 };
+    RowSizes sizes;
+    T *packs;
+    int64_t start, pieces, used;
+    int results;
+    T *result[MOST_RESULTS];
+    T *result_pack[MOST_RESULTS];
+
+    T *next_pack() { return packs + used++ * sizes.length * pitch; }
+
+    PieceSteps pack_step() const { return {sizes.inner * int64_t(sizeof(T)), pitch * int64_t(sizeof(T))}; }
+
+    PieceSteps tensor_step() const
+    {
+        const int64_t line = sizes.inner * int64_t(sizeof(T));
+        return {sizes.length * line, line};
+    }
+
+    void copy(T *to, PieceSteps to_step, const T *from, PieceSteps from_step) const
+    {
+        const auto function = copy_pieces_of(sizes.inner * int64_t(sizeof(T)), std::make_integer_sequence<int, 31>());
+        function(reinterpret_cast<char *>(to), to_step, reinterpret_cast<const char *>(from), from_step, pieces,
+                 sizes.length);
+    }
+};
+
+const int64_t PACK_BYTES = 16384;   // of a packed matrix, which stays in the first-level cache
+
+// How many neighbours along outer a block covers: 1 where vectors are full without packing.
+template <typename T>
+GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
+{
+    const int64_t lanes = Simd<T>::LANES;
+    if (sizes.inner >= lanes)
+        return 1;
+    const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length;
+    const int64_t columns = fitting < 2 * lanes ? 2 * lanes : fitting > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : fitting;
+    const int64_t outers = columns / sizes.inner;
+    return outers < sizes.outer ? outers : sizes.outer;
+}
+
+// Calls body(block) for every block of columns, on several threads. The kernel reads and writes `tensors` tensors.
+// If SCRATCH, a block has scratch memory, unless it would not stay in the cache.
+template <bool SCRATCH, typename T, typename Body>
+inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body &body)
+{
+    typedef typename Simd<T>::Scalar A;
+    if (sizes.empty())
+        return;
+    const RowSizes s = sizes;
+    const int64_t outers = packed_outers<T>(s), width = outers > 1 ? s.inner : block_columns<T>(s);
+    const int64_t groups = (s.outer + outers - 1) / outers, slices = (s.inner + width - 1) / width;
+    const int64_t items = whole_lines<T>(outers * width) * s.length;
+    parallel_for(groups * slices, items * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        const Scratch<T> packs(outers > 1 ? items * tensors : 0);
+        const Scratch<A> scratch(SCRATCH ? items : 0);
+        ColumnBlock<T> block(s, outers > 1 ? packs.memory : nullptr, SCRATCH ? scratch.memory : nullptr);
+        const int64_t outers_at_once = packs.memory ? outers : 1;
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i / slices * outers, column = i % slices * width;
+            const int64_t last = first + outers < s.outer ? first + outers : s.outer;
+            const int64_t columns_left = s.inner - column;
+            for (int64_t outer = first; outer < last; outer += outers_at_once) {
+                const int64_t outers_left = last - outer;
+                block.begin(outer, outers_left < outers_at_once ? outers_left : outers_at_once, column,
+                            columns_left < width ? columns_left : width);
+                body(block);
+                block.end();
+            }
+        }
+        store_fence();
+    });
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_COLUMNS_H_
