@@ -73,6 +73,7 @@ class OpSuite:
     cases = ()         # Case; the first one is small and typical
     table = ()         # Row
     errors = ()        # Bad
+    texts = {}         # {attribute: its texts in a graph}, valid and not: the library reads them as the contract does
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's

@@ -14,6 +14,7 @@ class ScaledRowsSuite(OpSuite):
         Bad("integers", ((3, 3), (3,)), {"axis": -1}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "int32")),
     )
+    texts = {"axis": ["0", "-2"], "eps": ["1e-12", "1e-13", "0", "1", "0.99"]}
     determined = (({"output": (2, 3)}, {"axis": -1},
                    {"data": (2, 3), "scale": (3,), "output": (2, 3), "inverse": (2, 1)}),)
 

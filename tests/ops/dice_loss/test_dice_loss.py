@@ -38,6 +38,7 @@ class TestDiceLoss(OpSuite):
         Bad("integers", ((4, 3, 5), (4, 5)), {}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "float32")),
     )
+    texts = {"smooth": ["1", "1e-8"], "squared": ["0", "maybe"], "ignore_label": ["255"]}
     determined = (({"data": (2, 3, 5)}, {}, {
         "data": (2, 3, 5), "label": (2, 5), "output": (2, 3), "intersection": (2, 3), "total": (2, 3), "max": (2, 5),
         "log_sum": (2, 5)}),)

@@ -37,6 +37,7 @@ class TestGroupNorm(OpSuite):
         Bad("integers", ((4, 4), (4,), (4,)), TWO, "data has dtype int32; expected float16, float32, float64",
             ("int32",) * 3),
     )
+    texts = {"num_groups": ["1", "5", "0", "-1", "2.0"], "eps": ["1e-5", "0"]}
     determined = (({"output": (2, 4)}, TWO, {"data": (2, 4), "gamma": (4,), "beta": (4,), "output": (2, 4),
                                              "mean": (2, 2), "inverse": (2, 2)}),)
 

@@ -53,6 +53,9 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
         Bad("m2", ((4, 3), (4,)), {"m2": 28.6}, "expected a finite number of at least 0 and below 3.14"),
         Bad("m3", ((4, 3), (4,)), {"m3": "no"}, "m3 is 'no'; expected a finite number"),
     )
+    texts = {"scale": ["64", "0", "-1", "inf"], "m1": ["4", "0", "1.35"],
+             "m2": ["0.5", "3.1415926", "3.1416", "-0.1"], "m3": ["-0.5", "nan"],
+             "easy_margin": ["1", "yes"], "ignore_label": ["None", "-1"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
     )

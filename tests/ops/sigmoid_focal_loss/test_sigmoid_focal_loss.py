@@ -32,6 +32,7 @@ class TestSigmoidFocalLoss(OpSuite):
         Bad("alpha", ((4, 3), (4, 3)), {"alpha": 1.5}, "alpha is above 1; expected at most 1"),
         Bad("gamma", ((4, 3), (4, 3)), {"gamma": -1}, "expected a finite number of at least 0"),
     )
+    texts = {"alpha": ["-1", "1", "1.5", "-2"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2, 3), "output": (2, 3)}),
     )

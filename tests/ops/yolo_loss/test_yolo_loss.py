@@ -20,6 +20,9 @@ class TestYoloLoss(OpSuite):
     name = "yolo_loss"
     given = ("truth",)
     undefined = ("inf", "-inf", "nan", "max")   # which truth does a box without a size overlap?
+    texts = {"other_anchors": ["None", "(1, 2)", "[1.5,2,]", "none", "()", "(1, 2, 3)", "(1, 0)", ""],
+             "dialect": ["alexeyab", "Pjreddie"], "box_loss": ["ciou"], "scale_x_y": ["1.0", "1.2", "0"],
+             "label_smooth_eps": ["0", "0.1", "1"], "new_coords": ["1"]}
     cases = (
         Case("v3", ((2, 16, 1, 3), (2, 3, 5)), TWO),
         Case("larger", ((1, 16, 5, 9), (1, 9, 5)), TWO),
