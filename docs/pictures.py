@@ -529,6 +529,31 @@ def region_loss() -> plt.Figure:
     return figure
 
 
+@picture
+def yolo_loss() -> plt.Figure:
+    """A prediction of a ground truth that moves along x past it, with the losses of boxes: the loss of coordinates, and
+    the gradient by x, which is minus the delta of Darknet."""
+    center = np.linspace(0.02, 0.98, 121)
+    data = np.zeros((len(center), 6, 1, 1))
+    data[:, 0, 0, 0] = np.log(center / (1 - center))
+    images = mx.nd.array(np.tile([0.5, 0.5, 0.25, 0.2, 0], (len(center), 1, 1)))
+    figure, (left, right) = panels(1, 1, height=3)
+    for kind, colour in zip(("mse", "giou", "diou", "ciou"), (BLUE, ORANGE, GREEN, RED)):
+        numbers = mx.nd.array(data)
+        numbers.attach_grad()
+        with mx.autograd.record():
+            loss, parts = gops.ops.yolo_loss(numbers, images, anchors=(0.2, 0.2), classes=1, dialect="alexeyab",
+                                             box_loss=kind, parts=True)
+        loss.backward()
+        left.plot(center, parts.asnumpy()[:, 0], color=colour, label=kind)
+        right.plot(center, numbers.grad.asnumpy()[:, 0, 0, 0], color=colour)
+    left.set(title="loss of coordinates", xlabel="predicted x in the cell")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient by the data", xlabel="predicted x in the cell")
+    return figure
+
+
 def main() -> None:
     """Write the picture of the README: that of reorg, as PNG."""
     folder = pathlib.Path(__file__).parent / "images"
