@@ -257,6 +257,13 @@ def test_sanitizers():
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
 
 
+@pytest.mark.slow
+def test_thread_sanitizer():
+    """It reports a planted race, and none in the pool."""
+    done = subprocess.run([str(HERE / "thread_sanitize.sh")], text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "threads: fine\n"), done.stderr[-3000:]
+
+
 if __name__ == "__main__":
     assert native.load(), native.reason()
     print(digest())
