@@ -14,6 +14,7 @@ from ..ops.sigmoid_cross_entropy.block import SigmoidCELoss as SigmoidCELoss
 from ..ops.sigmoid_focal_loss.block import SigmoidFocalLoss as SigmoidFocalLoss
 from ..ops.softmax_cross_entropy.block import SoftmaxCELoss as SoftmaxCELoss
 from ..ops.softmax_focal_loss.block import SoftmaxFocalLoss as SoftmaxFocalLoss
+from ..ops.yolo_loss.block import YOLOLoss as YOLOLoss
 from .focal import FocalLoss as FocalLoss
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.

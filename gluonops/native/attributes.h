@@ -251,6 +251,16 @@ class Attributes {
         return otherwise;
     }
 
+    // Without a number for None, which is the default.
+    std::vector<double> optional_pairs(const char *name) const
+    {
+        const std::string *text = find(name);
+        std::vector<double> values;
+        if (text && *text != "None" && !parse_pairs(*text, &values))
+            complain(name, *text, "None or pairs of finite numbers above 0: (w0, h0, w1, h1, ...)");
+        return values;
+    }
+
     std::optional<std::vector<double>> optional_numbers(const char *name,
                                                         std::optional<std::vector<double>> otherwise,
                                                         const Bounds &bounds) const

@@ -216,6 +216,8 @@ class Attribute:
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs":
+            return f"std::vector<double> {self.name};   // empty for None"
         if kind_name(self.kind.kind) == "Numbers":
             default = "" if self.default is None else f" = {{{{{listed(map(repr, self.default))}}}}}"
             return f"std::optional<std::vector<double>> {self.name}{default};"
@@ -224,6 +226,8 @@ class Attribute:
         return f"std::optional<{item}> {self.name}{default};"
 
     def _parse_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs" and self.default is None:
+            return f'given.optional_pairs("{self.name}")'
         if kind_name(self.kind.kind) == "Numbers":
             item = self.kind.kind.item
             bounds = f"{{{quoted(self.kind.kind.expected)}, {number(item.low)}}}"

@@ -11,7 +11,7 @@ from .contract import OP
 class SigmoidFocalLoss(Loss):
     """Focal loss of every element, fused with the sigmoid. See :func:`gluonops.ops.sigmoid_focal_loss`.
 
-    It is the fused form of :class:`gluonops.loss.FocalLoss` for labels in the shape of the prediction.
+    :class:`gluonops.loss.FocalLoss` also takes class indices.
 
     Parameters
     ----------
