@@ -75,6 +75,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
+        print("\ngluonops was interrupted.", file=sys.stderr)
         return 130
     except Exception as error:
         if args.debug:

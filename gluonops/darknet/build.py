@@ -10,6 +10,7 @@ import mxnet as mx
 
 from ..core.attributes import Attr, Choice
 from .cfg import MAX_INT, Section, read_cfg
+from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for
 from .options import DIALECTS, EPSILON, IGNORED, dialect_of
 from .sections import SECTIONS, Shape
@@ -54,8 +55,9 @@ class Builder:
         self.epsilon = epsilon
         self.shapes = []
         self.binary_outputs = {}
-        self._heads = {}   # number of a detecting layer -> Head
-        self._kinds = []   # names of the layers' kinds
+        self._heads = {}    # number of a detecting layer -> Head
+        self._losses = {}   # number of a layer -> (number of the layer that its loss reads, what makes its HeadLoss)
+        self._kinds = []    # names of the layers' kinds
         self._trees = {}
 
     @property
@@ -101,6 +103,7 @@ class Builder:
         self.net._detections = list(self._heads.values()) if last in self._heads else []
         if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
             self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
+        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
@@ -132,6 +135,14 @@ class Builder:
     def detects(self, head: Head) -> None:
         """Note what turns the map of this layer into detections."""
         self._heads[self.number] = head
+
+    def trains(self, loss: Callable[[], HeadLoss], source: int | None = None) -> None:
+        """Note what makes the loss of this layer, which reads the output of the layer before it or of ``source``."""
+        self._losses[self.number] = (self.number - 1 if source is None else source, loss)
+
+    def loss_of(self, number: int) -> tuple[int, Callable[[], HeadLoss] | None]:
+        """What a layer noted with :meth:`trains`; without a loss its own number and None."""
+        return self._losses.get(number, (number, None))
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""

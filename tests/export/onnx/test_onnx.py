@@ -272,6 +272,8 @@ def test_options(files, options, text, tmp_path):
      {"data": (2, 3), "label": (2,)}, "every output is a loss (softmax_cross_entropy)"),
     (lambda: nn.HybridLambda(lambda F, x, truth: gops.ops.iou_loss(x, truth)), {"data": (2, 4), "truth": (2, 4)},
      "every output is a loss (iou_loss)"),
+    (lambda: nn.HybridLambda(lambda F, x, truth: gops.ops.yolo_loss(x, truth, anchors=(1, 2), classes=1)),
+     {"data": (2, 6, 3, 3), "truth": (2, 4, 5)}, "every output is a loss (yolo_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.make_loss(x)), (2, 3), "every output is a loss (make_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.gammaln(x)), (2, 3),
      "is the operator gammaln, which has no converter to ONNX. Replace it in the net, or export symbol JSON"),
