@@ -11,7 +11,7 @@ import mxnet as mx
 from ..core.attributes import Attr, Choice
 from .cfg import MAX_INT, Section, read_cfg
 from .losses import HeadLoss
-from .net import DarknetNet, Head
+from .net import DarknetNet, Head, preprocessing_for
 from .options import DIALECTS, EPSILON, IGNORED, dialect_of
 from .sections import SECTIONS, Shape
 from .tree import Tree, read_tree
@@ -35,6 +35,8 @@ class Builder:
         The program that the net is for.
     epsilon : float, optional
         Of the batch norms; see :func:`load`.
+    letter_box : bool
+        The option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
 
     Attributes
     ----------
@@ -45,8 +47,9 @@ class Builder:
         another layer than the next reads the output.
     """
 
-    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
+    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None, letter_box: bool):
         self.net = net
+        self.letter_box = letter_box
         self.folder = folder
         self.dialect = dialect
         self.epsilon = epsilon
@@ -99,6 +102,8 @@ class Builder:
         self.net._outputs = tuple(self._heads) if last in self._heads else (last,)
         self.net._detections = list(self._heads.values()) if last in self._heads else []
         self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
+        if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
+            self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
@@ -187,7 +192,9 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
         Wraps the sequence of layers while weights are loaded, as ``tqdm.tqdm`` does.
     dialect : {'pjreddie', 'alexeyab'}, optional
         The program that the net is for. The default is 'alexeyab' if only his program knows a section or an option of
-        the cfg, else 'pjreddie'. It matters to batch norms, xnor layers and the classes of a tree.
+        the cfg, else 'pjreddie'. It matters to batch norms, xnor layers, the classes of a tree, and to
+        ``net.preprocessing`` of a detector: AlexeyAB's stretches images to its size, unless the cfg has
+        ``letter_box=1``; pjreddie's letterboxes them.
 
     Returns
     -------
@@ -207,7 +214,8 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     DIALECT.parse("darknet.load", dialect)
     if epsilon is None:
         epsilon = EPSILON[dialect]
-    builder = Builder(_empty_net(net_section, cfg), os.path.dirname(os.fspath(cfg)), dialect, epsilon)
+    letter_box = net_section.flag("letter_box")
+    builder = Builder(_empty_net(net_section, cfg), os.path.dirname(os.fspath(cfg)), dialect, epsilon, letter_box)
     for section in sections:
         builder.add(section)
     builder.finish()

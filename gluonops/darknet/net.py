@@ -16,11 +16,13 @@ __all__ = ["DarknetNet", "Head"]
 
 # What Darknet does to an image before the net sees it. Exports store it as metadata.
 PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
+# What AlexeyAB's does for a detector, unless its cfg has letter_box=1.
+STRETCHED = {**PREPROCESSING, "resize": "stretch"}
 
 
-def preprocessing_for(channels: int) -> dict[str, object]:
-    """The same for a net that takes images of so many channels."""
-    return {**PREPROCESSING, "colours": "grey"} if channels == 1 else PREPROCESSING
+def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, object]:
+    """The same for a net that takes images of so many channels, fitted or stretched to its size."""
+    return {**PREPROCESSING, "colours": "grey" if channels == 1 else "RGB", "resize": resize}
 
 
 class Head(NamedTuple):
@@ -55,6 +57,8 @@ class DarknetNet(HybridBlock):
     ----------
     input_shape : tuple of int
         (channels, height, width) of the cfg. The net also takes other sizes if the layers fit together.
+    preprocessing : dict
+        What happens to an image before the net sees it: see :class:`gluonops.export.Preprocessing`.
 
     Inputs:
         - **data**: (B, channels, H, W).

@@ -31,8 +31,8 @@ class DiceLoss(LabelledLoss):
 
     Inputs:
         - **pred**: logits, (batch, classes, ...); float16, float32 or float64.
-        - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the places of a mask
-          and 0 elsewhere, in the shape of `pred`.
+        - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the places of a
+          mask and 0 elsewhere, in the shape of `pred`.
         - **sample_weight**: optional; broadcasts against (batch, classes): (batch, 1), or (1, classes).
 
     Outputs:
@@ -59,8 +59,8 @@ class DiceLoss(LabelledLoss):
         if self._activation == "softmax":
             return super()._check(pred, label)
         if pred.ndim < 2 or pred.shape != label.shape:
-            raise OP.error(f"label has shape {label.shape} and pred {pred.shape}; expected the same (batch, masks, ...) "
-                           "because activation is 'sigmoid'", "Pass a mask of zeros and ones for each channel")
+            raise OP.error(f"label has shape {label.shape} and pred {pred.shape}; expected one shape for both, "
+                           "as activation is 'sigmoid'", "Pass a mask of zeros and ones for each channel")
         return super()._check(*_as_samples(mx.nd, pred, label))
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
