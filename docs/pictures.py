@@ -211,6 +211,41 @@ def dice_loss() -> plt.Figure:
 
 
 @picture
+def lovasz_softmax() -> plt.Figure:
+    """A class with 20 of 100 places, while the logits at some of its places rise together from wrong to right, and the
+    others stay right: the loss of the class, and what a place adds to it, which is more the fewer places are right."""
+    logits = np.linspace(-5, 5, 81)
+    figure, (left, right) = panels(1, 1)
+    for wrong, colour in zip((2, 10, 20), (BLUE, ORANGE, GREEN)):
+        label = mx.nd.tile(mx.nd.array(np.arange(100)[None] < 20), (len(logits), 1))
+        at_places = np.where(np.arange(100) < 20, 5.0, -5.0) * np.ones((len(logits), 1))
+        at_places[:, :wrong] = logits[:, None]
+        data = np.stack([0 * at_places, at_places], axis=1)
+        loss, gradient = value_and_gradient(
+            lambda data, label=label: gops.ops.lovasz_softmax(data, label, per_sample=True, class_weight=(0, 1)), data)
+        left.plot(logits, loss, color=colour, label=f"{wrong} of 20 places")
+        right.plot(logits, -gradient[:, 1, :wrong].mean(1), color=colour)
+    left.set(title="loss of the class", xlabel="the logits")
+    left.legend()
+    right.set(title="minus the mean gradient of one of them", xlabel="the logits")
+    return figure
+
+
+@picture
+def ohem() -> plt.Figure:
+    """A hundred losses, some of them 0: those that are kept with ratio 0.25, and with a threshold as well."""
+    losses = np.random.RandomState(0).gamma(1, 1, 100) * (np.arange(100) % 7 > 0)
+    figure, panes = panels(1, 1)
+    for axes, options in zip(panes, ({"ratio": 0.25}, {"ratio": 0.25, "threshold": 1})):
+        kept = gops.ops.ohem(mx.nd.array(losses), **options).asnumpy() != 0
+        for chosen, colour, name in ((kept, BLUE, "kept"), (~kept, "#9aa0a6", "not kept")):
+            axes.plot(np.flatnonzero(chosen), losses[chosen], "o", color=colour, markersize=3, label=name)
+        axes.set(title=", ".join(f"{key}={value}" for key, value in options.items()), xlabel="example", ylabel="loss")
+    panes[0].legend()
+    return figure
+
+
+@picture
 def distillation_loss() -> plt.Figure:
     """The probabilities of a teacher at three temperatures: the higher, the more they say of the classes that are not
     the likeliest; and the loss of a student with other logits for one class."""

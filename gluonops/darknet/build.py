@@ -101,9 +101,9 @@ class Builder:
         last = self._last()
         self.net._outputs = tuple(self._heads) if last in self._heads else (last,)
         self.net._detections = list(self._heads.values()) if last in self._heads else []
-        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
         if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
             self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
+        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""

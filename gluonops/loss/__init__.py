@@ -6,7 +6,9 @@ from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.dice_loss.block import DiceLoss as DiceLoss
 from ..ops.distillation_loss.block import DistillationLoss as DistillationLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
+from ..ops.lovasz_softmax.block import LovaszSoftmaxLoss as LovaszSoftmaxLoss
 from ..ops.margin_softmax_cross_entropy.block import MarginSoftmaxCELoss as MarginSoftmaxCELoss
+from ..ops.ohem.block import OHEM as OHEM
 from ..ops.region_loss.block import RegionLoss as RegionLoss
 from ..ops.sigmoid_cross_entropy.block import SigmoidCELoss as SigmoidCELoss
 from ..ops.sigmoid_focal_loss.block import SigmoidFocalLoss as SigmoidFocalLoss

@@ -291,6 +291,18 @@ class Attributes {
         return value;
     }
 
+    // `bounds.expected` says that None is allowed.
+    std::optional<double> optional_number(const char *name, std::optional<double> otherwise,
+                                          const Bounds &bounds) const
+    {
+        const std::string *text = find(name);
+        if (!text)
+            return otherwise;
+        if (*text == "None")
+            return std::nullopt;
+        return number(name, 0, bounds);
+    }
+
     bool boolean(const char *name, bool otherwise) const
     {
         const std::string *text = find(name);

@@ -20,7 +20,7 @@ from gluonops import _driver
 from gluonops.core import custom, registry, rtc
 from op_suite import suite_of
 
-OPS = gops.ops.list()
+OPS = rtc.operators()
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}
 
 

@@ -17,4 +17,5 @@ if [ "$status" -ne 66 ] || ! grep -q "data race" "$out/race"; then
     echo "threads: the sanitizer did not report the planted race (exit status $status)" >&2
     exit 1
 fi
-echo "threads: $($fixed "$out/threads")"
+result=$($fixed "$out/threads")   # `set -e` would not see that it fails within the line below
+echo "threads: $result"

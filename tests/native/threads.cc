@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -32,11 +33,18 @@ void require(bool condition, const char *what)
     }
 }
 
+std::atomic<int> helped{0};   // chunks that helpers have computed
+
+// Each chunk sleeps, so that the helpers come in before the caller has computed all.
 void fill(std::vector<int64_t> *items, int64_t value)
 {
+    const std::thread::id caller = std::this_thread::get_id();
     parallel_for(int64_t(items->size()), MANY_BYTES, [=](int64_t begin, int64_t end) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
         for (int64_t i = begin; i < end; ++i)
             (*items)[size_t(i)] = value + i;
+        if (std::this_thread::get_id() != caller)
+            ++helped;
     });
 }
 
@@ -118,6 +126,7 @@ int main(int count, char **arguments)
     threads.emplace_back(changing_numbers);
     for (std::thread &thread : threads)
         thread.join();
+    require(helped > 0, "no helper has computed anything");
     puts("fine");
     return 0;
 }
