@@ -1,4 +1,4 @@
-// How busy other processes keep the processors.
+// How much of the processors other processes take.
 #ifndef GLUONOPS_NATIVE_NEIGHBOURS_H_
 #define GLUONOPS_NATIVE_NEIGHBOURS_H_
 

@@ -41,7 +41,7 @@ class TestOHEM(OpSuite):
     )
     errors = (
         Bad("ratio", ((4, 3),), {"ratio": 1.5}, "ratio is above 1; expected a number from 0 to 1. Pass a fraction"),
-        Bad("keep", ((4, 3),), {"keep": -1}, "keep is -1; expected None or an integer of at least 0"),
+        Bad("keep", ((4, 3),), {"keep": -1}, "expected None or an integer of at least 0"),
         Bad("integers", ((4, 3),), {}, "data has dtype int32; expected float16, float32, float64", ("int32",)),
     )
     determined = (({"data": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
