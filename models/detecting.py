@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
 from gluonops.core.backend import Array
+from gluonops.core.concat import concat
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, Region
 from gluonops.darknet.heads import Yolo
@@ -268,12 +269,13 @@ class Lateral(HybridBlock):
 
     def __init__(self, channels: int, in_channels: int, prefix: str | None = None, **options):
         super().__init__(prefix=prefix)
+        self._channels = (channels,)
         with self.name_scope():
             self.conv = Convolution(channels, 1, in_channels, **options)
             self.upsample = Upsample(2)
 
     def hybrid_forward(self, F, coarse, fine):
-        return F.concat(self.upsample(self.conv(coarse)), fine, dim=1)
+        return concat(F, [self.upsample(self.conv(coarse)), fine], self._channels)
 
 
 def alternate(channels: int, count: int, in_channels: int, prefix: str, **options) -> nn.HybridSequential:

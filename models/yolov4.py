@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy.typing as npt
+from gluonops.core.concat import concat
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.layers import Upsample
 from gluonops.darknet.net import STRETCHED
@@ -76,6 +77,7 @@ class PartialStage(HybridBlock):
         super().__init__(prefix=prefix)
         channels = 2 * in_channels
         half = channels if is_first else in_channels
+        self._channels = (half, half)
         with self.name_scope():
             self.reduce = Convolution(channels, 3, in_channels, stride=2, **MISH)
             self.beside = Convolution(half, 1, channels, **MISH)
@@ -89,7 +91,7 @@ class PartialStage(HybridBlock):
     def hybrid_forward(self, F, data):
         data = self.reduce(data)
         beside = self.beside(data)
-        return self.merge(F.concat(self.through(data), beside, dim=1))
+        return self.merge(concat(F, [self.through(data), beside], self._channels))
 
 
 class CSPDarknet53Features(HybridBlock):
@@ -143,6 +145,7 @@ class PoolingPyramid(HybridBlock):
 
     def __init__(self, channels: int, in_channels: int, prefix: str):
         super().__init__(prefix=prefix)
+        self._channels = (channels,) * (1 + len(POOLS))
         with self.name_scope():
             self.before = alternate(channels, 3, in_channels, prefix="before_", **ALEXEYAB)
             self.pools = nn.HybridSequential(prefix="pools_")
@@ -153,7 +156,7 @@ class PoolingPyramid(HybridBlock):
     def hybrid_forward(self, F, data):
         data = self.before(data)
         pooled = [pool(data) for pool in self.pools]
-        return self.after(F.concat(*pooled[::-1], data, dim=1))
+        return self.after(concat(F, [*pooled[::-1], data], self._channels))
 
 
 class Finer(HybridBlock):
@@ -176,6 +179,7 @@ class Finer(HybridBlock):
 
     def __init__(self, channels: int, coarse: int, fine: int, prefix: str):
         super().__init__(prefix=prefix)
+        self._channels = (channels, channels)
         with self.name_scope():
             self.from_coarse = Convolution(channels, 1, coarse, **ALEXEYAB)
             self.upsample = Upsample(2)
@@ -184,7 +188,7 @@ class Finer(HybridBlock):
 
     def hybrid_forward(self, F, coarse, fine):
         larger = self.upsample(self.from_coarse(coarse))
-        return self.body(F.concat(self.from_fine(fine), larger, dim=1))
+        return self.body(concat(F, [self.from_fine(fine), larger], self._channels))
 
 
 class Coarser(HybridBlock):
@@ -205,12 +209,13 @@ class Coarser(HybridBlock):
 
     def __init__(self, channels: int, prefix: str):
         super().__init__(prefix=prefix)
+        self._channels = (channels, channels)
         with self.name_scope():
             self.reduce = Convolution(channels, 3, channels // 2, stride=2, **ALEXEYAB)
             self.body = alternate(channels, 5, 2 * channels, prefix="body_", **ALEXEYAB)
 
     def hybrid_forward(self, F, fine, coarse):
-        return self.body(F.concat(self.reduce(fine), coarse, dim=1))
+        return self.body(concat(F, [self.reduce(fine), coarse], self._channels))
 
 
 class YOLOv4(MultiscaleDetector):
@@ -285,8 +290,8 @@ class TinyStage(HybridBlock):
     def hybrid_forward(self, F, data):
         whole = self.whole(data)
         first = self.first(F.slice_axis(whole, axis=1, begin=self._half, end=None))
-        features = self.merge(F.concat(self.second(first), first, dim=1))
-        return F.concat(whole, features, dim=1), features
+        features = self.merge(concat(F, [self.second(first), first], (self._half, self._half)))
+        return concat(F, [whole, features], (2 * self._half, 2 * self._half)), features
 
 
 class TinyYOLOv4Features(HybridBlock):

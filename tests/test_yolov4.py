@@ -49,7 +49,7 @@ def test_refused(name, kwargs, text):
         net(mx.nd.zeros((1, 3, 48, 64)))
 
 
-@pytest.mark.parametrize("name", ["yolov3", "tiny_yolov3"])
+@pytest.mark.parametrize("name", MAPS)
 def test_every_parameter_learns(name, rng):
     net, data = make(name), mx.nd.array(rng.rand(2, 3, 64, 96))
     net.hybridize()
