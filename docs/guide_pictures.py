@@ -31,7 +31,7 @@ def speed() -> plt.Figure:
     """Forward and backward in a hybridized net: how many times as long as gluonops others take."""
     measured = results.load(ROOT / "benchmarks" / "operators" / "results.json")
     cases = first_cases(next(iter(measured["runs"].values())))
-    figure, (axes,) = panels(1, height=3.6)
+    figure, (axes,) = panels(1, height=0.8 + 0.35 * len(cases))
     for place, (name, times) in enumerate(zip(SPEED_NAMES, zip(*map(ratios, cases)))):
         rows = np.arange(len(cases)) + (place - 1) * 0.27
         widths = [np.nan if time is None else time for time in times]
@@ -64,7 +64,8 @@ def ratios(case: dict) -> tuple[float | None, ...]:
     def time(peer: str) -> float | None:
         return of(case, peer, "net", "both")
 
-    own = min(time(peer) for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS))
+    of_mxnet = [peer for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
+    own = min(map(time, of_mxnet), default=None)
     return tuple(None if value is None else value / time(OURS) for value in (time("torch"), own, time("numpy")))
 
 
