@@ -38,12 +38,13 @@ def speed() -> plt.Figure:
         bars = axes.barh(rows, widths, 0.25, color=SPEED_NAMES[name], label=name)
         axes.bar_label(bars, ["" if time is None else f"{time:.1f}x" for time in times], padding=3, fontsize=8)
     names = [case["name"].split()[0] for case in cases]
-    axes.set(xscale="log", xlim=(1, 120), yticks=range(len(cases)), yticklabels=names,
+    axes.set(xscale="log", xlim=(0.5, 120), yticks=range(len(cases)), yticklabels=names,
              xlabel="time, as a multiple of the time of gluonops")
+    axes.axvline(1, color=GREY, linewidth=1)
     axes.set_xticks([1, 3, 10, 30, 100], ["1x", "3x", "10x", "30x", "100x"])
     axes.minorticks_off()
     axes.invert_yaxis()
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return figure
 
 
