@@ -220,8 +220,8 @@ def corners(results: dict, figure: str | None = None) -> str:
             ours, torch = (of(case, peer, "net", part) for peer in (OURS, "torch"))
             if ours is None:
                 continue
-            lines.append([title(case), part, _time(limit(case)), _time(ours), f"{ours / limit(case):.1f}",
-                          "" if torch is None else _time(torch)])
+            measured = [_time(ours), f"{ours / limit(case):.1f}"] if ours > 0 else ["within noise", ""]
+            lines.append([title(case), part, _time(limit(case)), *measured, "" if torch is None else _time(torch)])
     return "\n\n".join([
         tables.markdown(["case", "pass", "copyto", OURS, "/ copyto", "torch"], lines),
         *_setting(results, figure)])
