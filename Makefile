@@ -47,8 +47,9 @@ soak: $(STAMP) ## the memory that long use takes, per backend; several minutes
 native: $(STAMP) ## compile the C++ library anew (installing does it, too)
 	$(BIN)/python -m gluonops.native.build
 
-sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, their threads under ThreadSanitizer
 	PYTHON=$(BIN)/python sh tests/native/sanitize.sh
+	sh tests/native/thread_sanitize.sh
 
 cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills; QUICK=1
 	$(BIN)/python tools/cuda_check.py $(if $(QUICK),--quick)

@@ -9,8 +9,12 @@ import importlib
 import importlib.util
 import typing
 
-from . import threads as _threads
-from ._compat import import_mxnet
+from . import _interrupted
+
+_interrupted.install()
+
+from . import threads as _threads  # noqa: E402  (Ctrl-C during the imports below is one line)
+from ._compat import import_mxnet  # noqa: E402
 
 with _threads.chosen_environment():
     import_mxnet()

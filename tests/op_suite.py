@@ -73,6 +73,7 @@ class OpSuite:
     cases = ()         # Case; the first one is small and typical
     table = ()         # Row
     errors = ()        # Bad
+    texts = {}         # {attribute: its texts in a graph}, valid and not: the library reads them as the contract does
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
@@ -95,7 +96,7 @@ class OpSuite:
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
-    def amplification(self, attrs):
+    def amplification(self, attrs, backend, *inputs):
         """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
         return 1.0
 
@@ -142,6 +143,8 @@ class OpSuite:
 
     def run(self, case, arrays, head, backend, mode="imperative", context="cpu"):
         """Output and gradients of all inputs; ``mode`` is how the operator is run."""
+        if mode == "module":
+            return self.run_in_module(case, arrays, head, backend)
         context = mx.Context(context)
         inputs = [mx.nd.array(a, dtype=a.dtype).as_in_context(context) for a in arrays]
         with gops.backend(backend):
@@ -154,6 +157,23 @@ class OpSuite:
                     output = net(*inputs)
                 output.backward(mx.nd.array(head, dtype=output.dtype).as_in_context(context))
         return output.asnumpy(), {arg.name: gradient.asnumpy() for arg, gradient in zip(self.op.inputs, gradients)}
+
+    def run_in_module(self, case, arrays, head, backend):
+        """Output and gradients of all inputs, which are data of a Module."""
+        names = [arg.name for arg in self.op.inputs]
+        # Without a batch axis: Module would cut the head gradient to the batch of the first input.
+        with gops.backend(backend), mx.AttrScope(__layout__="C"):
+            graph = self.function(*[mx.sym.var(name) for name in names], **case.attrs)
+        layouts = ["N"] + ["C"] * (len(names) - 1)
+        module = mx.mod.Module(graph, names, None)
+        module.bind([mx.io.DataDesc(name, array.shape, array.dtype, layout)
+                     for name, array, layout in zip(names, arrays, layouts)], inputs_need_grad=True)
+        module.init_params()
+        module.forward(mx.io.DataBatch([mx.nd.array(array, dtype=array.dtype) for array in arrays]), is_train=True)
+        output, = module.get_outputs()
+        module.backward([mx.nd.array(head, dtype=output.dtype)])
+        gradients = module.get_input_grads()
+        return output.asnumpy(), {name: gradient.asnumpy() for name, gradient in zip(names, gradients)}
 
     def net(self, case, mode):
         if mode == "imperative":
@@ -471,6 +491,11 @@ def recorded(function, *arrays, head=None, **attrs):
         output = function(*inputs, **attrs)
     output.backward(head)
     return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def largest_finite(array):
+    """The largest number of an array, at least 1."""
+    return array[np.isfinite(array)].max(initial=1.0)
 
 
 def suite_of(name):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mxnet.gluon import HybridBlock
 
 from ..core.backend import Array
+from ..core.concat import concat
 from .activations import ACTIVATIONS
 
 __all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]
@@ -33,6 +34,7 @@ class Route(HybridBlock):
 
     def __init__(self, channels: Sequence[int], groups: int = 1, group: int = 0, **kwargs):
         super().__init__(**kwargs)
+        self._channels = [count // groups for count in channels]
         self._bounds = None
         if groups > 1:
             self._bounds = [(group * count // groups, (group + 1) * count // groups) for count in channels]
@@ -40,7 +42,7 @@ class Route(HybridBlock):
     def hybrid_forward(self, F, *data: Array) -> Array:
         if self._bounds:
             data = [F.slice_axis(x, axis=1, begin=begin, end=end) for x, (begin, end) in zip(data, self._bounds)]
-        return F.concat(*data, dim=1) if len(data) > 1 else F.identity(data[0])
+        return concat(F, data, self._channels) if len(data) > 1 else F.identity(data[0])
 
 
 class Shortcut(HybridBlock):
@@ -83,7 +85,7 @@ def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -
             continue
         first = F.slice_axis(data, axis=1, begin=0, end=count)
         rest = F.slice_axis(data, axis=1, begin=count, end=None)
-        data = F.concat(F.elemwise_add(first, part), rest, dim=1)
+        data = concat(F, [F.elemwise_add(first, part), rest], (count, own - count))
     return data
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -41,6 +42,8 @@ THREADS = ["-pthread"]
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 # The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
+# For gcov. The kernels run in several threads.
+COVERAGE = ["-O0", "--coverage", "-fprofile-update=atomic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
 
@@ -50,7 +53,8 @@ class BuildError(Exception):
 
 
 def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None = None, jobs: int | None = None,
-          generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> pathlib.Path:
+          generated: str | os.PathLike = GENERATED, operators: list[str] | None = None,
+          coverage: str | os.PathLike | None = None) -> pathlib.Path:
     """Build the library.
 
     Parameters
@@ -65,6 +69,8 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
         Folder of the generated C++. Its name is ``generated``.
     operators : list of str, optional
         The operators in the library. The default is all of them.
+    coverage : str or Path, optional
+        Folder for the files of gcov. The library then counts how often each line runs, and is slow.
 
     Returns
     -------
@@ -83,12 +89,25 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     sources = write_sources(generated)
     if operators is not None:
         sources = [source for source in sources if source.stem in operators]
-    with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
-        units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources))
+    extra = [] if coverage is None else COVERAGE
+    with _objects_folder(coverage) as folder:
+        units = list(compilations(compiler, mxnet, folder, sources, extra))
         with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
             list(pool.map(_run, [command for command, _ in units]))
-        _link(compiler, library, [output for _, output in units])
+        _link([*compiler, *extra], library, [output for _, output in units])
     return library
+
+
+@contextlib.contextmanager
+def _objects_folder(coverage: str | os.PathLike | None) -> Iterator[pathlib.Path]:
+    """The folder of the object files. gcov needs what lies beside them later; otherwise they are temporary."""
+    if coverage is None:
+        with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
+            yield pathlib.Path(folder)
+    else:
+        folder = pathlib.Path(coverage).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
 
 
 def _check_target(library: pathlib.Path) -> None:
@@ -128,11 +147,11 @@ def includes(source: pathlib.Path) -> list[str]:
 
 
 def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
-                 sources: list[pathlib.Path]) -> Iterator[tuple[list[str], pathlib.Path]]:
-    """(command, object file) for every translation unit."""
+                 sources: list[pathlib.Path], extra: list[str]) -> Iterator[tuple[list[str], pathlib.Path]]:
+    """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, *THREADS]
+    common = [*compiler, *FLAGS, *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *include]
     if targets:
@@ -147,6 +166,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
+    yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", HERE / "blocks.cc", hidden)
     yield unit("registration", HERE / "registration.cc",
                [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
@@ -236,9 +256,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", default=LIBRARY, help="where the library goes")
     parser.add_argument("--mxnet", help="MXNet's folder")
     parser.add_argument("--jobs", type=int, help="compilers at once")
+    parser.add_argument("--coverage", metavar="FOLDER", help="count the lines that run; files of gcov go into FOLDER")
     options = parser.parse_args(arguments)
     try:
-        print(build(options.output, options.mxnet, options.jobs))
+        print(build(options.output, options.mxnet, options.jobs, coverage=options.coverage))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mxnet.gluon import HybridBlock
 
+from ..core.concat import concat
 from ..core.errors import OpError
 from ..core.text import call_text
 
@@ -45,7 +46,7 @@ class SPP(HybridBlock):
     def hybrid_forward(self, F, data):
         pooled = [F.Pooling(data, kernel=(size, size), pad=(size // 2, size // 2), pool_type="max")
                   for size in self._sizes]
-        return F.concat(data, *pooled, dim=1)
+        return concat(F, [data, *pooled])
 
     def __repr__(self):
         return call_text(self, {"sizes": self._sizes})

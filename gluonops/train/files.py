@@ -1,6 +1,7 @@
 """Files of a run: written completely or not at all, and on the disk before they replace the old ones."""
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import os
@@ -96,7 +97,7 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
     name = os.path.join(os.path.realpath(path), LOCK)
     if name in _locks:
         return
-    file = open(name, "a+", encoding="utf-8")   # noqa: SIM115  (closing it gives the lock back)
+    file = open(name, "a+", encoding="utf-8")   # closing it gives the lock back
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -111,3 +112,4 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
     file.write(f"process {os.getpid()} of {socket.gethostname()}\n")
     file.flush()
     _locks[name] = file
+    atexit.register(file.close)

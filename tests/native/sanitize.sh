@@ -19,5 +19,6 @@ for target in $targets; do
     "${CXX:-g++}" -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
         -Wno-maybe-uninitialized -Wno-uninitialized -fsanitize=address,undefined -fno-sanitize-recover=all \
         $march -I "$out" -I "$package" "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
-    echo "$target: $("$out/$target" "$@")"
+    result=$("$out/$target" "$@")   # `set -e` would not see that it fails within the line below
+    echo "$target: $result"
 done

@@ -211,6 +211,7 @@ SHAPES = {
     "softmax_output": (((5, 21, 9999), (5, 9999)), {"axis": 1, "normalization": "valid", "ignore_label": 3}),
     "softmax_cross_entropy": (((999, 1001), (999,)), {"smoothing": 0.1}),
     "center_loss": (((999, 1001), (999,), (21, 1001)), {}),
+    "yolo_loss": (((3, 48, 76, 76), (3, 30, 5)), {"anchors": (1, 2, 3, 4), "classes": 19}),
 }
 
 
@@ -254,6 +255,13 @@ def test_sanitizers():
     done = subprocess.run([str(HERE / "sanitize.sh"), "100"], text=True, capture_output=True, check=False,
                           env={**os.environ, "PYTHON": sys.executable})
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+@pytest.mark.slow
+def test_thread_sanitizer():
+    """It reports a planted race, and none in the pool."""
+    done = subprocess.run([str(HERE / "thread_sanitize.sh")], text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "threads: fine\n"), done.stderr[-3000:]
 
 
 if __name__ == "__main__":

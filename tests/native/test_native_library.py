@@ -145,3 +145,25 @@ def test_builds_from_the_command_line(tmp_path):
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
     assert native.mismatch_reason(str(tmp_path / "a.so")) is None
+
+
+@pytest.mark.slow
+def test_a_library_that_counts_its_lines(tmp_path):
+    """A process that uses an operator leaves the counts of gcov beside the object files."""
+    library = build.build(tmp_path / "counting.so", generated=tmp_path / "generated", operators=["abs"],
+                          coverage=tmp_path / "objects")
+    code = "import gluonops, mxnet; gluonops.backend('native'); gluonops.ops.abs(mxnet.nd.ones(3)).asnumpy()"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "GLUONOPS_LIBRARY": str(library)}, check=True)
+    counted = {path.stem for path in (tmp_path / "objects").glob("*.gcda")}
+    assert {"abs_base", "pool", "runtime"} <= counted
+
+
+@pytest.mark.slow
+def test_the_python_of_operators_is_traced_in_the_threads_of_mxnet():
+    code = ("import sys, threading; import engine_threads; seen = set(); "
+            "threading.settrace(lambda frame, *_: seen.add((frame.f_code.co_name, threading.get_ident()))); "
+            "import gluonops, mxnet; gluonops.backend('custom'); gluonops.ops.abs(mxnet.nd.ones(3)).asnumpy(); "
+            "print({thread == threading.get_ident() for name, thread in seen if name == 'forward_entry'})")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])})
+    assert done.stdout == "{False}\n", done.stderr

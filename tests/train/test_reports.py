@@ -4,6 +4,7 @@ import subprocess
 import sys
 import types
 
+import fresh
 import gluonops as gops
 import numpy as np
 import pytest
@@ -56,6 +57,15 @@ sys.stdin.read()
 """
 
 
+LOCKED_AT_EXIT = """
+import atexit
+import sys
+from gluonops.train import files
+atexit.register(lambda: print([file.closed for file in files._locks.values()]))
+files.lock_folder(sys.argv[1])
+"""
+
+
 def test_two_runs_in_one_folder(tmp_path):
     """The second is refused, and learns which process has it. When the first has ended, the folder is free."""
     command = [sys.executable, "-c", LOCKED, str(tmp_path)]
@@ -66,6 +76,12 @@ def test_two_runs_in_one_folder(tmp_path):
         first.kill()
     files.lock_folder(tmp_path)
     files.lock_folder(tmp_path)   # once more in the same process
+
+
+def test_the_lock_is_closed_at_exit(tmp_path):
+    """Python warns of a file that is still open when it takes the modules apart."""
+    done = fresh.python("-c", LOCKED_AT_EXIT, str(tmp_path))
+    assert done.stdout == "[True]\n", done.stderr
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):

@@ -37,6 +37,10 @@ class TestTile(OpSuite):
         Bad("axis_and_tuple", ((2, 2),), {"tiles": (2, 2), "axis": 0}, "axis is 0 and tiles is the tuple (2, 2)"),
         Bad("too_many", ((2, 2),), {"tiles": (1,) * 9}, "tiles has 9 counts; expected at most 8"),
     )
+    texts = {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
+                       "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
+                       "(0b1, 2)", "٢"],
+             "axis": ["0", "-2", "+1", "1.0", "x"]}
     determined = (
         ({"output": (3, 8)}, {"tiles": 2}, {"data": (3, 4), "output": (3, 8)}),
     )

@@ -1,0 +1,36 @@
+"""Ctrl-C while a script imports ends it with a line, not with a traceback through MXNet.
+
+The imports take some seconds, and a script cannot catch what happens in them: :func:`gluonops.train.run_script` is not
+imported yet.
+"""
+from __future__ import annotations
+
+import sys
+import traceback
+import types
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Replace ``sys.excepthook``. It prints everything else as before. The exit status stays that of Ctrl-C."""
+    previous = sys.excepthook
+
+    def hook(kind: type, error: BaseException, place: types.TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt) and _is_importing(place):
+            print("\nThe script was interrupted while it imported its modules.", file=sys.stderr)
+        else:
+            previous(kind, error, place)
+
+    sys.excepthook = hook
+
+
+def _is_importing(place: types.TracebackType | None) -> bool:
+    """Whether an exception comes out of a module that another one imports, or out of the import itself."""
+    return any(_belongs_to_import(frame) for frame, _ in traceback.walk_tb(place))
+
+
+def _belongs_to_import(frame: types.FrameType) -> bool:
+    if frame.f_code.co_filename.startswith("<frozen importlib"):
+        return True
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__"

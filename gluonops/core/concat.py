@@ -1,0 +1,42 @@
+"""Feature maps beside each other, with a gradient that MXNet can compute."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from types import ModuleType
+
+from .backend import Array
+
+__all__ = ["concat"]
+
+BLOCK = 16   # channels that oneDNN keeps together
+
+
+def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None = None) -> Array:
+    """Concatenate maps along the channels.
+
+    The gradient of MXNet's ``concat`` divides by zero, which ends the process, or raises "could not construct a
+    sub-memory": if a map begins within a block of 16 channels, and the gradient comes in such blocks, as that of a
+    convolution does (mxnet 1.9.1, ``MKLDNNConcatBackward``). A slice of the whole behind it lays out the gradient anew.
+    It is added where a map may begin within a block, and costs a copy.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    maps : sequence of NDArray or Symbol
+        (B, C, H, W) each; B, H and W are the same.
+    channels : sequence of int, optional
+        C of each map; that of the last one may be left out. Without it nothing is known.
+
+    Returns
+    -------
+    NDArray or Symbol
+        (B, sum of C, H, W).
+    """
+    together = F.concat(*maps, dim=1)
+    if channels is not None:
+        starts = itertools.accumulate(channels[:len(maps) - 1])
+        if all(start % BLOCK == 0 for start in starts):
+            return together
+    return F.slice_axis(together, axis=1, begin=0, end=None)
