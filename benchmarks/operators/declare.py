@@ -140,6 +140,31 @@ def node_targets(op: str) -> tuple:
             Target(op, ("forward", "both"), "custom", faster=5, kind="node"))
 
 
+def class_corners(op: str, function: typing.Callable, quick: bool, label: bool = False) -> typing.Iterator[Case]:
+    """Classes on an inner axis that few numbers follow, each beside rows of as many classes on the last axis.
+
+    All have as many elements. ``function(data, ...)`` has the classes on axis 1.
+    """
+    elements = 40_000 if quick else 4_000_000
+    for classes, inner in ((10, 1), (10, 2), (100, 1), (100, 2), (1000, 1), (1000, 2), (1000, 15)):
+        batch = elements // (classes * inner)
+        shape = (batch, classes) if inner == 1 else (batch, classes, inner)
+        own = tuple(peer for peer in ours(op, function) if peer.name != "custom")
+        peers = (*own, in_torch(op, len(shape), axis=1))
+        yield Case(op, f"{op} axis 1", shape, peers, kind="corner", draw=_draw_classes(shape, label), modes=("net",),
+                   tolerance=ROUNDED, reference="builtin")
+
+
+def _draw_classes(shape: tuple, label: bool) -> typing.Callable:
+    """Draws data, and perhaps a class id for every row along axis 1."""
+    def draw(rng: np.random.RandomState) -> list:
+        data = rng.standard_normal(shape).astype("float32")
+        rows = (shape[0], *shape[2:])
+        return [data, rng.randint(shape[1], size=rows)] if label else [data]
+
+    return draw
+
+
 def call(op: str, peers: typing.Iterable[Peer], tolerance: float = EXACT) -> Case:
     """The cost of a call: an operator on 512 bytes."""
     return Case(op, f"{op} per call", (8, 16), tuple(peers), kind="call", modes=("alone",), tolerance=tolerance)

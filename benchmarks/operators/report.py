@@ -164,17 +164,26 @@ OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's op
 def write_readme(results: dict, path: str | os.PathLike, figure: str | None = None, short: bool = False) -> None:
     """Put the figures between the markers of a README; ``short`` is one line per case.
 
+    Those of a run of corners alone have markers of their own.
+
     Raises
     ------
     ValueError
         There are no markers, the run was quick, or a result was wrong.
     """
-    tables.marked(path, "bench")
+    only_corners = _kinds(results) == {"corner"}
+    section = "corners" if only_corners else "bench"
+    tables.marked(path, section)
     if results["quick"]:
         raise ValueError("these results are of a --quick run, whose sizes say nothing; run without it")
     if any(case["mismatches"] for cases in results["runs"].values() for case in cases):
         raise ValueError("a result did not match: there are no figures to show")
-    tables.put(path, "bench", (summary if short else markdown)(results, figure))
+    write = corners if only_corners else summary if short else markdown
+    tables.put(path, section, write(results, figure))
+
+
+def _kinds(results):
+    return {case["kind"] for cases in results["runs"].values() for case in cases}
 
 
 def _setting(results, figure):
@@ -199,6 +208,22 @@ def summary(results: dict, figure: str | None = None) -> str:
         f"Forward and backward in a hybridized net, {SETTINGS[allocator]}; `copyto` is one NumPy copy of the data, and "
         "a peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
         tables.markdown(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines),
+        *_setting(results, figure)])
+
+
+def corners(results: dict, figure: str | None = None) -> str:
+    """One line per case and pass: our time in a net, over copyto's, and torch's."""
+    allocator = next(iter(results["runs"]))
+    lines = []
+    for case in results["runs"][allocator]:
+        for part in ("forward", "backward"):
+            ours, torch = (of(case, peer, "net", part) for peer in (OURS, "torch"))
+            if ours is None:
+                continue
+            measured = [_time(ours), f"{ours / limit(case):.1f}"] if ours > 0 else ["within noise", ""]
+            lines.append([title(case), part, _time(limit(case)), *measured, "" if torch is None else _time(torch)])
+    return "\n\n".join([
+        tables.markdown(["case", "pass", "copyto", OURS, "/ copyto", "torch"], lines),
         *_setting(results, figure)])
 
 

@@ -1,7 +1,9 @@
 // Blocks of neighbouring columns of a (outer, length, inner) tensor: see rows.h.
 //
-// Where inner is less than a vector, most lanes would be empty. So a block covers several neighbours along outer there,
-// and is packed: their columns are copied into one matrix, side by side, and the results are copied back.
+// Where inner is less than a vector, most lanes would be empty. There are two ways to fill them. Where a column is short,
+// a block covers several neighbours along outer, and is packed: their columns are copied into one matrix, side by side,
+// and the results are copied back. Where it is long, a line of the matrix is several lines of the tensor. So a column
+// has several lanes, in which parts of it are reduced; then the parts are folded into one. See ColumnLines.
 #ifndef GLUONOPS_NATIVE_COLUMNS_H_
 #define GLUONOPS_NATIVE_COLUMNS_H_
 
@@ -50,18 +52,67 @@ GLUONOPS_INLINE int64_t whole_lines(int64_t items)
     return (items + line - 1) / line * line;
 }
 
-// A block of columns, as a kernel sees it: matrices of `length` lines and `columns` columns, whose lines are `pitch`
+// The lines of a block's matrices. A whole line has `per_line` elements of every column, the first elements of all
+// columns first. What a kernel knows of a column it keeps in an array of as many lanes, which has room for
+// MAX_BLOCK_COLUMNS.
+template <typename T>
+struct ColumnLines {
+    typedef typename Simd<T>::Scalar A;
+    int64_t count;      // of whole lines
+    int64_t pitch;      // from a line to the next
+    int64_t columns;
+    int64_t per_line;   // a power of two
+    int64_t rest;       // lanes of one more line, or 0
+
+    GLUONOPS_INLINE int64_t lanes() const { return columns * per_line; }
+
+    // Calls visit(line, lanes) for every line. The elements of its first lanes are those number line * per_line.
+    template <typename Visit>
+    GLUONOPS_INLINE void each(const Visit &visit) const
+    {
+        for (int64_t line = 0; line < count; ++line)
+            visit(line, lanes());
+        if (rest)
+            visit(count, rest);
+    }
+
+    // Reduces the lanes of each column to its first one. combine(a, b) takes vectors.
+    template <typename Combine>
+    GLUONOPS_INLINE void fold(A *values, const Combine &combine) const
+    {
+        for (int64_t left = lanes() / 2; left >= columns; left /= 2)
+            for (int64_t j = 0; j < left; j += Simd<T>::LANES)
+                store(values + j, combine(load(values + j, FullMask()), load(values + j + left, FullMask())), FullMask());
+    }
+
+    GLUONOPS_INLINE void fold_sums(A *sums) const
+    {
+        fold(sums, [](auto a, auto b) GLUONOPS_LAMBDA { return a + b; });
+    }
+
+    // Copies the first lane of each column to its others.
+    template <typename Value>
+    GLUONOPS_INLINE void spread(Value *values) const
+    {
+        for (int64_t done = columns; done < lanes(); done *= 2)
+            memcpy(values + done, values, size_t(done) * sizeof(Value));
+    }
+};
+
+// A block of columns, as a kernel sees it: matrices whose lines `lines` describes. Neighbours in a column are `step`
 // elements apart. The block's columns are the rows from `first_row` on.
 template <typename T>
 class ColumnBlock {
   public:
     typedef typename Simd<T>::Scalar A;
-    int64_t first_row, columns, pitch;
-    int64_t scratch_stride;
-    A *scratch;   // (length, scratch_stride), or null
+    int64_t first_row, columns, step;
+    ColumnLines<T> lines;
+    int64_t scratch_pitch;
+    A *scratch;   // as many lines, `scratch_pitch` apart; or null
 
     // `packs` has room for a matrix of every tensor that the kernel reads and writes; null: nothing is packed.
-    ColumnBlock(const RowSizes &sizes, T *packs, A *scratch) : scratch(scratch), sizes(sizes), packs(packs) {}
+    ColumnBlock(const RowSizes &sizes, int64_t per_line, T *packs, A *scratch)
+        : scratch(scratch), sizes(sizes), per_line(per_line), packs(packs) {}
 
     // Begins at an outer and a column. It covers `outers` neighbours along outer, and `width` columns of each.
     void begin(int64_t outer, int64_t outers, int64_t column, int64_t width)
@@ -70,13 +121,11 @@ class ColumnBlock {
         start = outer * sizes.length * sizes.inner + column;
         pieces = outers;
         columns = outers * width;
-        scratch_stride = whole_lines<T>(columns);
-        pitch = packs ? scratch_stride : sizes.inner;
+        scratch_pitch = whole_lines<T>(columns * per_line);
+        step = packs ? scratch_pitch : sizes.inner;
+        lines = {sizes.length / per_line, step * per_line, columns, per_line, sizes.length % per_line * columns};
         used = results = 0;
     }
-
-    // The sizes of a matrix.
-    RowSizes matrix() const { return {1, sizes.length, pitch}; }
 
     // The matrix of a tensor that the kernel reads.
     const T *read(const T *tensor)
@@ -107,15 +156,16 @@ class ColumnBlock {
   private:
     enum { MOST_RESULTS = 2 };
     RowSizes sizes;
+    int64_t per_line;
     T *packs;
     int64_t start, pieces, used;
     int results;
     T *result[MOST_RESULTS];
     T *result_pack[MOST_RESULTS];
 
-    T *next_pack() { return packs + used++ * sizes.length * pitch; }
+    T *next_pack() { return packs + used++ * sizes.length * step; }
 
-    PieceSteps pack_step() const { return {sizes.inner * int64_t(sizeof(T)), pitch * int64_t(sizeof(T))}; }
+    PieceSteps pack_step() const { return {sizes.inner * int64_t(sizeof(T)), step * int64_t(sizeof(T))}; }
 
     PieceSteps tensor_step() const
     {
@@ -130,6 +180,25 @@ class ColumnBlock {
                  sizes.length);
     }
 };
+
+const int64_t FEWEST_FOLDED_LINES = 4;   // for which folding costs little
+
+// How many elements of a column a line of a matrix has: several where vectors would not be full, and columns are long.
+template <typename T>
+GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
+{
+    const int64_t lanes = Simd<T>::LANES;
+    if (sizes.inner >= lanes)
+        return 1;
+    int64_t count = 1;   // of elements that fill whole vectors
+    while (count * sizes.inner % lanes)
+        count *= 2;
+    if (sizes.length < FEWEST_FOLDED_LINES * count)
+        return 1;
+    while (count * sizes.inner < 4 * lanes && sizes.length >= FEWEST_FOLDED_LINES * 2 * count)
+        count *= 2;
+    return count;
+}
 
 const int64_t PACK_BYTES = 16384;   // of a packed matrix, which stays in the first-level cache
 
@@ -147,21 +216,24 @@ GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
 }
 
 // Calls body(block) for every block of columns, on several threads. The kernel reads and writes `tensors` tensors.
-// If SCRATCH, a block has scratch memory, unless it would not stay in the cache.
+// If SCRATCH, a block has scratch memory, unless it would not stay in the cache. Where `may_fold` is false, a line of a
+// matrix has one element of every column.
 template <bool SCRATCH, typename T, typename Body>
-inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body &body)
+inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body &body, bool may_fold = true)
 {
     typedef typename Simd<T>::Scalar A;
     if (sizes.empty())
         return;
     const RowSizes s = sizes;
-    const int64_t outers = packed_outers<T>(s), width = outers > 1 ? s.inner : block_columns<T>(s);
+    const int64_t per_line = may_fold ? elements_per_line<T>(s) : 1;
+    const int64_t outers = per_line > 1 ? 1 : packed_outers<T>(s);
+    const int64_t width = outers > 1 || per_line > 1 ? s.inner : block_columns<T>(s);
     const int64_t groups = (s.outer + outers - 1) / outers, slices = (s.inner + width - 1) / width;
-    const int64_t items = whole_lines<T>(outers * width) * s.length;
+    const int64_t items = whole_lines<T>(outers * width * per_line) * ((s.length + per_line - 1) / per_line);
     parallel_for(groups * slices, items * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         const Scratch<T> packs(outers > 1 ? items * tensors : 0);
         const Scratch<A> scratch(SCRATCH ? items : 0);
-        ColumnBlock<T> block(s, outers > 1 ? packs.memory : nullptr, SCRATCH ? scratch.memory : nullptr);
+        ColumnBlock<T> block(s, per_line, outers > 1 ? packs.memory : nullptr, SCRATCH ? scratch.memory : nullptr);
         const int64_t outers_at_once = packs.memory ? outers : 1;
         for (int64_t i = begin; i < end; ++i) {
             const int64_t first = i / slices * outers, column = i % slices * width;

@@ -116,6 +116,15 @@ def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
         report.write_readme(quick[1], page)
 
 
+def test_corners_alone_have_markers_of_their_own(quick, tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- bench:begin -->\n<!-- bench:end -->\n<!-- corners:begin -->\n<!-- corners:end -->\n")
+    cases = [case for case in quick[1]["runs"]["tuned"] if case["kind"] == "corner"]
+    report.write_readme({**quick[1], "quick": False, "runs": {"tuned": cases}}, page)
+    bench, corners = page.read_text().split("<!-- corners:begin -->")
+    assert "reorg" not in bench and corners.count("reorg stride 3") == 2   # a line for each pass
+
+
 def test_the_plot(quick, tmp_path):
     pytest.importorskip("matplotlib")
     assert plot.plot(quick[1], tmp_path / "plot.png")

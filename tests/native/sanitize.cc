@@ -193,7 +193,7 @@ void cross_entropy_round()
     Array label(label_type, sparse ? rows : 0);
     spoil(&label, sizes.length);
     const SoftmaxCrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
-                                   dense.data(), draw(0, 1) ? 0.1 : 0.0, data.data(), output.data(), max.data(),
+                                   dense.data(), draw(0, 1) ? 0.1 : 0.0, {nullptr, 0}, data.data(), output.data(), max.data(),
                                    log_sum.data(), head.data(), data_grad.data(), label_grad.data()};
     softmax_cross_entropy_forward(call);
     softmax_cross_entropy_backward(call);

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 import gluonops as gops
 
 from ..declare import (
+    MOVES,
     ROUNDED,
     Case,
     Target,
+    class_corners,
     in_mxnet,
     in_numpy,
     in_torch,
@@ -21,6 +23,7 @@ PEERS = (*ours("softmax", gops.ops.softmax), *in_mxnet("softmax"), in_numpy("sof
 TARGETS = (
     Target("softmax", ("forward",), "copyto", at_most=1.5),
     Target("softmax", ("forward",), "torch", faster=1),
+    Target("softmax", MOVES, "copyto", at_most=1.5, kind="corner"),
     sweep_target("softmax"),
 )
 
@@ -28,4 +31,5 @@ TARGETS = (
 def cases(quick: bool) -> Iterator[Case]:
     for shape in rows(quick):
         yield Case("softmax", "softmax", shape, PEERS, tolerance=ROUNDED)
+    yield from class_corners("softmax", lambda data: gops.ops.softmax(data, 1), quick)
     yield from sweep("softmax", PEERS, rows_of_megabytes, "mxnet", quick, tolerance=ROUNDED)

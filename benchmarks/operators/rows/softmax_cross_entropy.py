@@ -5,10 +5,12 @@ import gluonops as gops
 import numpy as np
 
 from ..declare import (
+    MOVES,
     ROUNDED,
     Case,
     Peer,
     Target,
+    class_corners,
     in_mxnet,
     in_numpy,
     in_torch,
@@ -38,6 +40,7 @@ TARGETS = (
     Target(OP, ("both",), "torch", faster=2),
     Target(OP, ("both",), "SoftmaxOutput", faster=10),
     Target(OP, ("both",), "numpy", faster=20),
+    Target(OP, MOVES, "copyto", at_most=1.5, kind="corner"),
     sweep_target(OP),
 )
 
@@ -45,4 +48,5 @@ TARGETS = (
 def cases(quick: bool) -> Iterator[Case]:
     for shape in rows(quick):
         yield Case(OP, OP, shape, PEERS, label=True, tolerance=ROUNDED)
+    yield from class_corners(OP, lambda data, label: gops.ops.softmax_cross_entropy(data, label, 1), quick, label=True)
     yield from sweep(OP, PEERS, rows_of_megabytes, "gluon loss", quick, label=True, tolerance=ROUNDED)

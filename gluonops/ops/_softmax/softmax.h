@@ -3,6 +3,7 @@
 #define GLUONOPS_OPS_SOFTMAX_H_
 
 #include "../../native/columns.h"
+#include "../_labels/labels.h"
 
 namespace gluonops {
 namespace GLUONOPS_TARGET {
@@ -29,43 +30,63 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
     });
 }
 
-// For a block of columns: each column's maximum, and its sum of exp((x - max) * scale). Both arrays are padded to whole
-// vectors. If STORE, each exponential is also written to `exponentials`, whose lines are `line` elements apart, or else
-// `columns`.
+// For a block of columns: each column's maximum in all its lanes, and in its first lane the sum of exp((x - max) * scale).
+// Both arrays are padded to whole vectors. If STORE, each exponential is also written to `exponentials`, whose lines are
+// `exponentials_pitch` elements apart.
 template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
-                                        A *exponentials = nullptr, int64_t line = 0)
+GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines, A scale, A *max, A *sum,
+                                        A *exponentials = nullptr, int64_t exponentials_pitch = 0)
 {
     typedef typename Simd<T>::Vector V;
     enum { N = Simd<T>::LANES };
-    const int64_t length = sizes.length, stride = sizes.inner, exponentials_stride = line ? line : columns;
+    const int64_t count = lines.count, pitch = lines.pitch, lanes = lines.lanes(), rest = lines.rest;
     const A low = lowest<A>();
 
-    for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
-    for (int64_t c = 0; c < length; ++c)
-        for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V logits = load(x + c * stride + j, mask, low);
+    for_each_column<T>(lanes, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
+    lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+        for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const V logits = load(x + line * pitch + j, mask, low);
             store(max + j, maximum(logits, load(max + j, FullMask())), FullMask());
         });
+    });
+    lines.fold(max, [](V a, V b) GLUONOPS_LAMBDA { return maximum(a, b); });
+    lines.spread(max);
 
-    for_each_column_tile<T>(columns, [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
+    for_each_column_tile<T>(lanes, [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
         enum { VECTORS = decltype(tile)::VECTORS };
         V maxima[VECTORS], sums[VECTORS];
         for (int v = 0; v < VECTORS; ++v) {
             maxima[v] = load(max + j + v * N, FullMask());
             sums[v] = broadcast(A(0));
         }
-        for (int64_t c = 0; c < length; ++c)
+        for (int64_t c = 0; c < count; ++c)
             for (int v = 0; v < VECTORS; ++v) {
-                const V logits = load(x + c * stride + j + v * N, mask, low);
+                const V logits = load(x + c * pitch + j + v * N, mask, low);
                 const V value = exponential((logits - maxima[v]) * scale);
                 if (STORE)
-                    store(exponentials + c * exponentials_stride + j + v * N, value, mask);
+                    store(exponentials + c * exponentials_pitch + j + v * N, value, mask);
                 sums[v] += value;
             }
         for (int v = 0; v < VECTORS; ++v)
             store(sum + j + v * N, sums[v], FullMask());
     });
+    for_each_column<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        const V logits = load(x + count * pitch + j, mask, low);
+        const V value = exponential((logits - load(max + j, FullMask())) * scale);
+        if (STORE)
+            store(exponentials + count * exponentials_pitch + j, value, mask);
+        store(sum + j, load(sum + j, mask, A(0)) + value, mask);
+    });
+    lines.fold_sums(sum);
+}
+
+// As above, of a block whose lines are those of a tensor. The lines of the exponentials have no gaps.
+template <bool STORE, typename T, typename A>
+GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
+                                        A *exponentials = nullptr)
+{
+    const ColumnLines<T> lines = {sizes.length, sizes.inner, columns, 1, 0};
+    column_max_and_sum<STORE>(x, lines, scale, max, sum, exponentials, columns);
 }
 
 // Softmax of rows whose elements are neighbours. Exponentials are computed once, or twice without scratch memory.
@@ -100,42 +121,55 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
     });
 }
 
+// Spreads the class ids of columns over their lanes. A lane gets its class as seen from the first lane of its line, so
+// that it is the line's first class where they meet, and NO_CLASS where they cannot.
+template <typename T, typename Index>
+GLUONOPS_INLINE void spread_class_ids(const ColumnLines<T> &lines, Index *class_ids)
+{
+    for (int64_t k = 1; k < lines.per_line; ++k)
+        for (int64_t j = 0; j < lines.columns; ++j) {
+            const Index class_id = class_ids[j], within = class_id >= k ? Index(class_id - k) : Index(NO_CLASS);
+            class_ids[k * lines.columns + j] = class_id == Index(IGNORED) ? class_id : within;
+        }
+}
+
 // Softmax of columns.
 template <bool STREAMING, typename T>
 inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
     const A scale = inverse_temperature<A>(temperature);
-    const int64_t length = sizes.length;
     parallel_columns<true, T>(sizes, 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *sum = sum_buffer;
         const T *logits = block.read(data);
         T *probabilities = block.write(output);
-        const int64_t columns = block.columns, stride = block.pitch, scratch_stride = block.scratch_stride;
+        const ColumnLines<T> lines = block.lines;
+        const int64_t pitch = lines.pitch, scratch_pitch = block.scratch_pitch;
         const A *exponentials = block.scratch;
         if (exponentials)
-            column_max_and_sum<true>(logits, block.matrix(), columns, scale, max, sum, block.scratch, scratch_stride);
+            column_max_and_sum<true>(logits, lines, scale, max, sum, block.scratch, scratch_pitch);
         else
-            column_max_and_sum<false>(logits, block.matrix(), columns, scale, max, sum);
+            column_max_and_sum<false>(logits, lines, scale, max, sum);
 
         A *inverse_sum = sum;
-        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        for_each_column<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
         });
-        for (int64_t c = 0; c < length; ++c) {
-            const T *from = logits + c * stride;
-            T *to = probabilities + c * stride;
+        lines.spread(inverse_sum);
+        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+            const T *from = logits + line * pitch;
+            T *to = probabilities + line * pitch;
             if (exponentials)
-                write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    return load(exponentials + c * scratch_stride + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
+                write_row<STREAMING>(to, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    return load(exponentials + line * scratch_pitch + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
                 });
             else
-                write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                write_row<STREAMING>(to, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto shifted = load(from + j, mask, A(0)) - load(max + j, mask, A(0));
                     return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
                 });
-        }
+        });
     });
 }
 

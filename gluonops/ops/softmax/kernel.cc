@@ -45,23 +45,26 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
         A *dot = dot_buffer;
         const T *heads = block.read(output_grad), *outputs = block.read(output);
         T *grads = block.write(data_grad);
-        const int64_t columns = block.columns, stride = block.pitch;
-        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        const ColumnLines<T> lines = block.lines;
+        const int64_t pitch = lines.pitch;
+        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(dot + j, broadcast(A(0)), FullMask());
         });
-        for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *head = heads + c * stride, *y = outputs + c * stride;
-            for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+            const T *head = heads + line * pitch, *y = outputs + line * pitch;
+            for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto product = load(head + j, mask, A(0)) * load(y + j, mask, A(0));
                 store(dot + j, load(dot + j, FullMask()) + product, FullMask());
             });
-        }
-        for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *head = heads + c * stride, *y = outputs + c * stride;
-            write_row<STREAMING>(grads + c * stride, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        });
+        lines.fold_sums(dot);
+        lines.spread(dot);
+        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+            const T *head = heads + line * pitch, *y = outputs + line * pitch;
+            write_row<STREAMING>(grads + line * pitch, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return (load(head + j, mask, A(0)) - load(dot + j, FullMask())) * load(y + j, mask, A(0)) * scale;
             });
-        }
+        });
     });
 }
 

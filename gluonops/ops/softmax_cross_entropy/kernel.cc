@@ -117,32 +117,39 @@ void forward_columns(const TypedCall<T> &given)
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
-        const int64_t columns = block.columns, stride = block.pitch;
+        const ColumnLines<T> lines = block.lines;
+        const int64_t columns = block.columns, pitch = lines.pitch;
 
-        column_max_and_sum<false>(logits, block.matrix(), columns, A(1), max, log_sum);
+        column_max_and_sum<false>(logits, lines, A(1), max, log_sum);
         for (int64_t j = 0; j < columns; ++j)
             log_sum[j] = logarithm(log_sum[j]);
 
-        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        lines.spread(log_sum);
+
+        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(loss + j, broadcast(A(0)), FullMask());
         });
-        if (!call.sparse || call.smooth)
-            for (int64_t c = 0; c < classes; ++c) {
-                const A weight = call.weight_of(c);
-                for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto shifted = load(logits + c * stride + j, mask, A(0)) - load(max + j, FullMask());
+        if (!call.sparse || call.smooth) {
+            lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+                const int64_t line = number * pitch;
+                const A weight = call.weight_of(number);
+                for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto shifted = load(logits + line + j, mask, A(0)) - load(max + j, FullMask());
                     const auto nll = load(log_sum + j, FullMask()) - shifted;
                     auto target = broadcast(call.uniform);
                     if (!call.sparse)
-                        target += call.label_weight * load(labels + c * stride + j, mask, A(0));
-                    store(loss + j, load(loss + j, FullMask()) + target * weight * nll, FullMask());
+                        target += call.label_weight * load(labels + line + j, mask, A(0));
+                    const auto sum = load(loss + j, mask, A(0)) + target * weight * nll;
+                    store(loss + j, sum, mask);
                 });
-            }
+            });
+            lines.fold_sums(loss);
+        }
 
         for (int64_t j = 0; j < columns; ++j) {
             const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             if (call.sparse && class_id >= 0) {
-                const A nll = log_sum[j] - (load_scalar(logits + class_id * stride + j) - max[j]);
+                const A nll = log_sum[j] - (load_scalar(logits + class_id * block.step + j) - max[j]);
                 loss[j] += call.label_weight * call.weight_of(class_id) * nll;
             }
             if (class_id == NO_CLASS)
@@ -151,7 +158,7 @@ void forward_columns(const TypedCall<T> &given)
             call.max[row] = class_id == IGNORED ? A(0) : max[j];
             call.log_sum[row] = class_id == IGNORED ? logarithm(A(classes)) : log_sum[j];
         }
-    });
+    }, !call.weights);   // a class weight is one number for all of a line
 }
 
 template <bool STREAMING, bool WEIGHTED, typename T>
@@ -212,16 +219,18 @@ void backward_columns(const TypedCall<T> &given)
     const int64_t classes = call.sizes.length;
     parallel_columns<false, T>(call.sizes, call.sparse ? 2 : 4, [=](ColumnBlock<T> &block) {
         alignas(64) A head_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS];
-        alignas(64) A target_sum_buffer[MAX_BLOCK_COLUMNS];
+        alignas(64) A target_sum_buffer[MAX_BLOCK_COLUMNS], max_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
-        A *head = head_buffer, *log_sum = log_sum_buffer, *target_sum = target_sum_buffer;
+        A *head = head_buffer, *max = max_buffer, *log_sum = log_sum_buffer, *target_sum = target_sum_buffer;
         Index *class_ids = class_id_buffer;
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
         T *grads = block.write(call.data_grad), *label_grads = call.sparse ? nullptr : block.write(call.label_grad);
-        const int64_t columns = block.columns, stride = block.pitch;
-        for (int64_t j = 0; j < columns; ++j) {
+        const ColumnLines<T> lines = block.lines;
+        const int64_t pitch = lines.pitch;
+        for (int64_t j = 0; j < block.columns; ++j) {
             const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
             class_ids[j] = Index(class_id);
+            max[j] = call.max[row];
             head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + row);
             const bool is_weighted = call.weights && class_id >= 0;
             target_sum[j] = call.sparse ? A(1) : A(0);
@@ -229,20 +238,29 @@ void backward_columns(const TypedCall<T> &given)
                 target_sum[j] = call.label_weight * call.weights[class_id] + call.uniform * call.weight_sum;
             log_sum[j] = call.log_sum[row];
         }
-        if (!call.sparse)
-            for (int64_t c = 0; c < classes; ++c) {
-                const A weight = call.weight_of(c);
-                for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto label = load(labels + c * stride + j, mask, A(0));
+        lines.spread(target_sum);
+        if (!call.sparse) {
+            lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+                const A weight = call.weight_of(number);
+                for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    const auto label = load(labels + number * pitch + j, mask, A(0));
                     const auto target = call.label_weight * label + call.uniform;
-                    store(target_sum + j, load(target_sum + j, FullMask()) + target * weight, FullMask());
+                    const auto sum = load(target_sum + j, mask, A(0)) + target * weight;
+                    store(target_sum + j, sum, mask);
                 });
-            }
-        const A *max = call.max + block.first_row;
-        for (int64_t c = 0; c < classes; ++c) {
-            const int64_t line = c * stride;
-            const A weight = call.weight_of(c);
-            write_row<STREAMING>(grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            });
+            lines.fold_sums(target_sum);
+            lines.spread(target_sum);
+        }
+        spread_class_ids(lines, class_ids);
+        lines.spread(head);
+        lines.spread(max);
+        lines.spread(log_sum);
+        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+            const int64_t line = number * pitch;
+            const Index first_class = Index(number * lines.per_line);
+            const A weight = call.weight_of(number);
+            write_row<STREAMING>(grads + line, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto zero = broadcast(A(0));
                 const auto log_p = load(logits + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                    load(log_sum + j, FullMask());
@@ -253,18 +271,18 @@ void backward_columns(const TypedCall<T> &given)
                 }
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
-                const auto target = (class_id == Index(c) ? broadcast(call.label_weight) : zero) + call.uniform;
+                const auto target = (class_id == first_class ? broadcast(call.label_weight) : zero) + call.uniform;
                 const auto grad = load(head + j, FullMask()) * (scaled - target * weight);
                 return class_id == Index(IGNORED) ? zero : grad;
             });
             if (!call.sparse)
-                write_row<STREAMING>(label_grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                write_row<STREAMING>(label_grads + line, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto log_p = load(logits + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                        load(log_sum + j, FullMask());
                     return -call.label_weight * weight * load(head + j, FullMask()) * log_p;
                 });
-        }
-    });
+        });
+    }, !call.weights);
 }
 
 template <typename T>

@@ -75,24 +75,27 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
         Index *class_ids = class_id_buffer;
         const T *probabilities = block.read(output);
         T *grads = block.write(data_grad);
-        const int64_t columns = block.columns;
-        for (int64_t j = 0; j < columns; ++j) {
+        const ColumnLines<T> lines = block.lines;
+        for (int64_t j = 0; j < block.columns; ++j) {
             const int64_t class_id = class_of(labels, block.first_row + j, sizes.length);
             class_ids[j] = Index(class_id);
             weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
         }
-        for (int64_t c = 0; c < sizes.length; ++c) {
-            const int64_t line = c * block.pitch;
-            write_row<STREAMING>(grads + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        spread_class_ids(lines, class_ids);
+        lines.spread(weights);
+        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+            const int64_t line = number * lines.pitch;
+            const Index first_class = Index(number * lines.per_line);
+            write_row<STREAMING>(grads + line, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
                 const auto zero = broadcast(A(0));
-                const auto onehot = class_id == Index(c) ? broadcast(A(1)) : zero;
+                const auto onehot = class_id == first_class ? broadcast(A(1)) : zero;
                 const auto error = load(probabilities + line + j, mask, A(0)) - onehot;
                 const auto grad = error * load(weights + j, FullMask());
                 return class_id == Index(IGNORED) ? zero : grad;
             });
-        }
+        });
     });
 }
 
