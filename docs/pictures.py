@@ -22,6 +22,14 @@ INK = {"light": "#24292f", "dark": "#e2e5e9"}   # theme -> colour of text and li
 BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # on white and on black
 TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # of cells; their numbers are black
 
+PICTURES: dict[str, Callable[[], plt.Figure]] = {}   # by operator
+
+
+def picture(function: Callable[[], plt.Figure]) -> Callable[[], plt.Figure]:
+    """Add the picture of the operator that the function is named after (``abs_`` draws ``abs``)."""
+    PICTURES[function.__name__.rstrip("_")] = function
+    return function
+
 
 def draw(folder: pathlib.Path, pictures: dict[str, Callable[[], plt.Figure]]) -> dict[str, str]:
     """Write ``<name>-<theme>.svg`` for every picture.
@@ -41,11 +49,11 @@ def draw(folder: pathlib.Path, pictures: dict[str, Callable[[], plt.Figure]]) ->
     folder.mkdir(exist_ok=True)
     for theme in INK:
         with plt.rc_context(style(theme)):
-            for name, picture in pictures.items():
-                figure = picture()
+            for name, function in pictures.items():
+                figure = function()
                 figure.savefig(folder / f"{name}-{theme}.svg", transparent=True)
                 plt.close(figure)
-    return {name: " ".join(picture.__doc__.split()) for name, picture in pictures.items()}
+    return {name: " ".join(function.__doc__.split()) for name, function in pictures.items()}
 
 
 def style(theme: str) -> dict[str, object]:
@@ -73,6 +81,7 @@ def value_and_gradient(function: Callable, x: np.ndarray | list) -> tuple[np.nda
     return output.asnumpy(), x.grad.asnumpy()
 
 
+@picture
 def abs_() -> plt.Figure:
     """The absolute value of x from -3 to 3, and its gradient: -1 below 0, 0 at 0, and 1 above."""
     x = np.linspace(-3, 3, 121)
@@ -101,26 +110,31 @@ def activation(function: Callable, title: str) -> plt.Figure:
     return figure
 
 
+@picture
 def mish() -> plt.Figure:
     """Mish of x from -5 to 5 beside ReLU, and its gradient, which is above 1 right of 0.8."""
     return activation(gops.ops.mish, "mish(x)")
 
 
+@picture
 def swish() -> plt.Figure:
     """Swish of x from -5 to 5 beside ReLU, with beta 1, and its gradient, which is below 0 left of -1.28."""
     return activation(gops.ops.swish, "swish(x)")
 
 
+@picture
 def hard_swish() -> plt.Figure:
     """Hard swish of x from -5 to 5 beside ReLU, and its gradient: 0 up to -3, a line to 1.5, and 1 from 3 on."""
     return activation(gops.ops.hard_swish, "hard_swish(x)")
 
 
+@picture
 def gelu() -> plt.Figure:
     """GELU of x from -5 to 5 beside ReLU, and its gradient, which is up to 1.13."""
     return activation(gops.ops.gelu, "gelu(x)")
 
 
+@picture
 def swiglu() -> plt.Figure:
     """The output of swiglu for a gate and a value from -4 to 4: near their product where the gate is large, and near 0
     where it is far below 0."""
@@ -150,16 +164,19 @@ def scaled_rows(function: Callable, title: str) -> plt.Figure:
     return figure
 
 
+@picture
 def rms_norm() -> plt.Figure:
     """Rows of two numbers as points, and after rms_norm: on the circle whose radius is the root of 2."""
     return scaled_rows(gops.ops.rms_norm, "rms_norm")
 
 
+@picture
 def l2_normalize() -> plt.Figure:
     """Rows of two numbers as points, and after l2_normalize: on the circle of radius 1."""
     return scaled_rows(gops.ops.l2_normalize, "l2_normalize")
 
 
+@picture
 def group_norm() -> plt.Figure:
     """Six channels of a sample, each with its own mean and deviation, and after group_norm in two groups: the elements
     of a group together have mean 0 and deviation 1, and its channels keep their order."""
@@ -174,6 +191,7 @@ def group_norm() -> plt.Figure:
     return figure
 
 
+@picture
 def dice_loss() -> plt.Figure:
     """The loss of a class whose area is 1, 10 or 100 of 400 places, while the logits at its places rise: it does not
     depend on the area. Beside it the cross-entropy over all places, which a small class hardly changes."""
@@ -192,6 +210,42 @@ def dice_loss() -> plt.Figure:
     return figure
 
 
+@picture
+def lovasz_softmax() -> plt.Figure:
+    """A class with 20 of 100 places, while the logits at some of its places rise together from wrong to right, and the
+    others stay right: the loss of the class, and what a place adds to it, which is more the fewer places are right."""
+    logits = np.linspace(-5, 5, 81)
+    figure, (left, right) = panels(1, 1)
+    for wrong, colour in zip((2, 10, 20), (BLUE, ORANGE, GREEN)):
+        label = mx.nd.tile(mx.nd.array(np.arange(100)[None] < 20), (len(logits), 1))
+        at_places = np.where(np.arange(100) < 20, 5.0, -5.0) * np.ones((len(logits), 1))
+        at_places[:, :wrong] = logits[:, None]
+        data = np.stack([0 * at_places, at_places], axis=1)
+        loss, gradient = value_and_gradient(
+            lambda data, label=label: gops.ops.lovasz_softmax(data, label, per_sample=True, class_weight=(0, 1)), data)
+        left.plot(logits, loss, color=colour, label=f"{wrong} of 20 places")
+        right.plot(logits, -gradient[:, 1, :wrong].mean(1), color=colour)
+    left.set(title="loss of the class", xlabel="the logits")
+    left.legend()
+    right.set(title="minus the mean gradient of one of them", xlabel="the logits")
+    return figure
+
+
+@picture
+def ohem() -> plt.Figure:
+    """A hundred losses, some of them 0: those that are kept with ratio 0.25, and with a threshold as well."""
+    losses = np.random.RandomState(0).gamma(1, 1, 100) * (np.arange(100) % 7 > 0)
+    figure, panes = panels(1, 1)
+    for axes, options in zip(panes, ({"ratio": 0.25}, {"ratio": 0.25, "threshold": 1})):
+        kept = gops.ops.ohem(mx.nd.array(losses), **options).asnumpy() != 0
+        for chosen, colour, name in ((kept, BLUE, "kept"), (~kept, "#9aa0a6", "not kept")):
+            axes.plot(np.flatnonzero(chosen), losses[chosen], "o", color=colour, markersize=3, label=name)
+        axes.set(title=", ".join(f"{key}={value}" for key, value in options.items()), xlabel="example", ylabel="loss")
+    panes[0].legend()
+    return figure
+
+
+@picture
 def distillation_loss() -> plt.Figure:
     """The probabilities of a teacher at three temperatures: the higher, the more they say of the classes that are not
     the likeliest; and the loss of a student with other logits for one class."""
@@ -211,6 +265,7 @@ def distillation_loss() -> plt.Figure:
     return figure
 
 
+@picture
 def tile() -> plt.Figure:
     """A matrix of 2 x 3 numbered elements, tiled along one axis and along two, and how many copies the gradient of each
     element sums."""
@@ -236,6 +291,7 @@ def cells(axes: plt.Axes, values: np.ndarray, sources: np.ndarray, title: str) -
     axes.set_axis_off()
 
 
+@picture
 def reorg() -> plt.Figure:
     """A tensor of 4 channels of 2 x 4 elements, and where its elements are after each mode of reorg. With this height,
     which is no multiple of 4, Darknet's layout mixes channels, as it does in YOLOv2."""
@@ -259,6 +315,7 @@ def channels(axes: plt.Axes, data: np.ndarray, title: str) -> None:
     axes.set_axis_off()
 
 
+@picture
 def softmax() -> plt.Figure:
     """Four logits, and their probabilities at the temperatures 0.5, 1 and 3: the lower the temperature, the more the
     largest logit gets."""
@@ -273,6 +330,7 @@ def softmax() -> plt.Figure:
     return figure
 
 
+@picture
 def softmax_output() -> plt.Figure:
     """The probabilities of four classes, and the gradient of the logits for the label 2: the probabilities, minus 1 at
     the label."""
@@ -287,6 +345,7 @@ def softmax_output() -> plt.Figure:
     return figure
 
 
+@picture
 def softmax_cross_entropy() -> plt.Figure:
     """The loss of one row of three classes and its gradient, while the logit of the label's class goes from -6 to 6 and
     the other logits are 0, without smoothing and with smoothing of 0.2."""
@@ -321,12 +380,14 @@ def focal(loss_of: Callable, gammas: tuple) -> plt.Figure:
     return figure
 
 
+@picture
 def sigmoid_focal_loss() -> plt.Figure:
     """The loss of a positive and its gradient, for gamma 0, 1 and 2 without weights: the larger gamma, the less a logit
     above 0 counts."""
     return focal(lambda x, gamma: gops.ops.sigmoid_focal_loss(x, mx.nd.ones_like(x), alpha=-1, gamma=gamma), (0, 1, 2))
 
 
+@picture
 def softmax_focal_loss() -> plt.Figure:
     """The loss of a row of two classes and its gradient, for gamma 0, 1 and 2, while the logit of the label's class
     goes from -6 to 6 and the other one is 0."""
@@ -336,6 +397,7 @@ def softmax_focal_loss() -> plt.Figure:
     return focal(loss_of, (0, 1, 2))
 
 
+@picture
 def sigmoid_cross_entropy() -> plt.Figure:
     """The loss of a positive and its gradient, while its logit goes from -6 to 6, with a weight of 1 and of 3."""
     logit = np.linspace(-6, 6, 121)
@@ -352,6 +414,7 @@ def sigmoid_cross_entropy() -> plt.Figure:
     return figure
 
 
+@picture
 def center_loss() -> plt.Figure:
     """Features of three classes in the plane, the centre of each class as a cross, and arrows along the negative
     gradient: every feature moves to the centre of its class."""
@@ -376,6 +439,7 @@ def center_loss() -> plt.Figure:
     return figure
 
 
+@picture
 def margin_softmax_cross_entropy() -> plt.Figure:
     """The cosine that takes the place of the label's, while the label's angle goes from 0 to 180 degrees, and the loss
     of a row whose other cosines are 0, with a scale of 8: without a margin, and with those of CosFace, ArcFace and
@@ -396,6 +460,7 @@ def margin_softmax_cross_entropy() -> plt.Figure:
     return figure
 
 
+@picture
 def iou_loss() -> plt.Figure:
     """The four losses of a box of 2 x 2 and their gradient by its centre, while the box moves along x past its ground
     truth of 2 x 1. Where the two are apart, IoU has no gradient; the other kinds still pull the box to its ground
@@ -416,6 +481,7 @@ def iou_loss() -> plt.Figure:
     return figure
 
 
+@picture
 def box_iou() -> plt.Figure:
     """Two boxes of one set (solid) and three of another (dashed), and the IoU of every pair."""
     lhs, rhs = [[0.5, 0.5, 3, 3], [4, 1, 6, 4]], [[1, 1, 3.5, 3], [3, 2, 5.5, 4], [0, 3.5, 1.5, 4.5]]
@@ -447,6 +513,7 @@ def box(axes: plt.Axes, centre: tuple[float, float], size: tuple[float, float], 
     axes.add_patch(plt.Rectangle(corner, *size, fill=False, edgecolor=colour, linewidth=2, **how))
 
 
+@picture
 def region_decode() -> plt.Figure:
     """The five anchors of YOLOv2 for VOC around the middle of a map of 13 x 13 cells; and one prediction: its cell, its
     anchor dashed, and the box that the operator makes of it, moved within the cell and scaled."""
@@ -469,6 +536,7 @@ def region_decode() -> plt.Figure:
     return figure
 
 
+@picture
 def region_loss() -> plt.Figure:
     """A ground truth in a map of 5 x 5 cells: the cell of its centre is marked, and of two anchors, dashed, the one
     with the more similar size is matched. And the loss of the objectness, while its logit goes from -6 to 6: of the
@@ -496,15 +564,29 @@ def region_loss() -> plt.Figure:
     return figure
 
 
-PICTURES = {"abs": abs_, "box_iou": box_iou, "center_loss": center_loss, "dice_loss": dice_loss,
-            "distillation_loss": distillation_loss, "gelu": gelu, "group_norm": group_norm,
-            "hard_swish": hard_swish, "iou_loss": iou_loss, "l2_normalize": l2_normalize,
-            "margin_softmax_cross_entropy": margin_softmax_cross_entropy, "mish": mish,
-            "region_decode": region_decode, "region_loss": region_loss, "reorg": reorg, "rms_norm": rms_norm,
-            "sigmoid_cross_entropy": sigmoid_cross_entropy, "sigmoid_focal_loss": sigmoid_focal_loss,
-            "softmax": softmax, "softmax_cross_entropy": softmax_cross_entropy,
-            "softmax_focal_loss": softmax_focal_loss,
-            "softmax_output": softmax_output, "swiglu": swiglu, "swish": swish, "tile": tile}
+@picture
+def yolo_loss() -> plt.Figure:
+    """A prediction of a ground truth that moves along x past it, with the losses of boxes: the loss of coordinates, and
+    the gradient by x, which is minus the delta of Darknet."""
+    center = np.linspace(0.02, 0.98, 121)
+    data = np.zeros((len(center), 6, 1, 1))
+    data[:, 0, 0, 0] = np.log(center / (1 - center))
+    images = mx.nd.array(np.tile([0.5, 0.5, 0.25, 0.2, 0], (len(center), 1, 1)))
+    figure, (left, right) = panels(1, 1, height=3)
+    for kind, colour in zip(("mse", "giou", "diou", "ciou"), (BLUE, ORANGE, GREEN, RED)):
+        numbers = mx.nd.array(data)
+        numbers.attach_grad()
+        with mx.autograd.record():
+            loss, parts = gops.ops.yolo_loss(numbers, images, anchors=(0.2, 0.2), classes=1, dialect="alexeyab",
+                                             box_loss=kind, parts=True)
+        loss.backward()
+        left.plot(center, parts.asnumpy()[:, 0], color=colour, label=kind)
+        right.plot(center, numbers.grad.asnumpy()[:, 0, 0, 0], color=colour)
+    left.set(title="loss of coordinates", xlabel="predicted x in the cell")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient by the data", xlabel="predicted x in the cell")
+    return figure
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from mxnet import autograd, gluon
 LOSSES = {   # of logits
     "softmax": gops.loss.SoftmaxCELoss,
     "smoothing": lambda: gops.loss.SoftmaxCELoss(smoothing=0.1),
-    "focal": lambda: gops.loss.FocalLoss(activation="softmax", alpha=1),
+    "focal": gops.loss.SoftmaxFocalLoss,
     "center": gops.loss.SoftmaxCELoss,   # with a center loss beside it
 }
 MARGINS = {   # of cosines: the arguments of ArcFaceHead

@@ -10,7 +10,7 @@
     python examples/finetune_detector.py --cfg yolov2-voc.cfg --backbone-layers 23 --dataset coco --root COCO --size 416
 
 Ctrl-C saves, during the pretraining as well; --resume auto continues to the numbers of a run that was never stopped.
-A cfg has to end in [region]. YOLOv3's [yolo] layers run and convert in gluonops, but it has no loss for them yet.
+A cfg has to end in [region]. For other cfgs gluonops.darknet.load(cfg).loss() is the loss of the heads.
 """
 import time
 

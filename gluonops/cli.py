@@ -31,11 +31,13 @@ EXAMPLES = {
   gluonops ops reorg                              one of them""",
     "convert": """\
   gluonops convert yolov2.cfg yolov2.weights out/yolov2
-  gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5""",
+  gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5
+  gluonops convert yolov4.cfg yolov4.weights out/yolov4 --detections --letterbox""",
     "detect": """\
   gluonops detect out/detector street.jpg -o found.png        of out/detector-symbol.json
   gluonops detect detector.onnx a.jpg b.jpg -o found --json found.json
-  gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png""",
+  gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png
+  gluonops detect yolov3.cfg yolov3.weights dog.jpg --resize""",
     "classify": """\
   gluonops classify out/classifier cat.jpg                    of out/classifier-symbol.json
   gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
@@ -129,6 +131,16 @@ def _add_detection(command: argparse.ArgumentParser) -> None:
     command.add_argument("--topk", type=int, help=f"most candidates per image (default: {DETECTION['topk']})")
 
 
+def _add_resize(command: argparse.ArgumentParser) -> None:
+    """The options of how an image gets the net's size."""
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--resize", action="store_const", const="stretch",
+                       help="stretch images to the net's size, as AlexeyAB's Darknet does; the default of his cfgs")
+    group.add_argument("--letterbox", action="store_const", const="letterbox", dest="resize",
+                       help="fit images into the net's size, with a grey border, as pjreddie's Darknet does; the "
+                       "default of other cfgs; exported files say what they need")
+
+
 def _add_convert(add: Callable) -> None:
     convert = add("convert", _run_convert, "a Darknet network as symbol JSON and parameters, for Module",
                   "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
@@ -141,6 +153,7 @@ def _add_convert(add: Callable) -> None:
                          help="return ids, scores and boxes, instead of what the last layer returns")
     convert.add_argument("--names", metavar="FILE", help="text file with one class name per line; the files get them")
     _add_detection(convert)
+    _add_resize(convert)
 
 
 def _add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
@@ -162,6 +175,7 @@ def _add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     detect.add_argument("--cfg", help="Darknet's .cfg, instead of the net; then all arguments are images")
     detect.add_argument("--weights", help="the .weights of --cfg")
     _add_detection(detect)
+    _add_resize(detect)
     classify.add_argument("--top", type=int, default=5, help="how many classes of an image (default: 5)")
 
 

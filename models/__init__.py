@@ -16,10 +16,12 @@ from .lenet_reorg import LeNetReorg, lenet_reorg
 from .mlp import MLP, mlp
 from .region_detector import RegionDetector, region_detector
 from .yolov2 import TinyYOLOv2, YOLOv2, tiny_yolov2, yolov2
+from .yolov3 import TinyYOLOv3, YOLOv3, tiny_yolov3, yolov3
+from .yolov4 import TinyYOLOv4, YOLOv4, tiny_yolov4, yolov4
 
-__all__ = ["Classifier", "Darknet19", "IResNet", "LeNetReorg", "MLP", "RegionDetector", "TinyYOLOv2", "YOLOv2",
-           "classifier", "darknet19", "get_model", "iresnet", "lenet_reorg", "mlp", "region_detector", "tiny_yolov2",
-           "yolov2"]
+__all__ = ["Classifier", "Darknet19", "IResNet", "LeNetReorg", "MLP", "RegionDetector", "TinyYOLOv2", "TinyYOLOv3",
+           "TinyYOLOv4", "YOLOv2", "YOLOv3", "YOLOv4", "classifier", "darknet19", "get_model", "iresnet", "lenet_reorg",
+           "mlp", "region_detector", "tiny_yolov2", "tiny_yolov3", "tiny_yolov4", "yolov2", "yolov3", "yolov4"]
 
 _MODELS = {
     "darknet19": darknet19,
@@ -27,7 +29,11 @@ _MODELS = {
     "lenet_reorg": lenet_reorg,
     "mlp": mlp,
     "tiny_yolov2": tiny_yolov2,
+    "tiny_yolov3": tiny_yolov3,
+    "tiny_yolov4": tiny_yolov4,
     "yolov2": yolov2,
+    "yolov3": yolov3,
+    "yolov4": yolov4,
 }
 
 
@@ -36,7 +42,8 @@ def get_model(name: str, **kwargs) -> HybridBlock:
 
     Parameters
     ----------
-    name : {'darknet19', 'iresnet', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'yolov2'}
+    name : {'darknet19', 'iresnet', 'lenet_reorg', 'mlp', 'tiny_yolov2', 'tiny_yolov3', 'tiny_yolov4', 'yolov2', \
+            'yolov3', 'yolov4'}
         Name of the network's function in this package.
     **kwargs
         Arguments of this function.

@@ -2,8 +2,8 @@
 
 :func:`gluonops.darknet.load` makes a net for inference of it, which applies the ``[region]`` layer. This one leaves
 the layer out, and has classes, anchors, a backbone and a detector like :class:`gluonops.models.YOLOv2`, so that the
-same loss and the same scripts train it. A cfg with ``[yolo]`` layers, such as YOLOv3's, runs and converts, and cannot
-be trained yet: gluonops has no loss for these layers.
+same loss and the same scripts train it. A cfg with ``[yolo]`` layers, such as YOLOv3's, is not taken here: its loss is
+that of :meth:`gluonops.darknet.DarknetNet.loss`.
 """
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def region_detector(cfg: str | os.PathLike, classes: int | Sequence[str] | None 
 def _check(cfg, net):
     kinds = [name.split("_", 1)[1] for name in net._children]
     if "yolo" in kinds:
-        raise OpError(WHERE, f"{cfg} has [yolo] layers; expected [region]: gluonops has no loss for [yolo] yet",
-                      "Train a cfg that ends in [region], such as yolov2.cfg; gluonops.darknet.load runs this one")
+        raise OpError(WHERE, f"{cfg} has [yolo] layers; expected [region]",
+                      "Name a cfg that ends in [region], or train the net of gluonops.darknet.load with net.loss()")
     if kinds[-2:] != ["convolutional", "region"] or kinds.count("region") != 1:
         raise OpError(WHERE, f"{cfg} ends in {' and '.join(f'[{kind}]' for kind in kinds[-2:])}; expected "
                       "[convolutional] and [region]", "Name the cfg of a detector")

@@ -21,18 +21,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import gluonops.nn
-import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float, Int
-from gluonops.core.backend import Array
 from gluonops.core.errors import OpError
-from gluonops.darknet import Boxes, Convolution, Detector, MaxPool, Region
+from gluonops.darknet import Boxes, Convolution, MaxPool, Region
 from gluonops.ops._region.contract import VOC_ANCHORS
 from mxnet.gluon import nn
 
 from .backbone import gluoncv_features
-from .classes import class_names, copied_rows
-from .darknet19 import POOL, Darknet19Features, DarknetModel, stack
+from .darknet19 import POOL, Darknet19Features, stack
+from .detecting import DetectorModel, anchor_array
 from .weights import fits_backbone, load_backbone, without_pretrained
 
 __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
@@ -47,7 +45,7 @@ PASSTHROUGH = 64    # channels of the passthrough before reorg
 TINY = (16, POOL, 32, POOL, 64, POOL, 128, POOL, 256, POOL, 512)
 
 
-class YOLOv2Base(DarknetModel):
+class YOLOv2Base(DetectorModel):
     """The base class of both networks: the output layer, classes and anchors. A subclass adds the layers before it.
 
     Attributes
@@ -66,17 +64,8 @@ class YOLOv2Base(DarknetModel):
     class_softmax = True
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
-        super().__init__(**kwargs)
-        self.classes = class_names(self._where, classes)
-        self.anchors = _anchors(self._where, self._published, anchors)
-
-    def _make_output(self, in_channels):
-        channels = len(self.anchors) * (5 + len(self.classes))
-        return Convolution(channels, 1, in_channels, batch_norm=False, activation="linear", prefix="output_")
-
-    @property
-    def _where(self):
-        return f"models.{type(self).__name__}"
+        super().__init__(classes, **kwargs)
+        self.anchors = anchor_array(self._where, self._published, anchors, "cells of 32 pixels")
 
     @property
     def has_pretrained_backbone(self) -> bool:
@@ -93,83 +82,15 @@ class YOLOv2Base(DarknetModel):
         """
         load_backbone(self.backbone, self._where)
 
-    def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
-        """Change the classes. The net gets a new output layer, as in gluoncv's detectors. The other layers stay.
+    def _outputs(self):
+        return [(self, len(self.anchors))]
 
-        Parameters
-        ----------
-        classes : int or sequence of str
-            Names of the new classes, or their number.
-        reuse_weights : dict or list, optional
-            Classes whose weights are kept: ``{new: old}`` by names or class ids, or a list of names that are in both.
-            The weights of boxes and objectness are then kept as well. Without it, the whole output layer is
-            initialized again.
-
-        Raises
-        ------
-        OpError
-            A class of ``reuse_weights`` does not exist.
-        """
-        old_conv = self.output.conv
-        new_classes = class_names(self._where, classes)
-        rows = copied_rows(self._where, self.classes, new_classes, len(self.anchors), reuse_weights)
-        self.classes = new_classes
-        with self.name_scope():
-            self.output = self._make_output(old_conv.weight.shape[1])
-        if old_conv.weight._data is not None:
-            self.output.initialize(ctx=old_conv.weight.list_ctx())
-            _copy_rows(old_conv.weight, self.output.conv.weight, rows)
-            _copy_rows(old_conv.bias, self.output.conv.bias, rows)
-        self._clear_cached_op()
-
-    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
-        """The net with decoded boxes and non-maximum suppression, as a block that you can hybridize and export.
-
-        Parameters
-        ----------
-        threshold, nms, topk
-            Parameters of :class:`gluonops.darknet.Detector`.
-
-        Returns
-        -------
-        Detector
-            It shares the parameters of this net, which must be initialized. The anchors are constants.
-
-        Raises
-        ------
-        OpError
-            An argument is out of range.
-        """
+    def _candidates(self):
         head = nn.HybridSequential(prefix="region_")
         with head.name_scope():
             head.add(Region(self.anchors, len(self.classes), self.class_softmax),
                      Boxes(self.anchors * self.stride, len(self.classes), self.stride))
-        head.initialize(ctx=self.output.conv.weight.list_ctx())
-        head.cast(self.output.conv.weight.dtype)
-        return Detector(self, [head], len(self.classes), self.stride, threshold, nms, topk)
-
-    def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
-        """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.
-
-        Parameters
-        ----------
-        x : NDArray or Symbol
-            Images, (B, 3, H, W), RGB from 0 to 1. H and W are multiples of 32.
-        threshold, nms, topk
-            Parameters of :class:`gluonops.darknet.Detector`.
-
-        Returns
-        -------
-        tuple of NDArray or Symbol
-            ids (B, N, 1), scores (B, N, 1) and boxes (B, N, 4) in pixels of x, in the format of gluoncv's metrics and
-            ``plot_bbox``. Rows without a detection are -1.
-
-        Raises
-        ------
-        OpError
-            An argument is out of range, or H or W is not a multiple of 32.
-        """
-        return self.detector(threshold, nms, topk)(x)
+        return [head]
 
 
 class YOLOv2(YOLOv2Base):
@@ -182,7 +103,7 @@ class YOLOv2(YOLOv2Base):
         - **out**: the raw map, (B, A*(5+K), H/32, W/32).
     """
 
-    _published = {"coco": COCO, "voc": VOC}
+    _published = {"voc": VOC, "coco": COCO}
 
     def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
                  backbone: str = "darknet19", pretrained_backbone: bool = False, **kwargs):
@@ -200,7 +121,7 @@ class YOLOv2(YOLOv2Base):
             with self.passthrough.name_scope():
                 self.passthrough.add(Convolution(PASSTHROUGH, 1, fine), gluonops.nn.Reorg(2, mode="darknet"))
             self.merge = Convolution(HEAD, 3, 4 * PASSTHROUGH + HEAD, prefix="merge_")
-            self.output = self._make_output(HEAD)
+            self.output = self._make_output(HEAD, len(self.anchors))
 
     def hybrid_forward(self, F, data):
         fine, coarse = self.backbone(data)
@@ -218,7 +139,7 @@ class TinyYOLOv2(YOLOv2Base):
         - **out**: the raw map, (B, A*(5+K), H/32, W/32).
     """
 
-    _published = {"coco": COCO, "voc": TINY_VOC}
+    _published = {"voc": TINY_VOC, "coco": COCO}
 
     def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
                  head_channels: int | tuple[int, int] = HEAD, width: float = 1.0, **kwargs):
@@ -232,19 +153,10 @@ class TinyYOLOv2(YOLOv2Base):
             self.head = nn.HybridSequential(prefix="head_")
             with self.head.name_scope():
                 self.head.add(Convolution(first, 3, layers[-1]), Convolution(last, 3, first))
-            self.output = self._make_output(last)
+            self.output = self._make_output(last, len(self.anchors))
 
     def hybrid_forward(self, F, data):
         return self.output(self.head(self.pool(self.backbone(data))))
-
-
-def _copy_rows(source, target, rows):
-    """Copy rows of a Parameter to another Parameter. ``rows`` is a list of (target row, source row)."""
-    source_values = source.data(source.list_ctx()[0])
-    target_values = target.data(target.list_ctx()[0])
-    for target_row, source_row in rows:
-        target_values[target_row] = source_values[source_row]
-    target.set_data(target_values)
 
 
 def _head_channels(where, channels):
@@ -255,19 +167,6 @@ def _head_channels(where, channels):
     if len(channels) != 2:
         raise OpError(where, f"head_channels is {channels!r}; expected a number or two", "Pass for instance (256, 256)")
     return tuple(kind.parse(where, count) for count in channels)
-
-
-def _anchors(where, published, anchors):
-    """Anchors as float32 (A, 2), from a name or an array."""
-    values = published.get(anchors) if isinstance(anchors, str) else anchors
-    try:
-        values = np.array(values, "float32")
-    except (TypeError, ValueError):
-        values = np.zeros(0, "float32")
-    if values.ndim != 2 or values.shape[1] != 2 or not len(values) or not (values > 0).all():
-        raise OpError(where, f"anchors are {anchors!r}; expected 'voc', 'coco', or pairs of a width and a height above "
-                      "0", "Pass an (A, 2) array, in cells of 32 pixels")
-    return values
 
 
 def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", backbone: str = "darknet19",

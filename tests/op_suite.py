@@ -73,6 +73,7 @@ class OpSuite:
     cases = ()         # Case; the first one is small and typical
     table = ()         # Row
     errors = ()        # Bad
+    texts = {}         # {attribute: its texts in a graph}, valid and not: the library reads them as the contract does
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
     given = ()         # inputs whose shapes do not follow from the data's
@@ -95,7 +96,7 @@ class OpSuite:
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
-    def amplification(self, attrs):
+    def amplification(self, attrs, backend, *inputs):
         """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
         return 1.0
 
@@ -492,6 +493,11 @@ def recorded(function, *arrays, head=None, **attrs):
         output = function(*inputs, **attrs)
     output.backward(head)
     return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def largest_finite(array):
+    """The largest number of an array, at least 1."""
+    return array[np.isfinite(array)].max(initial=1.0)
 
 
 def suite_of(name):

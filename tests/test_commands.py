@@ -89,6 +89,36 @@ def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
     assert cli.main(positional) == 0 and capsys.readouterr().out.splitlines() == lines[:-1]
 
 
+@pytest.mark.parametrize("option, line, is_stretched", [
+    ("--resize", "", True), ("--letterbox", "mosaic=1", False), (None, "mosaic=1", True),
+    (None, "mosaic=1\nletter_box=1", False)])
+def test_detect_resizes_as_the_program_does(option, line, is_stretched, network, photograph, tmp_path, capsys):
+    """AlexeyAB's program stretches images, unless the cfg says letter_box=1; pjreddie's letterboxes them."""
+    cfg = tmp_path / "net.cfg"
+    cfg.write_text(pathlib.Path(network[0]).read_text().replace("[net]", f"[net]\n{line}"))
+    options = ["--threshold", "0.1", *filter(None, [option])]
+    assert cli.main(["detect", str(cfg), network[1], photograph, *options, "--json"]) == 0
+    row, = json.loads(capsys.readouterr().out)
+
+    picture = skimage.data.chelsea()
+    height, width = picture.shape[:2]
+    fit = gops.data.resize if is_stretched else gops.data.letterbox
+    ids, scores, boxes = gops.darknet.load(cfg, network[1]).detector(0.1)(mx.nd.array(fit(picture, 96, 64)[None]))
+    count = int((ids >= 0).sum().asscalar())
+    boxes = boxes.asnumpy()[0, :count]
+    if is_stretched:
+        boxes = boxes * np.tile([width / 96, height / 64], 2)
+    else:
+        boxes = gops.data.unletterbox_boxes(boxes, (width, height), (96, 64))
+    assert len(row["detections"]) == count > 3
+    np.testing.assert_allclose([item["box"] for item in row["detections"]], boxes.clip(0, [width, height] * 2),
+                               atol=0.01)
+
+    arguments = ["convert", str(cfg), network[1], str(tmp_path / "net"), "--detections", *options]
+    assert cli.main(arguments) == 0
+    assert gops.export.load(tmp_path / "net").preprocessing.resize == ("stretch" if is_stretched else "letterbox")
+
+
 def test_nothing_found(network, photograph, tmp_path, capsys):
     """The image is written all the same, unchanged."""
     path = tmp_path / "out.png"

@@ -157,14 +157,10 @@ def test_rows_say_how_an_operator_leaves(monkeypatch):
         return {row["op"]: row["export"] for row in table.rows()}
 
     forms = "JSON: builtin, custom, native"
-    losses = dict.fromkeys(["center_loss", "dice_loss", "distillation_loss", "iou_loss",
-                            "margin_softmax_cross_entropy", "region_loss", "sigmoid_cross_entropy",
-                            "sigmoid_focal_loss", "softmax_cross_entropy", "softmax_focal_loss"],
-                           f"loss: training only; {forms}")
-    others = dict.fromkeys(["abs", "box_iou", "gelu", "group_norm", "hard_swish", "l2_normalize", "mish",
-                            "region_decode", "reorg", "rms_norm", "softmax", "swiglu", "swish", "tile"],
-                           f"{forms}; ONNX")
-    assert rows() == {**losses, **others, "softmax_output": f"{forms}; ONNX, without its label"}
+    roles = {name: registry.get(name).op.role for name in gops.ops.list()}
+    exports = {"layer": f"{forms}; ONNX", "loss": f"loss: training only; {forms}",
+               "loss head": f"{forms}; ONNX, without its label"}
+    assert rows() == {name: exports[role] for name, role in roles.items()}
     monkeypatch.delitem(CONVERTERS, "abs")
     assert rows()["abs"] == f"{forms}; no ONNX: no converter for abs" and rows()["tile"] == f"{forms}; ONNX"
 

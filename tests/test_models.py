@@ -44,6 +44,10 @@ def test_get_model_makes_each_by_name():
 @pytest.mark.parametrize("name, source", [
     ("yolov2", "Load Darknet's file with net.load_darknet('yolov2-voc.weights')"),
     ("tiny_yolov2", "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights')"),
+    ("yolov3", "Load Darknet's file with net.load_darknet('yolov3.weights')"),
+    ("tiny_yolov3", "Load Darknet's file with net.load_darknet('yolov3-tiny.weights')"),
+    ("yolov4", "Load Darknet's file with net.load_darknet('yolov4.weights')"),
+    ("tiny_yolov4", "Load Darknet's file with net.load_darknet('yolov4-tiny.weights')"),
     ("darknet19", "Load Darknet's file with net.load_darknet('darknet19.weights')"),
     ("lenet_reorg", "Train the network with examples/train_digits.py"),
     ("iresnet", "Train the network with examples/finetune_classifier.py"),
@@ -124,7 +128,8 @@ def test_get_model_lists_the_names(name):
     with pytest.raises(gops.OpError) as caught:
         gops.models.get_model(name)
     assert str(caught.value) == (f"gluonops.models.get_model: name is {name!r}; expected 'darknet19' or 'iresnet' or "
-                                 "'lenet_reorg' or 'mlp' or 'tiny_yolov2' or 'yolov2'. Choose one of them.")
+                                 "'lenet_reorg' or 'mlp' or 'tiny_yolov2' or 'tiny_yolov3' or 'tiny_yolov4' or "
+                                 "'yolov2' or 'yolov3' or 'yolov4'. Choose one of them.")
 
 
 class TestLeNetReorg:

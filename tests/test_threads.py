@@ -166,3 +166,31 @@ class TestTuneThreads:
     def test_refusals(self, count):
         with pytest.raises(gops.OpError, match="expected an integer from 1 to 4096"):
             gops.tune_threads(count)
+
+
+# Prints how many threads the first small calls added, and the processor's seconds of half a second without calls.
+SMALL_CALLS = """
+import os, time
+import gluonops as gops
+import mxnet as mx
+data = mx.nd.ones((4, 4))
+mx.nd.abs(data).wait_to_read()
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    gops.ops.abs(data).wait_to_read()
+added = len(os.listdir("/proc/self/task")) - before
+time.sleep(0.1)
+start = time.process_time()
+time.sleep(0.5)
+print(added, time.process_time() - start)
+"""
+
+
+@pytest.mark.skipif(not native.loaded(), reason="the native library is not built")
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
+@pytest.mark.parametrize("count, helpers", [("1", 0), ("2", 1), ("8", 1)])
+def test_small_calls_keep_one_helper_awake_and_then_it_sleeps(count, helpers):
+    process = fresh.python("-c", SMALL_CALLS, env={**settings(), "OMP_NUM_THREADS": count})
+    added, seconds = process.stdout.split()
+    assert int(added) == helpers
+    assert float(seconds) < 0.05

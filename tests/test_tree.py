@@ -8,7 +8,7 @@ import re
 import fresh
 import gluonops as gops
 import pytest
-from gluonops.core import registry
+from gluonops.core import registry, rtc
 from mxnet.gluon import HybridBlock
 
 PACKAGE = pathlib.Path(gops.__file__).parent
@@ -58,6 +58,8 @@ class TestOperator:
                 assert parameters[attr.name].default == attr.default
 
     def test_kernels_are_named_after_it_and_include_their_family_alone(self, name):
+        if registry.get(name).op.cuda is None:
+            pytest.skip(registry.get(name).op.unsupported["kernel.cu"])
         folder = registry.get(name).folder
         source = (folder / "kernel.cu").read_text()
         bounds = r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s+"
@@ -197,7 +199,7 @@ def test_source_says_what_it_is(path):
 
 def test_package_data_is_installed():
     assert (PACKAGE / "core" / "prelude.cuh").is_file()
-    assert all((registry.get(name).folder / "kernel.cu").is_file() for name in OPS)
+    assert all((registry.get(name).folder / "kernel.cu").is_file() for name in rtc.operators())
     families = [path.name for path in (PACKAGE / "ops").glob("_[a-z]*") if path.is_dir()]
     assert families and all((PACKAGE / "ops" / family / "__init__.py").is_file() for family in families)
 

@@ -233,7 +233,7 @@ def test_hybridize_then_export(tmp_path, rng):
     (gops.loss.CenterLoss(10, 4), "CenterLoss(classes=10, features=4, alpha=0.5, weight=None, batch_axis=0, "
      "center_initializer=zeros)"),
     (gops.loss.FocalLoss(gamma=1), "FocalLoss(axis=-1, alpha=0.25, gamma=1.0, sparse_label=True, from_logits=False, "
-     "eps=1e-12, size_average=True, activation=sigmoid, weight=None, batch_axis=0)"),
+     "eps=1e-12, size_average=True, weight=None, batch_axis=0)"),
     (gops.loss.RegionLoss((1, 2), 3), "RegionLoss(anchors=(1.0, 2.0), classes=3, object_scale=5.0, noobject_scale=1.0, "
      "coord_scale=1.0, class_scale=1.0, thresh=0.6, rescore=True, bias_match=True, softmax=True, warmup_images=12800, "
      "box_loss=mse)"),

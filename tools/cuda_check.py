@@ -17,8 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
-import gluonops as gops
-from gluonops.core import nvrtc
+from gluonops.core import nvrtc, rtc
 
 DEFAULT = "as mx.rtc"
 NEWER = ("sm_100", "sm_120")   # than NVRTC 11.8: one of each generation
@@ -102,7 +101,7 @@ def table(results: list[Result], every: bool) -> Iterator[str]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", action="append", choices=gops.ops.list(), help="only this operator; may be repeated")
+    parser.add_argument("--op", action="append", choices=rtc.operators(), help="only this operator; may be repeated")
     parser.add_argument("--quick", action="store_true", help="every dtype of the data once, in place of every "
                         "combination with the labels' (`make test` compiles all of them, as mx.rtc does)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilations at a time (one "
@@ -110,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dtypes", action="store_true", help="a line for every combination of dtypes")
     args = parser.parse_args(argv)
     ptxas = shutil.which("ptxas")
-    results = check(args.op or gops.ops.list(), ptxas, not args.quick, args.jobs)
+    results = check(args.op or rtc.operators(), ptxas, not args.quick, args.jobs)
     print("\n".join(table(results, args.dtypes)))
     if not newer(ptxas):
         print(f"{' and '.join(NEWER)} left out: no ptxas on the PATH knows them")

@@ -16,7 +16,7 @@ import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 
-import gluonops as gops
+from gluonops.core import rtc
 
 from ..common import results, suites, tables
 from . import cases, compare, plan, report
@@ -171,7 +171,7 @@ def times(path: pathlib.Path | None) -> dict:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.model", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", action="append", choices=gops.ops.list(), help="only this operator; may be repeated")
+    parser.add_argument("--op", action="append", choices=rtc.operators(), help="only this operator; may be repeated")
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE",
                         help=f"compare with times on an {JUDGED}: a JSON of python -m benchmarks.gpu")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was counted")

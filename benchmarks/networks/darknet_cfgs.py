@@ -1,13 +1,15 @@
 """Whether every cfg that Darknet ships loads, how near it comes to its program, and whether it exports to ONNX.
 
-    python -m benchmarks.networks.darknet_cfgs CFG ... --program pjreddie=PATH --program alexeyab=PATH
+    python -m benchmarks.networks.darknet_cfgs CFG ... --program pjreddie=PATH --double pjreddie=PATH
     python -m benchmarks.networks.darknet_cfgs --write      # the table of docs/darknet.md, from darknet_cfgs.json
 
-A program is tests/golden/darknet/record.c, built with one of the two Darknets; without one a net is only loaded and
-exported. The folder of a cfg has the program's name, which is the dialect. Parameters are random, and batch norms fit
-the input, so that numbers keep their size through a deep network. The image is small where the network takes any size.
-A deviation is the largest difference of a layer's output, in that layer's standard deviations. Results of earlier runs
-stay in darknet_cfgs.json.
+A program is tests/golden/darknet/record.c, built with one of the two Darknets; its double is built with float64 for
+float32 (tests/golden/README.md says how). Without them a net is only loaded and exported. The folder of a cfg has the
+program's name, which is the dialect. Parameters are random, and batch norms fit the input, so that numbers keep their
+size through a deep network. The image is small where the network takes any size. A deviation is the largest difference
+of a layer's output, in that layer's standard deviations: of float32 from the program, and of float64 from its double,
+which tells rounding from another computation. An ONNX file is run in onnxruntime; its deviation is that of the outputs,
+or the largest difference of a score of the detections. Results of earlier runs stay in darknet_cfgs.json.
 """
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ import argparse
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import tempfile
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import onnxruntime
 from gluonops.darknet.weighted import Weighted
 
 from ..common import results as files
@@ -31,67 +35,91 @@ PAGE = ROOT / "docs" / "darknet.md"
 BEGIN, END = "<!-- cfgs: made by benchmarks.networks.darknet_cfgs -->", "<!-- end of cfgs -->"
 SIZES = (96, 128, 256)   # tried in this order
 SEED = 5
+THRESHOLD = 0.1   # of the detections
+NOT_MEASURED = "-"
 # The last layers of these kinds return another thing than gluonops: the loss, another order, nothing.
 NOT_COMPARED = {"cost", "contrastive"}
 OTHER_ORDER = {("alexeyab", "region")}
+FLOAT, DOUBLE = np.dtype("<f4"), np.dtype("<f8")
+HEADER = 20       # bytes of the header of a file of weights
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cfg", type=pathlib.Path, nargs="*")
-    parser.add_argument("--program", action="append", default=[], help="NAME=PATH")
+    parser.add_argument("--program", action="append", default=[], help="NAME=PATH, of float32")
+    parser.add_argument("--double", action="append", default=[], help="NAME=PATH, of float64")
     parser.add_argument("--write", action="store_true", help="write the table of docs/darknet.md")
     args = parser.parse_args()
-    programs = dict(word.split("=", 1) for word in args.program)
-    results = files.load(RESULTS) if RESULTS.exists() else {}
+    programs, doubles = (dict(word.split("=", 1) for word in words) for words in (args.program, args.double))
     for cfg in args.cfg:
-        name = f"{cfg.parent.name}/{cfg.stem}"
-        results[name] = measure(cfg, programs.get(cfg.parent.name))
+        program = cfg.parent.name
+        name = f"{program}/{cfg.stem}"
+        results = files.load(RESULTS) if RESULTS.exists() else {}
+        results[name] = measure(cfg, programs.get(program), doubles.get(program))
         print(name, results[name], flush=True)
         files.save(RESULTS, dict(sorted(results.items())))
     if args.write:
-        write(results)
+        write(files.load(RESULTS))
 
 
-def measure(cfg: pathlib.Path, program: str | None) -> dict:
-    """What is known about a cfg: size, refused, deviation, layer, onnx."""
+def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
+    """What is known about a cfg: size, own_size, refused, deviation, layer, double, onnx."""
     with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
         try:
-            path, net = smallest(cfg, pathlib.Path(folder))
+            own, path, net = smallest(cfg, folder)
         except gops.OpError as error:
             is_recurrent = re.search(r"(?m)^\s*(inputs|time_steps)\s*=", cfg.read_text(errors="replace"))
             return {"refused": "recurrent" if is_recurrent else str(error)}
-        image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype("<f4")
+        image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype(FLOAT)
         outputs = fill(net, mx.nd.array(image))
-        row = {"size": "{2} x {1}".format(*net.input_shape)}
+        row = {"size": _size(net.input_shape), "own_size": _size(own)}
         if program:
-            theirs = predict(program, path, net, image, pathlib.Path(folder))
+            theirs = predict(program, path, net, image, folder, FLOAT)
             row["deviation"], row["layer"] = deviation(net, outputs, theirs, cfg.parent.name)
-        row["onnx"] = export(net, pathlib.Path(folder) / "net.onnx")
+        row["onnx"], row["onnx_deviation"] = export(net, image, folder / "net.onnx")
+        if double and "xnor" not in cfg.stem:   # its weights are packed into bits of float32
+            theirs = predict(double, path, net, image, folder, DOUBLE)
+            net.cast("float64")
+            outputs = [output.asnumpy() for output in net.layer_outputs(mx.nd.array(image, dtype="float64"))]
+            row["double"], _ = deviation(net, outputs, theirs, cfg.parent.name)
     return row
 
 
-def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, gops.darknet.DarknetNet]:
-    """The cfg at the smallest size that its network takes, in a folder, and the net."""
+def _size(shape: tuple[int, int, int]) -> str:
+    _, height, width = shape
+    return f"{width} x {height}"
+
+
+def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[tuple, pathlib.Path, gops.darknet.DarknetNet]:
+    """The net's own input shape; the cfg at the smallest size that its network takes, in a folder; the net of that."""
     net = gops.darknet.load(cfg, dialect=cfg.parent.name)
-    text = cfg.read_text(errors="replace")
-    path = folder / cfg.name
-    for tree in cfg.parent.parent.glob("*.tree"):
-        (folder / tree.name).write_bytes(tree.read_bytes())
-        text = re.sub(rf"tree *= *\\S*{tree.name}", f"tree={tree.name}", text)
-    sizes = [size for size in SIZES if size < min(net.input_shape[1:])] if net._detections else []
-    for size in (*sizes, None):
-        head, bracket, rest = text.partition("\n[")
-        for key in ("width", "height"):
-            head = re.sub(rf"(?m)^\s*{key}\s*=.*$", f"{key}={size}", head) if size else head
-        for key in ("batch", "subdivisions"):
-            head = re.sub(rf"(?m)^\s*{key}\s*=.*$", f"{key}=1", head)
-        path.write_text(head + bracket + rest)
+    own = net.input_shape
+    for size in (*[size for size in SIZES if size < min(own[1:])], None):
+        path = with_size(cfg, folder, size)
         try:
-            return path, gops.darknet.load(path, dialect=cfg.parent.name)
+            return own, path, gops.darknet.load(path, dialect=cfg.parent.name)
         except gops.OpError:
             if size is None:
                 raise
+
+
+def with_size(cfg: pathlib.Path, folder: pathlib.Path, size: int | None = None) -> pathlib.Path:
+    """A copy of a cfg in a folder, for one image, of another height and width if ``size`` is given."""
+    text = cfg.read_text(errors="replace")
+    for tree in cfg.parent.parent.glob("*.tree"):
+        (folder / tree.name).write_bytes(tree.read_bytes())
+        text = re.sub(rf"tree *= *\S*{tree.name}", f"tree={tree.name}", text)
+    head, bracket, rest = text.partition("\n[")
+    values = {"batch": 1, "subdivisions": 1}
+    if size:
+        values.update(width=size, height=size)
+    for key, value in values.items():
+        head = re.sub(rf"(?m)^\s*{key}\s*=.*$", f"{key}={value}", head)
+    path = folder / cfg.name
+    path.write_text(head + bracket + rest)
+    return path
 
 
 def fill(net: gops.darknet.DarknetNet, image: mx.nd.NDArray) -> list[np.ndarray]:
@@ -141,21 +169,33 @@ def _calibrate(layer: Weighted, norm: mx.gluon.nn.BatchNorm, data: mx.nd.NDArray
 
 
 def predict(program: str, cfg: pathlib.Path, net: gops.darknet.DarknetNet, image: np.ndarray,
-            folder: pathlib.Path) -> list[np.ndarray]:
+            folder: pathlib.Path, dtype: np.dtype) -> list[np.ndarray]:
     """What the program computes: the output of every layer."""
     weights, data, out = (folder / name for name in ("weights", "input", "out"))
-    gops.darknet.save_weights(net, weights)
-    image.tofile(data)
+    save_weights(net, weights, dtype)
+    image.astype(dtype).tofile(data)
     fold = "1" if "xnor" in cfg.stem else "0"
     subprocess.run([os.path.abspath(program), cfg.name, weights, data, out, fold], cwd=folder, check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     weights.unlink()
-    numbers, at, outputs = np.fromfile(out, "<f4"), 1, []
-    for _ in range(numbers.view("<i4")[0]):
-        count = numbers.view("<i4")[at]
-        outputs.append(numbers[at + 4:at + 4 + count])
-        at += 4 + count
+    numbers = out.read_bytes()
+    layers, at, outputs = struct.unpack_from("<i", numbers)[0], 4, []
+    for _ in range(layers):
+        count, _, _, _ = struct.unpack_from("<4i", numbers, at)
+        outputs.append(np.frombuffer(numbers, dtype, count, at + 16))
+        at += 16 + count * dtype.itemsize
     return outputs
+
+
+def save_weights(net: gops.darknet.DarknetNet, path: pathlib.Path, dtype: np.dtype) -> None:
+    """The weights as the program of this type reads them: a double's file has float64 behind its header."""
+    gops.darknet.save_weights(net, path)
+    if dtype == FLOAT:
+        return
+    content = path.read_bytes()
+    with open(path, "wb") as file:
+        file.write(content[:HEADER])
+        np.frombuffer(content, FLOAT, offset=HEADER).astype(DOUBLE).tofile(file)
 
 
 def deviation(net: gops.darknet.DarknetNet, ours: list[np.ndarray], theirs: list[np.ndarray],
@@ -173,31 +213,47 @@ def deviation(net: gops.darknet.DarknetNet, ours: list[np.ndarray], theirs: list
     return worst, where
 
 
-def export(net: gops.darknet.DarknetNet, path: pathlib.Path) -> str:
-    """'detections' or 'outputs' if the net exports with them, else the error."""
+def export(net: gops.darknet.DarknetNet, image: np.ndarray, path: pathlib.Path) -> tuple[str, float | None]:
+    """'detections' or 'outputs' if the net exports with them, and their deviation in onnxruntime; else the error."""
     detects = bool(net._detections)
+    block = net.detector(THRESHOLD) if detects else net
     try:
-        gops.export.onnx(net.detector() if detects else net, path, (1, *net.input_shape))
+        gops.export.onnx(block, path, image.shape)
+        theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"data": image})
     except Exception as error:
-        return f"{type(error).__name__}: {error}"[:200]
+        return f"{type(error).__name__}: {error}"[:200], None
+    ours = block(mx.nd.array(image))
     path.unlink()
-    return "detections" if detects else "outputs"
+    if detects:
+        _, scores, _ = ours
+        return "detections", float(np.abs(scores.asnumpy() - theirs[1]).max())
+    difference = np.abs(ours.asnumpy() - theirs[0]).max()
+    return "outputs", float(difference / theirs[0].std())
 
 
 def write(results: dict[str, dict]) -> None:
     """Put the table into the page."""
-    lines = [BEGIN, "| cfg | loads | image | worst deviation | ONNX |", "|---|---|---|---|---|"]
-    for name, row in sorted(results.items()):
-        if "refused" in row:
-            lines.append(f"| {name} | no: {row['refused']} | | | |")
-            continue
-        found = f"{row['deviation']:.1e} ({row['layer']})" if "deviation" in row else "not measured"
-        onnx = row.get("onnx", "not measured")
-        lines.append(f"| {name} | yes | {row['size']} | {found} | {onnx} |")
+    lines = [BEGIN, "| cfg | image | float32 | float64 | ONNX |", "|---|---|---|---|---|"]
+    lines += [_line(name, row) for name, row in sorted(results.items())]
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(before + "\n".join([*lines, END]) + after, encoding="utf-8")
+
+
+def _line(name: str, row: dict) -> str:
+    """A row of the table."""
+    if "refused" in row:
+        return f"| {name} | not loaded: {row['refused']} | | | |"
+    size = row["size"]
+    if row.get("own_size", size) != size:
+        size += f" (of {row['own_size']})"
+    single = f"{row['deviation']:.1e} ({row['layer']})" if "deviation" in row else NOT_MEASURED
+    double = f"{row['double']:.1e}" if "double" in row else NOT_MEASURED
+    onnx = row.get("onnx", NOT_MEASURED)
+    if row.get("onnx_deviation") is not None:
+        onnx += f" ({row['onnx_deviation']:.1e})"
+    return f"| {name} | {size} | {single} | {double} | {onnx} |"
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def summary(results: dict, figure: str | None = None) -> str:
         times = [of(case, peer, "net", "both") for peer in OTHERS]
         own = [of(case, peer, "net", "both") for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
         lines.append([title(case), _time(ours), f"{ours / limit(case):.2f}",
-                      *["" if time is None else f"{time / ours:.1f}x" for time in (*times, min(own))]])
+                      *["" if time is None else f"{time / ours:.1f}x" for time in (*times, min(own, default=None))]])
     return "\n\n".join([
         f"Forward and backward in a hybridized net, {SETTINGS[allocator]}; `copyto` is one NumPy copy of the data, and "
         "a peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",

@@ -119,7 +119,8 @@ def _ground_truth(attrs, shapes, rng):
     centres = rng.uniform(0.2, 0.8, (*rows, 2))
     sizes = rng.uniform(0.1, 0.4, (*rows, 2))
     class_ids = rng.randint(attrs.classes, size=(*rows, 1))
-    return {"truth": np.concatenate([centres, sizes, class_ids], axis=2), "seen": np.full((1,), 20000)}
+    truth = np.concatenate([centres, sizes, class_ids], axis=2)
+    return {name: value for name, value in {"truth": truth, "seen": np.full((1,), 20000)}.items() if name in shapes}
 
 
 def _boxes(attrs, shapes, rng):
@@ -142,4 +143,5 @@ def _cosines(attrs, shapes, rng):
 
 
 _DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "margin_softmax_cross_entropy": _cosines,
-          "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives, "sigmoid_focal_loss": _positives}
+          "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives, "sigmoid_focal_loss": _positives,
+          "yolo_loss": _ground_truth}

@@ -22,6 +22,8 @@ def run(args: argparse.Namespace) -> int:
     """
     net = darknet.load(args.cfg, args.weights, progress=layers)
     shape = 1, *net.input_shape
+    if args.resize:
+        net.preprocessing = {**net.preprocessing, "resize": args.resize}
     outputs = "maps"
     if args.detections:
         net = net.detector(args.threshold, args.nms, args.topk)

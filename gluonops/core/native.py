@@ -223,10 +223,10 @@ def keep_blocks(most: int) -> bool:
     """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
     if not loaded():
         return False
-    keep = ctypes.CDLL(_state["path"]).gluonops_keep_blocks
-    keep.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    function = ctypes.CDLL(_state["path"]).gluonops_keep_blocks
+    function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, ctypes.c_void_p)
-    return bool(keep(inside_mxnet, most))
+    return bool(function(inside_mxnet, most))
 
 
 def kept_bytes() -> int:

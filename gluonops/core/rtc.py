@@ -83,6 +83,12 @@ class Node(NamedTuple):
                    tuple(array.dtype.__name__ for array in arrays))
 
 
+def operators() -> list[str]:
+    """The names of the operators that have CUDA kernels."""
+    from . import registry
+    return [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
+
+
 def usable(context: mx.Context) -> bool:
     """Whether CUDA kernels compute on this context."""
     return context.device_type == "gpu"

@@ -10,7 +10,8 @@ import mxnet as mx
 
 from ..core.attributes import Attr, Choice
 from .cfg import MAX_INT, Section, read_cfg
-from .net import DarknetNet, Head
+from .losses import HeadLoss
+from .net import DarknetNet, Head, preprocessing_for
 from .options import DIALECTS, EPSILON, IGNORED, dialect_of
 from .sections import SECTIONS, Shape
 from .tree import Tree, read_tree
@@ -34,6 +35,8 @@ class Builder:
         The program that the net is for.
     epsilon : float, optional
         Of the batch norms; see :func:`load`.
+    letter_box : bool
+        The option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
 
     Attributes
     ----------
@@ -44,15 +47,17 @@ class Builder:
         another layer than the next reads the output.
     """
 
-    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
+    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None, letter_box: bool):
         self.net = net
+        self.letter_box = letter_box
         self.folder = folder
         self.dialect = dialect
         self.epsilon = epsilon
         self.shapes = []
         self.binary_outputs = {}
-        self._heads = {}   # number of a detecting layer -> Head
-        self._kinds = []   # names of the layers' kinds
+        self._heads = {}    # number of a detecting layer -> Head
+        self._losses = {}   # number of a layer -> (number of the layer that its loss reads, what makes its HeadLoss)
+        self._kinds = []    # names of the layers' kinds
         self._trees = {}
 
     @property
@@ -96,6 +101,9 @@ class Builder:
         last = self._last()
         self.net._outputs = tuple(self._heads) if last in self._heads else (last,)
         self.net._detections = list(self._heads.values()) if last in self._heads else []
+        if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
+            self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
+        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
@@ -127,6 +135,14 @@ class Builder:
     def detects(self, head: Head) -> None:
         """Note what turns the map of this layer into detections."""
         self._heads[self.number] = head
+
+    def trains(self, loss: Callable[[], HeadLoss], source: int | None = None) -> None:
+        """Note what makes the loss of this layer, which reads the output of the layer before it or of ``source``."""
+        self._losses[self.number] = (self.number - 1 if source is None else source, loss)
+
+    def loss_of(self, number: int) -> tuple[int, Callable[[], HeadLoss] | None]:
+        """What a layer noted with :meth:`trains`; without a loss its own number and None."""
+        return self._losses.get(number, (number, None))
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""
@@ -176,7 +192,9 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
         Wraps the sequence of layers while weights are loaded, as ``tqdm.tqdm`` does.
     dialect : {'pjreddie', 'alexeyab'}, optional
         The program that the net is for. The default is 'alexeyab' if only his program knows a section or an option of
-        the cfg, else 'pjreddie'. It matters to batch norms, xnor layers and the classes of a tree.
+        the cfg, else 'pjreddie'. It matters to batch norms, xnor layers, the classes of a tree, and to
+        ``net.preprocessing`` of a detector: AlexeyAB's stretches images to its size, unless the cfg has
+        ``letter_box=1``; pjreddie's letterboxes them.
 
     Returns
     -------
@@ -196,7 +214,8 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     DIALECT.parse("darknet.load", dialect)
     if epsilon is None:
         epsilon = EPSILON[dialect]
-    builder = Builder(_empty_net(net_section, cfg), os.path.dirname(os.fspath(cfg)), dialect, epsilon)
+    letter_box = net_section.flag("letter_box")
+    builder = Builder(_empty_net(net_section, cfg), os.path.dirname(os.fspath(cfg)), dialect, epsilon, letter_box)
     for section in sections:
         builder.add(section)
     builder.finish()

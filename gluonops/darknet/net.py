@@ -10,16 +10,19 @@ from mxnet.gluon import HybridBlock
 from ..core.backend import Array
 from ..core.errors import OpError
 from .detector import Detector
+from .losses import NetLoss, loss_of
 
 __all__ = ["DarknetNet", "Head"]
 
 # What Darknet does to an image before the net sees it. Exports store it as metadata.
 PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
+# What AlexeyAB's does for a detector, unless its cfg has letter_box=1.
+STRETCHED = {**PREPROCESSING, "resize": "stretch"}
 
 
-def preprocessing_for(channels: int) -> dict[str, object]:
-    """The same for a net that takes images of so many channels."""
-    return {**PREPROCESSING, "colours": "grey"} if channels == 1 else PREPROCESSING
+def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, object]:
+    """The same for a net that takes images of so many channels, fitted or stretched to its size."""
+    return {**PREPROCESSING, "colours": "grey" if channels == 1 else "RGB", "resize": resize}
 
 
 class Head(NamedTuple):
@@ -54,6 +57,8 @@ class DarknetNet(HybridBlock):
     ----------
     input_shape : tuple of int
         (channels, height, width) of the cfg. The net also takes other sizes if the layers fit together.
+    preprocessing : dict
+        What happens to an image before the net sees it: see :class:`gluonops.export.Preprocessing`.
 
     Inputs:
         - **data**: (B, channels, H, W).
@@ -70,6 +75,8 @@ class DarknetNet(HybridBlock):
         self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
         self._outputs = ()      # numbers of the layers that the net returns
         self._detections = []   # a Head for each detecting layer that the net returns
+        # Of each output: the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
+        self._losses = []
 
     def __getitem__(self, index: int) -> HybridBlock:
         return list(self._children.values())[index]
@@ -121,3 +128,29 @@ class DarknetNet(HybridBlock):
         last = self._detections[-1]
         size_multiple = max(head.stride for head in self._detections)
         return Detector(self, blocks, last.classes, size_multiple, threshold, nms, topk, last.power)
+
+    def loss(self) -> NetLoss:
+        """A block that takes images and their ground truth, and returns the loss of the cfg's heads.
+
+        The heads are ``[region]``, ``[yolo]`` or ``[softmax]``, with or without a ``[cost]``. Their options count,
+        such as ``ignore_thresh`` or ``iou_loss``. Options that are not given have the defaults of the dialect.
+
+        Returns
+        -------
+        NetLoss
+            It shares the parameters of this net, which must be initialized.
+
+        Raises
+        ------
+        OpError
+            The cfg ends in another layer, or an option changes the loss and is not computed.
+        """
+        for kind, _, make in self._losses:
+            if make is None:
+                raise OpError("darknet.loss", f"the net returns the output of a [{kind}], which has no loss here; "
+                              "expected [region], [yolo] or [softmax]",
+                              "Compute the loss of the net's output yourself")
+        loss = loss_of(self, [(source, make()) for _, source, make in self._losses])
+        parameter = next(iter(self.collect_params().values()))
+        loss.loss.initialize(ctx=parameter.list_ctx())
+        return loss

@@ -1,4 +1,4 @@
-"""The loss ``gluonops.loss.FocalLoss``. It consists of other operators and has no kernel of its own."""
+"""The loss ``gluonops.loss.FocalLoss``: gluoncv's arguments for the operator ``sigmoid_focal_loss``."""
 from __future__ import annotations
 
 from mxnet.gluon.loss import Loss, _apply_weighting
@@ -6,9 +6,10 @@ from mxnet.ndarray import NDArray
 
 from .. import ops
 from ..core.backend import Array
-from ..core.contract import Attr, Bool, Choice, Float, Int, Optional, normalized_axis
+from ..core.contract import Attr, Bool, Float, Int, Optional, normalized_axis
 from ..core.errors import OpError
 from ..core.text import call_text
+from ..ops.sigmoid_focal_loss.contract import OP
 
 __all__ = ["FocalLoss"]
 
@@ -20,57 +21,45 @@ OPTIONS = (
     Attr("from_logits", Bool(), False, "whether pred already holds probabilities"),
     Attr("eps", Float(above=0), 1e-12, "lower bound of the probabilities"),
     Attr("size_average", Bool(), True, "whether the terms are averaged or summed"),
-    Attr("activation", Choice("sigmoid", "softmax"), "sigmoid", "function from logits to probabilities"),
 )
-MIN_BASE = 1e-7   # lower bound of 1 - p before the power gamma; a power below 1 has no finite derivative at 0
+NO_WEIGHTS = -1   # as alpha of the operator
 
 
 class FocalLoss(Loss):
-    """Cross-entropy with less weight on easy examples: ``-alpha_t * (1 - p_t)^gamma * log(p_t)``.
+    """Cross-entropy with less weight on easy examples, with the arguments of gluoncv's ``FocalLoss``.
 
-    With ``activation="sigmoid"``, as in the paper, each class is a separate binary classification. For the class of
-    the label, p_t is ``sigmoid(pred)`` and alpha_t is `alpha`. For every other class, p_t is ``1 - sigmoid(pred)`` and
-    alpha_t is ``1 - alpha``. With ``activation="softmax"`` there is one term per label: p_t is the probability of the
-    label's class, and alpha_t is `alpha`.
-
-    Loss and gradient are finite for logits of any size. The logarithms of the probabilities are computed directly from
-    the logits, for example ``log(sigmoid(x)) = -log(1 + exp(-x))``. In float16 with a softmax, `gamma` times the
-    difference between the largest and the smallest logit must be below 65504.
-
-    Source: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equations 1 to 5. The
-    arguments have the names of gluoncv's ``FocalLoss``. Its `num_class` is not needed here.
+    Each class is a separate binary classification, as in the paper. The loss of each is that of
+    :func:`gluonops.ops.sigmoid_focal_loss`. :class:`gluonops.loss.SigmoidFocalLoss` takes labels in the shape of the
+    prediction, and :class:`gluonops.loss.SoftmaxFocalLoss` is for classes of which one is right. gluoncv's `num_class`
+    is not needed here.
 
     Parameters
     ----------
     axis : int, default -1
         Axis of the classes.
     alpha : float or None, default 0.25
-        Weight of the positives, at least 0. With a sigmoid it is at most 1. None: no weights.
+        Weight of the positives, from 0 to 1. Negatives have the weight 1 - alpha. None: no weights.
     gamma : float, default 2
         Exponent, at least 0. 0 is the plain cross-entropy. A higher value gives less weight to easy examples.
     sparse_label : bool, default True
-        Whether `label` holds class indices. If not, it has the shape of `pred`. With a sigmoid it is 1 for positives
-        and 0 for negatives. With a softmax it holds probabilities.
+        Whether `label` holds class indices. If not, it has the shape of `pred`, 1 for positives and 0 for negatives.
     from_logits : bool, default False
-        Whether `pred` already holds probabilities (the name is gluoncv's). Valid with a sigmoid only.
+        Whether `pred` already holds probabilities (the name is gluoncv's).
     batch_axis : int, default 0
         Axis of the samples. The loss is averaged over all other axes.
     weight : float, optional
         Factor of the loss.
     eps : float, default 1e-12
-        Lower bound of the probabilities, above 0. Used with `from_logits`.
+        Lower bound of a probability and of 1 less it, above 0. Used with `from_logits`.
     size_average : bool, default True
         Whether the loss of a sample is the mean of its terms, or their sum.
-    activation : {'sigmoid', 'softmax'}, default 'sigmoid'
-        Function from logits to probabilities.
 
     Inputs:
         - **pred**: logits, or probabilities with `from_logits`; float16, float32 or float64.
         - **label**: class indices, with the shape of `pred` without `axis` or with size 1 there; any float or integer
-          dtype. With ``sparse_label=False`` the shape of `pred`. An index that is not a class, such as -1, means
-          background with a sigmoid: every class is a negative. With a softmax the loss is NaN there.
-        - **sample_weight**: optional; broadcasts against the terms. The terms have the shape of `pred`, with size 1 at
-          `axis` for a softmax.
+          dtype. With ``sparse_label=False`` the shape and dtype of `pred`. An index that is not a class, such as -1,
+          means background: every class is a negative.
+        - **sample_weight**: optional; broadcasts against `pred`.
 
     Outputs:
         - **loss**: (batch_size,), the dtype of `pred`.
@@ -83,18 +72,18 @@ class FocalLoss(Loss):
 
     def __init__(self, axis: int = -1, alpha: float | None = 0.25, gamma: float = 2.0, sparse_label: bool = True,
                  from_logits: bool = False, batch_axis: int = 0, weight: float | None = None, *, eps: float = 1e-12,
-                 size_average: bool = True, activation: str = "sigmoid", **kwargs):
+                 size_average: bool = True, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
         given = {"axis": axis, "alpha": alpha, "gamma": gamma, "sparse_label": sparse_label, "eps": eps,
-                 "from_logits": from_logits, "size_average": size_average, "activation": activation}
+                 "from_logits": from_logits, "size_average": size_average}
         for option in OPTIONS:
             setattr(self, f"_{option.name}", option.parse("FocalLoss", given[option.name]))
-        if activation == "sigmoid" and alpha is not None and alpha > 1:
-            raise OpError("FocalLoss", f"alpha is {alpha}; expected at most 1, because the weight of the negatives is "
-                          "1 - alpha", "Pass another alpha, or None and a weight")
-        if activation == "softmax" and from_logits:
-            raise OpError("FocalLoss", "from_logits is True and activation is 'softmax'; expected logits",
-                          "Pass the input of the softmax")
+        self._focal = {"alpha": NO_WEIGHTS if alpha is None else alpha, "gamma": gamma}
+        OP.parse(self._focal)
+
+    def __repr__(self):
+        options = {option.name: getattr(self, f"_{option.name}") for option in OPTIONS}
+        return call_text(self, {**options, "weight": self._weight, "batch_axis": self._batch_axis})
 
     def forward(self, pred: Array, label: Array, *args: Array) -> Array:
         if isinstance(pred, NDArray) and isinstance(label, NDArray):
@@ -112,59 +101,22 @@ class FocalLoss(Loss):
                           f"shape {pred.shape}", "Reshape label, or set sparse_label or axis")
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        compute_terms = self._softmax_terms if self._activation == "softmax" else self._sigmoid_terms
-        terms = compute_terms(F, pred, label)
+        positive = self._onehot(F, pred, label) if self._sparse_label else label
+        logits = self._logits(F, pred) if self._from_logits else pred
+        terms = ops.sigmoid_focal_loss(logits, positive, **self._focal)
         terms = _apply_weighting(F, terms, self._weight, sample_weight)
-
         reduce = F.mean if self._size_average else F.sum
         return reduce(terms, axis=self._batch_axis, exclude=True)
 
-    def _sigmoid_terms(self, F, pred, label):
-        """The terms, in the shape of `pred`."""
-        positive = self._onehot(F, pred, label) if self._sparse_label else label
-        if self._from_logits:
-            p_t = F.where(positive, pred, 1 - pred)
-            terms = self._power(F, 1 - p_t) * -F.log(F.maximum(p_t, self._eps))
-        else:
-            logit = F.where(positive, pred, -pred)   # p_t = sigmoid(logit)
-            # (1 - p_t)^gamma is computed from its logarithm. A power of 0 could have an infinite derivative.
-            terms = F.exp(-self._gamma * _softplus(F, logit)) * _softplus(F, -logit)
-
-        if self._alpha is None:
-            return terms
-        one = F.ones_like(terms)
-        return terms * F.where(positive, one * self._alpha, one * (1 - self._alpha))
-
-    def _softmax_terms(self, F, pred, label):
-        """The terms, in the shape of `pred` with size 1 at the axis."""
-        nll = ops.softmax_cross_entropy(pred, label, axis=self._axis, sparse_label=self._sparse_label)
-        error = -F.expm1(-nll)   # 1 - p_t
-        terms = self._power(F, error) * nll
-        if self._alpha is not None:
-            terms = terms * self._alpha
-        return F.reshape_like(terms, self._one_class(F, pred))
+    def _logits(self, F, probability):
+        """What the sigmoid makes the probabilities of."""
+        return F.log(F.maximum(probability, self._eps)) - F.log(F.maximum(1 - probability, self._eps))
 
     def _onehot(self, F, pred, label):
-        """1 at the label's class and 0 elsewhere, in the shape of `pred`. `pred` gives the number of classes."""
-        label = F.reshape_like(label, self._one_class(F, pred))
+        """1 at the label's class and 0 elsewhere, in the shape and dtype of `pred`, which has the number of classes."""
+        pred = F.BlockGrad(pred)
+        label = F.reshape_like(label, F.slice_axis(pred, axis=self._axis, begin=0, end=1))
         label = F.cast(label, dtype="float64")   # float64 holds every index exactly
-        index = F.squeeze(F.contrib.index_array(F.BlockGrad(pred), axes=(self._axis,)), axis=-1)
-        return F.broadcast_equal(F.cast(index, dtype="float64"), label)
-
-    def _one_class(self, F, pred):
-        """A tensor in the keepdims shape of `pred`, without a gradient."""
-        return F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1))
-
-    def __repr__(self):
-        options = {option.name: getattr(self, f"_{option.name}") for option in OPTIONS}
-        return call_text(self, {**options, "weight": self._weight, "batch_axis": self._batch_axis})
-
-    def _power(self, F, error):
-        """``error ** gamma`` of probabilities, with a finite derivative at 0."""
-        return F.maximum(error, MIN_BASE) ** self._gamma
-
-
-def _softplus(F, x):
-    """``log(1 + exp(x))``, exact for any x. So is its derivative: MXNet's derivative of max(x, 0) at 0 cancels out."""
-    positive_part = F.maximum(x, 0)
-    return positive_part + F.log1p(F.exp(x - 2 * positive_part))
+        index = F.squeeze(F.contrib.index_array(pred, axes=(self._axis,)), axis=-1)
+        is_class = F.broadcast_equal(F.cast(index, dtype="float64"), label)
+        return F.where(is_class, F.ones_like(pred), F.zeros_like(pred))

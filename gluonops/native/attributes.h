@@ -251,6 +251,16 @@ class Attributes {
         return otherwise;
     }
 
+    // Without a number for None, which is the default.
+    std::vector<double> optional_pairs(const char *name) const
+    {
+        const std::string *text = find(name);
+        std::vector<double> values;
+        if (text && *text != "None" && !parse_pairs(*text, &values))
+            complain(name, *text, "None or pairs of finite numbers above 0: (w0, h0, w1, h1, ...)");
+        return values;
+    }
+
     std::optional<std::vector<double>> optional_numbers(const char *name,
                                                         std::optional<std::vector<double>> otherwise,
                                                         const Bounds &bounds) const
@@ -279,6 +289,18 @@ class Attributes {
                      value >= bounds.below))
             complain(name, *text, bounds.expected);
         return value;
+    }
+
+    // `bounds.expected` says that None is allowed.
+    std::optional<double> optional_number(const char *name, std::optional<double> otherwise,
+                                          const Bounds &bounds) const
+    {
+        const std::string *text = find(name);
+        if (!text)
+            return otherwise;
+        if (*text == "None")
+            return std::nullopt;
+        return number(name, 0, bounds);
     }
 
     bool boolean(const char *name, bool otherwise) const

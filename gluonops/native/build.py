@@ -166,6 +166,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
+    yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", HERE / "blocks.cc", hidden)
     yield unit("registration", HERE / "registration.cc",
                [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])

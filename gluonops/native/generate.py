@@ -192,12 +192,15 @@ class Attribute:
         return f"double {self.name} = {float(self.default)!r};"
 
     def _parse_Float(self) -> str:
-        kind = self.kind
+        return f'given.number("{self.name}", attrs.{self.name}, {self._bounds(self.kind, self.kind.expected)})'
+
+    @staticmethod
+    def _bounds(kind: Any, expected: str) -> str:
+        """The bounds of a Float, and what an error says of them."""
         low = "-INFINITY" if kind.low is None else number(kind.low)
         above = "-INFINITY" if kind.above is None else number(kind.above)
         below = number(kind.below)
-        bounds = f"{{{quoted(kind.expected)}, {low}, {above}, {below}}}"
-        return f'given.number("{self.name}", attrs.{self.name}, {bounds})'
+        return f"{{{quoted(expected)}, {low}, {above}, {below}}}"
 
     def _declare_Bool(self) -> str:
         return f"bool {self.name} = {str(self.default).lower()};"
@@ -213,19 +216,27 @@ class Attribute:
         return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs":
+            return f"std::vector<double> {self.name};   // empty for None"
         if kind_name(self.kind.kind) == "Numbers":
             default = "" if self.default is None else f" = {{{{{listed(map(repr, self.default))}}}}}"
             return f"std::optional<std::vector<double>> {self.name}{default};"
+        item = "double" if kind_name(self.kind.kind) == "Float" else "int64_t"
         default = "" if self.default is None else f" = {self.default}"
-        return f"std::optional<int64_t> {self.name}{default};"
+        return f"std::optional<{item}> {self.name}{default};"
 
     def _parse_Optional(self) -> str:
+        if kind_name(self.kind.kind) == "Pairs" and self.default is None:
+            return f'given.optional_pairs("{self.name}")'
         if kind_name(self.kind.kind) == "Numbers":
             item = self.kind.kind.item
             bounds = f"{{{quoted(self.kind.kind.expected)}, {number(item.low)}}}"
             return f'given.optional_numbers("{self.name}", attrs.{self.name}, {bounds})'
+        if kind_name(self.kind.kind) == "Float":
+            bounds = self._bounds(self.kind.kind, self.kind.expected)
+            return f'given.optional_number("{self.name}", attrs.{self.name}, {bounds})'
         if kind_name(self.kind.kind) != "Int":
-            raise ValueError(f"{self.name}: in C++ an optional attribute is an integer or a tuple of numbers")
+            raise ValueError(f"{self.name}: in C++ an optional attribute is a number or a tuple of numbers")
         low = "" if self.kind.kind.low is None else f", {self.kind.kind.low}"
         return f'given.optional_integer("{self.name}", attrs.{self.name}{low})'
 

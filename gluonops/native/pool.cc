@@ -7,7 +7,13 @@
 // OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that is
 // otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper that
 // spins offers its processor to others all the time. If another process takes it, the helper stays away for a while: it
-// could be stopped in the middle of a chunk, and the caller would have to wait for it.
+// could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of this process
+// are at work it goes on: with two processors, the thread that prepares the next operators displaces it all the time.
+//
+// A call that is too small for a second thread keeps the first helper awake as well. MXNet hands each call to a thread of
+// its engine, and the engine hands back that it is done. Linux moves each of them to a processor that sleeps, if there is
+// one, and on a virtual machine that wakes up in 0.04 ms. With no processor asleep, a small call takes a quarter of the
+// time. MXNet's own operators have the same from OpenMP's threads, those that use them.
 #include "pool.h"
 
 #include <pthread.h>
@@ -24,6 +30,8 @@
 #ifdef __linux__
 #include <sched.h>
 #endif
+
+#include "neighbours.h"
 
 namespace gluonops {
 namespace {
@@ -48,8 +56,8 @@ const Microseconds HELPER_SPIN(1000);
 // How long the caller spins for helpers in the middle of a chunk.
 const Microseconds CALLER_SPIN(50);
 
-// A helper that did not run for so long was displaced by another process. A thread of this one, which only prepares the
-// next operator, takes less.
+// A helper that did not run for so long was displaced: by another process, or by a thread of this one that prepares the
+// next operators.
 const Microseconds DISPLACED(200);
 
 // How long a displaced helper stays away.
@@ -57,7 +65,7 @@ const std::chrono::milliseconds AWAY(50);
 
 enum Outcome { READY, LATE, GONE };
 
-// Spins until `ready()`, at most for `most`. GONE means that another process had the processor meanwhile.
+// Spins until `ready()`, at most for `most`. GONE means that another thread had the processor meanwhile.
 template <typename Ready>
 Outcome spin_until(const Ready &ready, Microseconds most)
 {
@@ -129,44 +137,62 @@ public:
         loop_ = loop;
         next_chunk_.store(0);
         gate_.open(std::min(threads - 1, helpers_));
-        wake_helpers();
+        wake(first_wakes_);
+        wake(others_wake_);
         take_chunks();
         gate_.close();
         wait_for_helpers();
+    }
+
+    // Keeps the first helper awake for HELPER_SPIN from now on. Its processor is then awake for MXNet's threads.
+    void keep_awake()
+    {
+        const std::unique_lock<std::mutex> use(in_use_, std::try_to_lock);
+        if (!use.owns_lock())
+            return;
+        start_helpers(1);
+        calls_.fetch_add(1);
+        wake(first_wakes_);
     }
 
 private:
     void start_helpers(int wanted)
     {
         try {
-            for (; helpers_ < wanted; ++helpers_)
-                std::thread([this] { help(); }).detach();
+            for (; helpers_ < wanted; ++helpers_) {
+                const bool is_first = helpers_ == 0;
+                std::thread([this, is_first] { help(is_first); }).detach();
+            }
         } catch (const std::system_error &) {
             // The system gives no more threads: those that there are do the work.
         }
     }
 
-    void wake_helpers()
+    void wake(std::condition_variable &sleepers)
     {
         if (!sleeping_.load())
             return;
         // A helper that has looked at the gate and does not sleep yet holds the mutex.
         { std::lock_guard<std::mutex> lock(mutex_); }
-        opened_.notify_all();
+        sleepers.notify_all();
     }
 
-    [[noreturn]] void help()
+    // Any call wakes the first helper, and only loops wake the others.
+    [[noreturn]] void help(bool is_first)
     {
         for (;;) {
-            const Outcome outcome = spin_until([this] { return gate_.is_open(); }, HELPER_SPIN);
+            const uint64_t seen = calls_.load();
+            const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != seen); };
+            const Outcome outcome = spin_until(is_wanted, HELPER_SPIN);
             if (outcome == LATE)
-                sleep();
-            if (outcome == GONE || (gate_.enter() && was_displaced_in_loop()))
+                sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
+            const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
+            if (was_displaced && neighbours_are_busy())
                 std::this_thread::sleep_for(AWAY);
         }
     }
 
-    // Helps with the loop. Returns whether another process had the processor meanwhile.
+    // Helps with the loop. Returns whether another thread had the processor meanwhile.
     bool was_displaced_in_loop()
     {
         const Clock::time_point start = Clock::now();
@@ -179,11 +205,12 @@ private:
         return Clock::now() - start - (time_run() - run) > DISPLACED;
     }
 
-    void sleep()
+    template <typename Wanted>
+    void sleep(std::condition_variable &woken, const Wanted &is_wanted)
     {
         std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
-        opened_.wait(lock, [this] { return gate_.is_open(); });
+        woken.wait(lock, is_wanted);
         --sleeping_;
     }
 
@@ -213,9 +240,10 @@ private:
     std::atomic<int64_t> next_chunk_{0};
     int helpers_ = 0;
     Gate gate_;
+    std::atomic<uint64_t> calls_{0};   // of keep_awake
 
-    std::mutex mutex_;   // of the two conditions
-    std::condition_variable opened_, emptied_;
+    std::mutex mutex_;   // of the conditions
+    std::condition_variable first_wakes_, others_wake_, emptied_;
     std::atomic<int> sleeping_{0};
     std::atomic<bool> caller_sleeps_{false};
 };
@@ -267,14 +295,15 @@ int most_threads() { return thread_limit(); }
 
 int team_size(int64_t items, int64_t bytes)
 {
-    if (items < 2 || in_child)
+    const int most = most_threads();
+    if (most < 2 || in_child || in_loop)
         return 1;
     // In floating point: the product of sizes from a graph may be anything.
     const double worth = double(items) * double(bytes) / double(BYTES_PER_THREAD);
-    if (worth < 2 || in_loop)
-        return 1;
-    const double threads = std::min({double(most_threads()), worth, double(items)});
-    return int(threads);
+    const int threads = int(std::min({double(most), worth, double(items)}));
+    if (threads < 2)
+        pool().keep_awake();
+    return std::max(1, threads);
 }
 
 void run_loop(const Loop &loop, int threads)

@@ -1,6 +1,6 @@
 // Kernels are compiled once per instruction set: each compilation names its own GLUONOPS_TARGET, a namespace, and the
 // generated dispatch calls the best of them that the processor has. What lies in such a namespace may use nothing of
-// the C++ library that is not expanded in place: the linker would keep one copy for all, perhaps the one for AVX-512.
+// the C++ library that is not expanded in place: the linker would take one copy for all, perhaps the one for AVX-512.
 #ifndef GLUONOPS_NATIVE_TARGET_H_
 #define GLUONOPS_NATIVE_TARGET_H_
 

@@ -25,7 +25,8 @@ def load_detector(exported: str | os.PathLike | None = None, cfg: str | os.PathL
         Path of the exported files, without ``-symbol.json``, or of an ``.onnx`` file. An exported detector has its own
         threshold, so that ``threshold`` does not change it.
     cfg, weights : str or os.PathLike, optional
-        Darknet's files, if there is no ``exported``.
+        Darknet's files, if there is no ``exported``. Images are letterboxed, also for cfgs of AlexeyAB's Darknet, which
+        stretches them.
     names : str or sequence of str, optional
         Names of the classes, or a file with one per line. Exported detectors have them; without names, classes have
         numbers.
@@ -49,7 +50,7 @@ def load_detector(exported: str | os.PathLike | None = None, cfg: str | os.PathL
     if exported is not None:
         net = load(exported, classes=names, device=device)
     else:
-        net = load(cfg, weights, names, threshold=threshold, device=device)
+        net = load(cfg, weights, names, threshold=threshold, device=device, resize="letterbox")
     if not isinstance(net, LoadedDetector):
         raise OpError(WHERE, f"{exported or cfg} is a classifier; expected a detector", "Export net.detector()")
     if net.preprocessing != Preprocessing():

@@ -26,7 +26,7 @@ def tool():
     return module
 
 
-@pytest.mark.parametrize("name", gops.ops.list())
+@pytest.mark.parametrize("name", rtc.operators())
 def test_kernels_compile_without_warnings(name, compiler):
     """Every combination of dtypes, as mx.rtc compiles them, but for the optimizer, which takes most of the time.
 

@@ -18,21 +18,18 @@ import numpy as np
 import pytest
 from gluonops import _driver
 from gluonops.core import custom, registry, rtc
+from op_suite import suite_of
 
-OPS = gops.ops.list()
-DEFAULT = {"data": (3, 5)}
-SHAPES = {"reorg": {"data": (1, 4, 4, 6)}, "box_iou": {"lhs": (3, 4), "rhs": (5, 4)}, "iou_loss": {"data": (3, 4)},
-          "swiglu": {"data": (3, 4)}, "group_norm": {"data": (3, 64)},
-          "center_loss": {"data": (3, 5), "centers": (4, 5)},
-          "region_decode": {"data": (1, 125, 2, 3)}, "region_loss": {"data": (1, 125, 2, 3), "truth": (1, 4, 5)}}
+OPS = rtc.operators()
 MX_RTC_TYPES = {"__half", "float", "double", "uint8_t", "int8_t", "int32_t", "int64_t", "int"}
 
 
 def example(name):
-    """Attributes and shapes of every tensor, for a small input."""
-    op = registry.get(name).op
-    attrs = op.parse({"tiles": 2} if name == "tile" else {})
-    return op, attrs, op.infer_shape(attrs, SHAPES.get(name, DEFAULT))
+    """Attributes and shapes of every tensor, of the first case of the operator's suite."""
+    op, case = registry.get(name).op, suite_of(name).cases[0]
+    attrs = op.parse(case.attrs)
+    given = {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)}
+    return op, attrs, op.infer_shape(attrs, given)
 
 
 def signatures(name):

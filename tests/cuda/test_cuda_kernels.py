@@ -96,7 +96,7 @@ EXTRA["margin_softmax_cross_entropy"] = [
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),
     Case("monotone", ((3, 4096), (3,)), {"scale": 8, "m1": 4, "m2": 0, "ignore_label": 0}),
 ]
-OPS = [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
+OPS = rtc.operators()
 
 
 def cases(names=OPS, extra=True):

@@ -1,5 +1,6 @@
 """Our own networks against the cfg-built ones, which test_golden.py holds against Darknet."""
 import filecmp
+import re
 
 import gluonops as gops
 import mxnet as mx
@@ -48,3 +49,65 @@ def test_a_file_of_another_network_is_refused(weights):
         gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(weights("mini-yolov2", 21))
     with pytest.raises(gops.OpError, match="bytes left over: the last layer, tinyyolov20_output, ends at byte"):
         gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(path)
+
+
+# Our name -> the shipped cfg, and the channels of its first layer.
+MULTISCALE = {"yolov3": ("pjreddie/yolov3", 32), "tiny_yolov3": ("pjreddie/yolov3-tiny", 16),
+              "yolov4": ("alexeyab/yolov4", 32), "tiny_yolov4": ("alexeyab/yolov4-tiny", 32)}
+WIDTH = 1 / 8
+
+
+def narrow(text, width):
+    """A cfg with fewer filters in all layers but those in front of [yolo], and small images."""
+    def filters(match):
+        count = int(match[1])
+        return f"filters={count if count == 255 else int(count * width)}\n"
+
+    text = re.sub(r"filters *= *(\d+) *\n", filters, text)
+    return re.sub(r"(?m)^(width|height) *=.*$", r"\1=64", text)
+
+
+@pytest.mark.parametrize("name", MULTISCALE)
+def test_yolov3_and_yolov4_are_those_of_the_cfgs(name, rng, tmp_path, shipped):
+    """The layers at full width, one by one; the outputs to the bit at an eighth of it."""
+    path = shipped / f"{MULTISCALE[name][0]}.cfg"
+    net, reference = gops.models.get_model(name), gops.darknet.load(path)
+    assert [described(layer) for layer in convolutions(net)] == [described(layer) for layer in convolutions(reference)]
+    assert net.preprocessing == reference.preprocessing
+
+    (tmp_path / "net.cfg").write_text(narrow(path.read_text(), WIDTH))
+    reference = gops.darknet.load(tmp_path / "net.cfg")
+    reference.initialize(mx.init.Xavier(magnitude=6))
+    for layer in convolutions(reference):
+        shake(layer, rng)
+    gops.darknet.save_weights(reference, tmp_path / "weights")
+    net = gops.models.get_model(name, width=WIDTH)
+    net.load_darknet(tmp_path / "weights")
+
+    data = mx.nd.array(rng.rand(2, 3, 64, 96))
+    outputs = reference.layer_outputs(data)
+    for ours, number in zip(net(data), reference._outputs):
+        np.testing.assert_array_equal(ours.asnumpy(), outputs[number - 1].asnumpy())   # before [yolo]
+    for ours, theirs in zip(net.detect(data, 0.2), reference.detector(0.2)(data)):
+        assert (ours >= 0).asnumpy().any()
+        np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())
+    gops.darknet.save_weights(net, tmp_path / "again")
+    assert filecmp.cmp(tmp_path / "weights", tmp_path / "again", shallow=False)
+
+
+def convolutions(block):
+    for child in block._children.values():
+        if isinstance(child, gops.darknet.Convolution):
+            yield child
+        yield from convolutions(child)
+
+
+def described(layer):
+    return (layer.conv.weight.shape, layer.conv._kwargs["stride"], type(layer.activation).__name__,
+            layer.norm and (type(layer.norm).__name__, layer.norm._kwargs["eps"]))
+
+
+def shake(layer, rng):
+    """Biases and statistics that are not 0 and 1."""
+    for parameter in layer.file_parameters()[:-1]:
+        parameter.set_data(mx.nd.array(rng.uniform(0.5, 1.5, parameter.shape)))

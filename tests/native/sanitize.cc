@@ -17,6 +17,7 @@
 #include "generated/softmax_cross_entropy.cc"
 #include "generated/softmax_output.cc"
 #include "generated/tile.cc"
+#include "native/neighbours.cc"
 #include "native/pool.cc"
 #include "native/runtime.cc"
 

@@ -93,18 +93,22 @@ def test_what_does_not_change_is_left_alone(package, tmp_path):
 def test_an_attribute_is_declared_once(package, tmp_path):
     """Parsing, its range, its default and its message follow; so do shapes that it takes part in."""
     more = ('Attr("times", Int(1), 2, "how many"), Attr("slope", Float(above=0), 0.5, "how steep"), '
-            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("skip", Optional(Int()), None, "which not")')
+            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("skip", Optional(Int()), None, "which not"), '
+            'Attr("least", Optional(Float(low=0)), 1.5, "from where")')
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
     header = source.with_suffix(".h").read_text()
     for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep", "enum class Kind { A, BC };",
-                 "Kind kind = Kind::BC;   // which", "std::optional<int64_t> skip;   // which not"):
+                 "Kind kind = Kind::BC;   // which", "std::optional<int64_t> skip;   // which not",
+                 "std::optional<double> least = 1.5;   // from where"):
         assert line in header
     text = source.read_text()
     for line in ('attrs.times = given.integer("times", attrs.times, 1);',
                  '"slope", attrs.slope, {"a finite number above 0", -INFINITY, 0.0, INFINITY});',
                  'attrs.kind = Attrs::Kind(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
                  'attrs.skip = given.optional_integer("skip", attrs.skip);',
+                 'attrs.least = given.optional_number("least", attrs.least,',
+                 '{"None or a finite number of at least 0", 0.0, -INFINITY, INFINITY}',
                  'named("n", "n * times", factor(NAME, "times", Wide(attrs.times)), {})'):
         assert line in text
 
@@ -123,7 +127,7 @@ def test_it_compiles(package, tmp_path):
     assert done.returncode == 0 and not done.stderr, done.stderr[:3000]
 
 
-@pytest.mark.parametrize("more", ['Attr("names", object(), 1, "")', 'Attr("x", Optional(Float()), None, "")'])
+@pytest.mark.parametrize("more", ['Attr("names", object(), 1, "")', 'Attr("x", Optional(Bool()), None, "")'])
 def test_a_kind_without_a_form_in_cpp_is_refused(package, tmp_path, more):
     declare(package, more)
     with pytest.raises(ValueError, match="C\\+\\+"):

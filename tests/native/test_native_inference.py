@@ -114,52 +114,13 @@ def test_complaints(name, error):
     assert complaint(lambda: function(*inputs, **strings).wait_to_read()) == str(expected.value)
 
 
-ATTRIBUTES = {
-    "box_iou": {"format": ["center", "Corner", "xywh", ""]},
-    "dice_loss": {"smooth": ["1", "1e-8"], "squared": ["0", "maybe"], "ignore_label": ["255"]},
-    "distillation_loss": {"temperature": ["0.01", "1e-3", "255.5", "256", "0"]},
-    "gelu": {"approximation": ["tanh", "Tanh", "none", ""]},
-    "group_norm": {"num_groups": ["1", "5", "0", "-1", "2.0"], "eps": ["1e-5", "0"]},
-    "iou_loss": {"kind": ["iou", "diou", "ciou", "CIoU", "0"], "format": ["center", "None"]},
-    "margin_softmax_cross_entropy": {"scale": ["64", "0", "-1", "inf"], "m1": ["4", "0", "1.35"],
-                                     "m2": ["0.5", "3.1415926", "3.1416", "-0.1"], "m3": ["-0.5", "nan"],
-                                     "easy_margin": ["1", "yes"], "ignore_label": ["None", "-1"]},
-    "tile": {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
-                       "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
-                       "(0b1, 2)", "٢"],
-             "axis": ["0", "-2", "+1", "1.0", "x"]},
-    "reorg": {"stride": ["1", "2", "0", "-1", "1e1", "2.0", "_2", "2_"], "mode": ["CRD", "dcr", "it's", 'a"b', "a\nb"],
-              "reverse": ["True", "true", "1", "FALSE", "0", "yes", ""]},
-    "softmax": {"axis": ["1", " -1", "٠"],
-                "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5", "1e999", "",
-                                "+2", "٢"]},
-    "softmax_output": {"ignore_label": ["None", "-1", "none", "3.0"], "normalization": ["batch", "Valid"],
-                       "grad_scale": ["-2.5", "1e3", "infinity"]},
-    "region_decode": {"anchors": ["(1, 2)", "[1.5,2]", " 1,2 ", "(1, 2,)", "1,2,3", "()", "", ",", "(1, 0)", "(1, -2)",
-                                  "(1, nan)", "(1, 1e400)", "(1, two)", "((1, 2),)", "(1, 2", "1_0, 2", "(1,,2)",
-                                  "(1, 2,,)", "5"],
-                      "layout": ["map", "Map"], "classes": ["1", "0", "2.0"]},
-    "region_loss": {"anchors": ["(1, 2, 3, 4)", "(1, 2, 3)"], "thresh": ["0", "-0.1", "inf"],
-                    "object_scale": ["2.5", "x"], "warmup_images": ["0", "-1"], "rescore": ["1", "maybe"],
-                    "parts": ["True", "2"], "box_loss": ["giou", "GIoU"]},
-    "rms_norm": {"axis": ["0", "-2"], "eps": ["1e-12", "1e-13", "0", "1", "0.99"]},
-    "swiglu": {"axis": ["-1", "0", "1", "-3"]},
-    "swish": {"beta": ["0", "-0.0", "1e2", "1000", "-1e-9", "nan", "x"]},
-    "softmax_cross_entropy": {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
-                              "ignore_label": ["255"],
-                              "class_weight": ["(1, 2, 0, 3, 0.5)", "[1,2,0,3,.5,]", "2.5", "(1, 2)", "None",
-                                               "none", "()", "(1, 2, 0, 3, -1)", "(1, nan, 0, 3, 1)", ""]},
-    "softmax_focal_loss": {"gamma": ["0", "-1", "inf"], "alpha": ["0.25", "(1, 2)"]},
-    "sigmoid_cross_entropy": {"pos_weight": ["(1, 2, 0, 3, 0.5)", "(1, 2)"]},
-    "sigmoid_focal_loss": {"alpha": ["-1", "1", "1.5", "-2"]},
-}
 ENDS = [str(sign * 2**63 + step) for sign in (-1, 1) for step in (-1, 0, 1)] + [str(2**64), str(-2**64), "9" * 400]
 INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).op.attrs
             if isinstance(getattr(attr.kind, "kind", attr.kind), (Int, IntOrTuple))]
 
 
 @pytest.mark.parametrize("name, attr, text", [
-    *((name, attr, text) for name, attrs in ATTRIBUTES.items() for attr, texts in attrs.items() for text in texts),
+    *((name, attr, text) for name, suite in SUITES.items() for attr, texts in suite.texts.items() for text in texts),
     *((name, attr, text) for name, attr in INTEGERS for text in ENDS),
     *(("tile", "tiles", f"(1, {text})") for text in ENDS)])
 def test_attribute_strings(name, attr, text):

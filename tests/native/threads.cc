@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "native/parallel.h"
+#include "native/neighbours.cc"
 #include "native/pool.cc"
 
 using namespace gluonops;
@@ -53,6 +54,12 @@ void check(const std::vector<int64_t> &items, int64_t value)
         require(items[i] == value + int64_t(i), "an item was not computed, or by the wrong loop");
 }
 
+// Too little work for a helper; it wakes one all the same.
+void small_loop()
+{
+    parallel_for(1, 1, [](int64_t, int64_t) {});
+}
+
 // What the caller reads after a loop, the helpers have written; what they read, the caller has.
 void loops_after_each_other(int caller)
 {
@@ -63,6 +70,8 @@ void loops_after_each_other(int caller)
         check(items, value);
         if (round % 50 == 49)   // the helpers sleep meanwhile
             std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        if (round % 25 == 24)
+            small_loop();
     }
 }
 

@@ -65,7 +65,7 @@ class Launch:
         self.registers, self.call_parameters = {}, {}
         if len(arguments) != len(kernel.parameters):
             raise PtxError(f"{kernel.name} takes {len(kernel.parameters)} arguments, and gets {len(arguments)}")
-        self.parameters = {name: np.array([value], DTYPES[kind])
+        self.parameters = {name: np.array([value]).astype(DTYPES[kind])
                            for (kind, name), value in zip(kernel.parameters, arguments)}
         blocks = math.prod(grid)
         self.shared = np.full(blocks * kernel.shared_size, 0xFF, np.uint8)

@@ -7,15 +7,15 @@ import functools
 import math
 import re
 
-import gluonops as gops
 import pytest
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import cases, compare, plan
+from gluonops.core import rtc
 
 from ptx.parse import PtxError
 from ptx.runner import Interpreter
 
-OPS = gops.ops.list()
+OPS = rtc.operators()
 LOCKSTEP, SCHEDULES = None, (1, 2)   # seeds of random schedules
 
 pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")

@@ -4,6 +4,11 @@ from ..cases import Row, Target
 # A block for a group and a channel; a warp; groups of rows.
 TYPICAL = [Row((2, 6, 3, 7), {"num_groups": 3}), Row((1, 4, 1031), {"num_groups": 2}), Row((9, 64), {"num_groups": 4})]
 SMALL = [Row((3, 6, 5), {"num_groups": 2}), Row((5, 33), {"num_groups": 1})]
-VARIANTS = [Row((2, 3, 37), {"num_groups": 3, "eps": 0.1}), Row((70, 6), {"num_groups": 2})]
+# Groups of one and of two elements: what is left of the head gradient is small.
+VARIANTS = [
+    Row((2, 3, 37), {"num_groups": 3, "eps": 0.1}),
+    Row((70, 2), {"num_groups": 2}),
+    Row((70, 2), {"num_groups": 1}),
+]
 LARGE = [Row((32, 256, 56, 56)), Row((32, 2048, 7, 7)), Row((32, 256, 56, 56), dtype="float16")]
 TARGETS = [Target("both", "copy", 0.85)]

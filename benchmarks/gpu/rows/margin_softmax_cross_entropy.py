@@ -8,6 +8,7 @@ VARIANTS = [
     Row((9, 33), {"m1": 0.9, "m2": 0.4, "m3": 0.15, "easy_margin": True}),
     Row((9, 33), {"m2": 0.0, "m3": 0.35, "ignore_label": 3}),
     Row((3, 5, 100), {"ignore_label": -1}),
+    Row((9, 5), {"class_weight": (0.5, 2.0, 0.0, 1.0, 0.25)}),
     Row((2, 33001), {"m1": 1.35, "m2": 0.0, "scale": 16.0}),
 ]
 LARGE = [

@@ -1,4 +1,5 @@
 """margin_softmax_cross_entropy: ArcFace's and CosFace's margins, of few and of many classes."""
+import math
 from collections.abc import Iterator
 
 import gluonops as gops
@@ -14,10 +15,11 @@ ARCFACE, COSFACE = {"m2": 0.5}, {"m2": 0.0, "m3": 0.35}
 
 
 def in_mxnet(classes: int, m2: float = 0.0, m3: float = 0.0):
-    """As in InsightFace's MXNet code: the difference that the margin makes, at the label's class."""
+    """As in InsightFace's MXNet code: the difference that the margin makes, at the label's class; a line beyond pi."""
     def run(F, data, label):
         cosine = F.pick(data, label, axis=1, keepdims=True)
-        target = F.cos(F.arccos(cosine) + m2) - m3
+        within = F.cos(F.arccos(cosine) + m2)
+        target = F.where(cosine > -math.cos(m2), within, cosine - m2 * math.sin(m2)) - m3
         difference = F.one_hot(label, depth=classes)
         logits = (data + F.broadcast_mul(difference, target - cosine)) * SCALE
         return -F.pick(F.log_softmax(logits, axis=1), label, axis=1)
@@ -25,11 +27,12 @@ def in_mxnet(classes: int, m2: float = 0.0, m3: float = 0.0):
 
 
 def in_torch(m2: float = 0.0, m3: float = 0.0):
-    """As in InsightFace's PyTorch code, with the derivative of the margin."""
+    """As in InsightFace's PyTorch code, with the derivative of the margin, and the line."""
     def run(torch, data, label):
         label = label.long()[:, None]
         cosine = data.gather(1, label)
-        target = torch.cos(torch.acos(cosine) + m2) - m3
+        within = torch.cos(torch.acos(cosine) + m2)
+        target = torch.where(cosine > -math.cos(m2), within, cosine - m2 * math.sin(m2)) - m3
         logits = data.scatter(1, label, target) * SCALE
         return torch.nn.functional.cross_entropy(logits, label[:, 0], reduction="none")
     return torch_peer(run)

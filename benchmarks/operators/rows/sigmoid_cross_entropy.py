@@ -23,7 +23,8 @@ def cases(quick: bool) -> Iterator[Case]:
     shape = rows(quick)[0]
 
     def inputs(rng: np.random.RandomState) -> list:
-        return draw(Sizes(OP, {"data": shape, "label": shape}, {}), rng)
+        data, label = draw(Sizes(OP, {"data": shape, "label": shape}, {}), rng)
+        return [data, label.astype("float32")]   # torch refuses labels of another type
 
     peers = (*ours(OP, gops.ops.sigmoid_cross_entropy), torch_peer(in_torch))
     yield Case(OP, OP, shape, peers, draw=inputs, tolerance=ROUNDED, reference="builtin")

@@ -13,6 +13,7 @@ from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
 from ..layers import Identity
 from ..net import Head
+from .losses import region_loss, yolo_loss
 from .registry import Layer, Shape, kind
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     stride = _stride(build, section, shape)
     anchors = _anchors(build, section, count)[:count]   # in cells
     _check_channels(section, shape, count, 5, classes)
+    build.trains(lambda: region_loss(section, anchors))
     if "tree" in section:
         tree = build.tree(section, classes)
         boxes = _boxes(TreeBoxes, anchors * stride, tree, stride, dialect=build.dialect)
@@ -51,13 +53,15 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
 @kind("yolo")
 def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     classes = section.integer("classes", 20, 1)
-    anchors = _masked_anchors(build, section)
+    all_anchors, mask = _anchors_and_mask(build, section)
+    anchors = all_anchors[mask]
     scale = section.number("scale_x_y", 1)
     activated = section.flag("new_coords")
     stride = _stride(build, section, shape)
     _check_channels(section, shape, len(anchors), 5, classes)
     boxes = _boxes(SquaredBoxes if activated else Boxes, anchors, classes, stride)
     build.detects(Head(boxes, classes, stride, anchors, _power(section)))
+    build.trains(lambda: yolo_loss(section, build.dialect, all_anchors, mask, stride))
     if scale == 1 and not activated:
         return Layer(Region(anchors, classes, class_softmax=False, prefix=prefix), shape)
     return Layer(Yolo(anchors, classes, scale, activated, prefix=prefix), shape)
@@ -66,7 +70,8 @@ def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 @kind("Gaussian_yolo")
 def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     classes = section.integer("classes", 20, 1)
-    anchors = _masked_anchors(build, section)
+    all_anchors, mask = _anchors_and_mask(build, section)
+    anchors = all_anchors[mask]
     scale = section.number("scale_x_y", 1)
     shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
     stride = _stride(build, section, shape)
@@ -111,15 +116,15 @@ def _power(section: Section) -> float | None:
     return beta if power == "beta" else power
 
 
-def _masked_anchors(build: Builder, section: Section) -> np.ndarray:
-    """The anchors that ``mask`` names, in pixels."""
+def _anchors_and_mask(build: Builder, section: Section) -> tuple[np.ndarray, list[int]]:
+    """The anchors of all heads, in pixels, and the numbers of this head's."""
     count = section.integer("num", 1, 1)
     mask = section.integers("mask", ",".join(map(str, range(count))))
     anchors = _anchors(build, section, count)
     if not all(0 <= i < len(anchors) for i in mask):
         raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(anchors) - 1}", "Correct mask",
                             section.line_of("mask"))
-    return anchors[mask]
+    return anchors, mask
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..activations import ACTIVATIONS
 from ..cfg import Section
 from ..layers import Identity, Softmax
 from ..tree import Tree, TreeSoftmax
+from .losses import cost_loss, softmax_loss
 from .registry import Layer, Shape, kind
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def activation(build: Builder, section: Section, shape: Shape, prefix: str) -> L
 
 @kind("cost", takes_row=True)
 def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    source, loss = build.loss_of(build.number - 1)
+    build.trains(lambda: cost_loss(section, loss), source)
     return Layer(Identity(prefix=prefix), shape)
 
 
@@ -72,6 +75,7 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     if size % groups or temperature <= 0:
         raise section.error(f"{size} numbers in {groups} groups at temperature {temperature}; expected groups of "
                             "one size and a temperature above 0", "Correct groups or temperature")
+    build.trains(lambda: softmax_loss(section))
     if "tree" not in section:
         return Layer(Softmax(groups, temperature, prefix=prefix), (size,))
     tree = build.tree(section, size)

@@ -1,6 +1,7 @@
 """Loads a net from files, with what the files say of it: classes, sizes, preprocessing."""
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import warnings
@@ -31,7 +32,7 @@ Names = Union[Sequence[str], str, os.PathLike]
 def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, classes: Names | None = None,
          preprocessing: Mapping[str, Any] | Preprocessing | None = None, epoch: int | None = None,
          device: mx.Context | None = None, threshold: float | None = None, nms: float | None = None,
-         topk: int | None = None, progress: Callable[[Iterable], Iterable] | None = None,
+         topk: int | None = None, progress: Callable[[Iterable], Iterable] | None = None, resize: str | None = None,
          ) -> LoadedDetector | LoadedClassifier:
     """Load a net that is ready to run on images.
 
@@ -54,6 +55,9 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
         For a cfg: the parameters of :class:`gluonops.darknet.Detector`. In exported files they are fixed.
     progress : callable, optional
         For a cfg: see :func:`gluonops.darknet.load`.
+    resize : {"letterbox", "stretch", "crop"}, optional
+        How images get the net's size; see :class:`gluonops.export.Preprocessing`. By default as the file says. A cfg of
+        AlexeyAB's Darknet says ``stretch``, unless it has ``letter_box=1``. Others say ``letterbox``.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
             raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
                           f"Leave it out, or export net.detector({name}=...)")
         found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device)
-    return _loaded(path, found, classes, preprocessing, device)
+    return _loaded(path, found, classes, preprocessing, resize, device)
 
 
 class _Found(NamedTuple):
@@ -153,13 +157,15 @@ def _from_darknet(path, weights, device, options, progress):
     return _Found(net, shape, metadata)
 
 
-def _loaded(path, found, classes, preprocessing, device):
+def _loaded(path, found, classes, preprocessing, resize, device):
     """The net, with its names, sizes and preprocessing checked."""
     task = found.metadata.get("task")
     if len(found.shape) != 4 or task not in ("detection", "classification"):
         raise OpError(WHERE, f"{path} takes data of shape {found.shape}, and is neither a detector nor a classifier of "
                       "images", "Export net.detector(), or a net that returns a score for each class")
     preprocessing = _preprocessing(path, found, preprocessing)
+    if resize is not None:
+        preprocessing = dataclasses.replace(preprocessing, resize=resize)
     channels, height, width = found.shape[1:]
     if preprocessing.layout == "NHWC":
         height, width, channels = found.shape[1:]

@@ -211,7 +211,7 @@ class CiouLoss(DiouLoss):
     def _prepare(self) -> None:
         super()._prepare()
         F, pair = self.F, self.pair
-        self.difference = _aspect_angle(F, *pair.other) - _aspect_angle(F, *pair.box)
+        self.difference = F.broadcast_sub(_aspect_angle(F, *pair.other), _aspect_angle(F, *pair.box))
         self.v = F.square(self.difference) * self.SCALE
         distance = F.relu(1 - pair.iou)   # rounding may make the IoU larger than 1
         self.alpha = F.BlockGrad(self.v / (distance + self.v + self.eps))

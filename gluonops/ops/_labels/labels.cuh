@@ -48,3 +48,20 @@ __device__ int64_t class_of(const L *label, int64_t row, int64_t classes, bool i
 {
     return class_of_label(label[row], classes, ignores, ignore_label);
 }
+
+// What the label of a row means. Without `weights` every class has the weight 1.
+template <typename A>
+struct RowLabels {
+    int64_t classes;
+    bool ignores;
+    int64_t ignore_label;
+    const double *weights;
+
+    template <typename L>
+    __device__ int64_t class_id(const L *label, int64_t row) const
+    {
+        return class_of(label, row, classes, ignores, ignore_label);
+    }
+
+    __device__ A weight_of(int64_t class_id) const { return weights ? A(weights[class_id]) : 1; }
+};

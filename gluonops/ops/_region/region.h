@@ -160,6 +160,23 @@ struct ClassLogits {
     }
 };
 
+// The gradient of a map: that of each image's loss, in the accumulator's type, times the head gradient of the image.
+template <typename T>
+void scale_gradient(const MapSizes &sizes, const T *heads, const void *image_gradients, T *results)
+{
+    typedef typename Simd<T>::Scalar A;
+    const int64_t channels = sizes.anchors * sizes.channels(), cells = sizes.cells();
+    const A *gradients = static_cast<const A *>(image_gradients);
+    parallel_for(sizes.batch * channels, cells * int64_t(sizeof(T) + sizeof(A)), [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;
+            write_row<false>(results + i * cells, cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+                return load(gradient + cell, mask, A(0)) * head;
+            });
+        }
+    });
+}
+
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
 

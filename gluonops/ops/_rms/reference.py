@@ -35,6 +35,8 @@ def backward(nd, attrs, output_grad: Array, data: Array, scale: Array, inverse: 
     """The gradients of the data and of the scale."""
     unit = nd.broadcast_mul(data, inverse)
     by_unit = along_axis(nd, output_grad, scale, attrs.axis)
-    share = mean_or_sum(by_unit * unit, axis=attrs.axis, keepdims=True)
     by_scale = nd.sum(output_grad * unit, axis=attrs.axis, exclude=True)
+    if data.shape[attrs.axis] == 1:   # the difference below cancels: 1 - unit^2 is eps * inverse^2
+        return {"data": by_unit * (attrs.eps * inverse * inverse * inverse), "scale": by_scale}
+    share = mean_or_sum(by_unit * unit, axis=attrs.axis, keepdims=True)
     return {"data": nd.broadcast_mul(by_unit - nd.broadcast_mul(unit, share), inverse), "scale": by_scale}

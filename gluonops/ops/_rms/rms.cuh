@@ -86,7 +86,7 @@ __device__ void scale_rows(const T *__restrict__ data, const T *__restrict__ sca
 template <typename T, typename A>
 __device__ void data_gradient(const T *__restrict__ output_grad, const T *__restrict__ data,
                               const T *__restrict__ scale, const A *__restrict__ inverse, T *__restrict__ data_grad,
-                              int request, int64_t r, const PackedRow<T> &row, double share)
+                              int request, int64_t r, const PackedRow<T> &row, double share, double eps, bool single)
 {
     enum { SIZE = Pack<T>::SIZE };
     const A by_root = inverse[r];
@@ -99,14 +99,15 @@ __device__ void data_gradient(const T *__restrict__ output_grad, const T *__rest
         for (int j = 0; j < SIZE; ++j)
             dot += head[j] * factor[j] * x[j];
     }
-    dot = reduce_row(dot, Sum()) * by_root * by_root * A(share);
+    dot = single ? 0 : reduce_row(dot, Sum()) * by_root * by_root * A(share);
+    const A own = single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference that cancels
     for (int64_t i = row.first; i < row.end; i += row.step) {
         row.read(data, i, x);
         row.read(output_grad, i, head);
         row.read_scale(scale, i, factor);
 #pragma unroll
         for (int j = 0; j < SIZE; ++j)
-            x[j] = (head[j] * factor[j] - x[j] * dot) * by_root;
+            x[j] = (head[j] * factor[j] * own - x[j] * dot) * by_root;
         row.write(data_grad, i, x, request);
     }
 }
@@ -154,7 +155,8 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
                                     const T *__restrict__ scale, const A *__restrict__ inverse,
                                     T *__restrict__ data_grad, T *__restrict__ scale_grad,
                                     double *__restrict__ partial, int data_grad_request, int scale_grad_request,
-                                    int64_t step, int64_t outer, int64_t length, int64_t inner, double share)
+                                    int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
+                                    double eps)
 {
     if (step == 0 && inner == 1) {
         scale_partials(output_grad, data, inverse, partial, outer, length);
@@ -179,6 +181,7 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
     const bool packed = packed_rows(length, inner, output_grad, data, data_grad) && aligned(scale);
     for (int64_t r = first_row() + blockIdx.y * row_step(); r < outer * inner; r += row_step() * gridDim.y) {
         const PackedRow<T> row(r, length, inner, packed);
-        data_gradient(output_grad, data, scale, inverse, data_grad, data_grad_request, r, row, share);
+        data_gradient(output_grad, data, scale, inverse, data_grad, data_grad_request, r, row, share, eps,
+                      length == 1);
     }
 }

@@ -224,6 +224,21 @@ inline void rms_columns_backward(const RmsCall &call)
     });
 }
 
+// The data's gradient in rows of a single element. Its difference cancels: 1 - u^2 * share is eps / root^2.
+template <typename T>
+inline void rms_single_gradient(const RmsCall &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    const int64_t rows = call.sizes.rows();
+    const T *output_grad = static_cast<const T *>(call.output_grad);
+    const A *inverse = static_cast<const A *>(call.inverse);
+    const A scale = load_scalar(static_cast<const T *>(call.scale)), eps = A(call.eps);
+    write_row<false>(static_cast<T *>(call.data_grad), rows, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        const auto by_root = load(inverse + i, mask, A(0));
+        return load(output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
+    });
+}
+
 // The sums of all blocks.
 template <typename T>
 inline void rms_scale_gradient(const RmsCall &call)
@@ -249,6 +264,8 @@ inline void rms_backward(const RmsCall &call)
         streaming ? rms_rows_backward<true, T>(call) : rms_rows_backward<false, T>(call);
     if (!rows && !call.sizes.empty())
         streaming ? rms_columns_backward<true, T>(call) : rms_columns_backward<false, T>(call);
+    if (call.sizes.length == 1)
+        rms_single_gradient<T>(call);
     rms_scale_gradient<T>(call);
 }
 

@@ -3,23 +3,6 @@
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
 
-// What the label of a row means. Without `weights` every class has the weight 1.
-template <typename A>
-struct RowLabels {
-    int64_t classes;
-    bool ignores;
-    int64_t ignore_label;
-    const double *weights;
-
-    template <typename L>
-    __device__ int64_t class_id(const L *label, int64_t row) const
-    {
-        return class_of(label, row, classes, ignores, ignore_label);
-    }
-
-    __device__ A weight_of(int64_t class_id) const { return weights ? A(weights[class_id]) : 1; }
-};
-
 template <typename T, typename L, typename Formula>
 __device__ void class_loss_forward(const T *data, const L *label, T *output, typename Accumulator<T>::type *max,
                                    typename Accumulator<T>::type *log_sum, double *partial, int output_request,

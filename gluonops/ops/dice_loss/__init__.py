@@ -5,7 +5,8 @@ class is ``1 - (2 I + s) / (U + s)``, with ``I = sum(p * y)``, ``U = sum(p^2) + 
 ``smooth``. The sums are over the places of a sample. With ``squared=False`` it is ``U = sum(p) + sum(y)``. The loss of
 a class does not grow with its area, so small things count as much as large ones. A class that a sample does not have
 has a loss near 1 where it is predicted, and 0 where it is not. One logit x and its sigmoid are two classes with the
-logits 0 and x.
+logits 0 and x. So :class:`gluonops.loss.DiceLoss` has ``activation="sigmoid"`` for masks that may overlap, of this
+operator: it passes each mask as a sample of two classes. This takes twice the memory of the masks' logits.
 
 With the head gradient g, the gradient of a probability is ``a = g * ((2 I + s) * 2 p / (U + s)^2 - 2 y / (U + s))``,
 with 1 in place of 2 p if not squared, and that of the data ``p * (a - sum(a * p))``, where the sum is over the classes

@@ -1,12 +1,16 @@
 """The loss ``gluonops.loss.DiceLoss``."""
 from __future__ import annotations
 
+import mxnet as mx
 from mxnet.gluon.loss import _apply_weighting
 
+from ...core.contract import Attr, Choice
 from ...core.text import call_text
 from .. import dice_loss as _dice_loss
 from .._labels.block import LabelledLoss
 from .contract import OP
+
+ACTIVATION = Attr("activation", Choice("softmax", "sigmoid"), "softmax", "function from logits to probabilities")
 
 
 class DiceLoss(LabelledLoss):
@@ -22,10 +26,13 @@ class DiceLoss(LabelledLoss):
         Places with this label do not count.
     weight : float, optional
         Factor of the loss.
+    activation : {'softmax', 'sigmoid'}, default 'softmax'
+        What makes probabilities of logits. With a sigmoid every channel is a mask of its own, which may overlap others.
 
     Inputs:
         - **pred**: logits, (batch, classes, ...); float16, float32 or float64.
-        - **label**: class indices in any float or integer dtype, (batch, ...).
+        - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the places of a
+          mask and 0 elsewhere, in the shape of `pred`.
         - **sample_weight**: optional; broadcasts against (batch, classes): (batch, 1), or (1, classes).
 
     Outputs:
@@ -38,15 +45,38 @@ class DiceLoss(LabelledLoss):
     """
 
     def __init__(self, smooth: float = 1e-5, squared: bool = True, ignore_label: int | None = None,
-                 weight: float | None = None, **kwargs):
+                 weight: float | None = None, activation: str = "softmax", **kwargs):
         super().__init__(weight, 0, **kwargs)
+        self._activation = ACTIVATION.parse("loss.DiceLoss", activation)
         self._options = {"smooth": smooth, "squared": squared, "ignore_label": ignore_label}
         self._op, self._attrs = OP, OP.parse(self._options)
         self._sparse, self._from_logits = True, False
 
     def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight})
+        return call_text(self, {**self._options, "weight": self._weight, "activation": self._activation})
+
+    def _check(self, pred, label):
+        if self._activation == "softmax":
+            return super()._check(pred, label)
+        if pred.ndim < 2 or pred.shape != label.shape:
+            raise OP.error(f"label has shape {label.shape} and pred {pred.shape}; expected one shape for both, "
+                           "as activation is 'sigmoid'", "Pass a mask of zeros and ones for each channel")
+        return super()._check(*_as_samples(mx.nd, pred, label))
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = _apply_weighting(F, _dice_loss(pred, label, **self._options), self._weight, sample_weight)
+        losses = self._losses_of_masks if self._activation == "sigmoid" else _dice_loss
+        loss = _apply_weighting(F, losses(pred, label, **self._options), self._weight, sample_weight)
         return F.mean(loss, axis=1)
+
+    def _losses_of_masks(self, pred, label, **options):
+        """Of a sample of two classes for each mask, the loss of the second class."""
+        F = mx.nd if isinstance(pred, mx.nd.NDArray) else mx.sym
+        losses = _dice_loss(*_as_samples(F, pred, label), **options)
+        of_masks = F.slice_axis(losses, axis=1, begin=1, end=2)
+        return F.reshape_like(of_masks, F.BlockGrad(pred), lhs_begin=0, lhs_end=2, rhs_begin=0, rhs_end=2)
+
+
+def _as_samples(F, pred, label):
+    """Each mask as a sample: logits (batch * masks, 2, ...) of the classes 0 and 1, whose softmax is the sigmoid."""
+    logits = F.expand_dims(F.reshape(pred, shape=(-3, -2)), axis=1)
+    return F.concat(F.zeros_like(F.BlockGrad(logits)), logits, dim=1), F.reshape(label, shape=(-3, -2))

@@ -201,6 +201,25 @@ GLUONOPS_INLINE void group_of_channels(const TypedCall<T> &call, int64_t group)
     }
 }
 
+// Of a group of one or two elements: half the difference of their gradients is a multiple of the normalised data, and 1
+// minus the square of these is eps * inverse^2. The difference of the other groups' formula would cancel.
+template <typename T>
+GLUONOPS_INLINE void gradient_of_pair(const TypedCall<T> &call, int64_t group)
+{
+    typedef typename Simd<T>::Scalar A;
+    const T *head = call.output_grad + group * call.length;
+    const T *gamma = call.gamma + group % call.groups * call.group_channels;
+    const int64_t last = call.length - 1;
+    const A inverse = call.inverse[group];
+    const double first_gradient = double(load_scalar(head)) * load_scalar(gamma);
+    const double last_gradient = double(load_scalar(head + last)) * load_scalar(gamma + last / call.inner);
+    const double half = last ? (first_gradient - last_gradient) / 2 : 0;
+    const A gradient = A(half) * (call.eps * inverse * inverse * inverse);
+    store_scalar(call.data_grad + group * call.length, gradient);
+    if (last)
+        store_scalar(call.data_grad + group * call.length + last, -gradient);
+}
+
 template <bool STREAMING, typename T>
 void data_gradient(const TypedCall<T> &given)
 {
@@ -210,6 +229,8 @@ void data_gradient(const TypedCall<T> &given)
             group_of_elements<STREAMING>(call, group);
         else
             group_of_channels<STREAMING>(call, group);
+        if (call.length <= 2)
+            gradient_of_pair(call, group);
     });
 }
 

@@ -169,19 +169,24 @@ template <typename T, typename A>
 __device__ void data_gradient(const T *__restrict__ output_grad, const T *__restrict__ data,
                               const T *__restrict__ gamma, const A *__restrict__ mean, const A *__restrict__ inverse,
                               T *__restrict__ data_grad, int request, const Sums *__restrict__ group_sums,
-                              const Sizes &sizes)
+                              const Sizes &sizes, double eps)
 {
     const int64_t group_channels = sizes.group_channels();
     const A length = A(sizes.group_length());
+    const bool is_pair = sizes.group_length() <= 2;   // or a single element
     for (int64_t r = first_row(); r < sizes.batch * sizes.channels; r += row_step()) {
         const Row row(r, sizes.inner, 1);
         const int64_t group = quotient(r, group_channels), channel = r - quotient(r, sizes.channels) * sizes.channels;
         const A center = mean[group], by_deviation = inverse[group], factor = load(gamma, channel);
-        const A head_mean = A(group_sums[group].head) / length, unit_mean = A(group_sums[group].unit) / length;
+        const A head_mean = A(group_sums[group].head) / length;
+        // What differs from the mean of a pair is a multiple of its normalised data. There the difference would cancel:
+        // 1 - unit^2 is eps * inverse^2.
+        const A unit_mean = is_pair ? 0 : A(group_sums[group].unit) / length;
+        const A own = length == 1 ? 0 : is_pair ? A(eps) * by_deviation * by_deviation : 1;
         for (int64_t i = row.first; i < row.end; i += row.step) {
             const A unit = (load(data, i) - center) * by_deviation;
             const A by_unit = load(output_grad, i) * factor;
-            store(data_grad, i, (by_unit - head_mean - unit * unit_mean) * by_deviation, request);
+            store(data_grad, i, ((by_unit - head_mean) * own - unit * unit_mean) * by_deviation, request);
         }
     }
 }
@@ -203,6 +208,7 @@ group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ dat
         sum_groups(gamma, channel_sums, group_sums, sizes);
         sum_samples(channel_sums, gamma_grad, beta_grad, gamma_grad_request, beta_grad_request, sizes);
     } else if (data_grad_request != NOTHING) {
-        data_gradient(output_grad, data, gamma, mean, inverse, data_grad, data_grad_request, group_sums, sizes);
+        data_gradient(output_grad, data, gamma, mean, inverse, data_grad, data_grad_request, group_sums, sizes,
+                      eps);
     }
 }

@@ -51,8 +51,20 @@ def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict
     unit = nd.broadcast_mul(centered, inverse)
 
     by_unit = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(places))).reshape(groups)
-    mean_of_products = nd.mean(by_unit * unit, axis=2, keepdims=True)
-    by_mean = nd.broadcast_add(nd.broadcast_mul(unit, mean_of_products), nd.mean(by_unit, axis=2, keepdims=True))
-    by_data = nd.broadcast_mul(by_unit - by_mean, inverse)
+    if groups[2] <= 2:
+        by_data = _gradient_of_pairs(nd, attrs, by_unit, inverse)
+    else:
+        mean_of_products = nd.mean(by_unit * unit, axis=2, keepdims=True)
+        by_mean = nd.broadcast_add(nd.broadcast_mul(unit, mean_of_products), nd.mean(by_unit, axis=2, keepdims=True))
+        by_data = nd.broadcast_mul(by_unit - by_mean, inverse)
     return {"data": by_data.reshape(data.shape), "gamma": nd.sum(output_grad * unit.reshape(data.shape), **SAMPLES),
             "beta": nd.sum(output_grad, **SAMPLES)}
+
+
+def _gradient_of_pairs(nd, attrs, by_unit: Array, inverse: Array) -> Array:
+    """Of groups of one or two elements: half their difference, which is a multiple of the normalised data.
+
+    So the difference with these cancels: 1 - unit^2 is eps * inverse^2.
+    """
+    half = (by_unit - nd.flip(by_unit, axis=2)) / 2
+    return nd.broadcast_mul(half, attrs.eps * inverse * inverse * inverse)

@@ -21,6 +21,9 @@ derivative; InsightFace's PyTorch code leaves ``phi'`` out. phi' grows without l
 is a margin for the angle, c_k is limited to 1 - 2^-20 (an angle of 0.08 degrees): values beyond count as this one, and
 have its derivative, about ``m1 * 724`` at most. So cosines that rounding errors put beyond 1 do no harm.
 
+With class weights w the loss and the gradient of a row are multiplied by ``w_k``. They are numbers of the graph, not an
+input: they have no gradient and are saved with the graph.
+
 Rows with ``ignore_label`` have loss 0 and gradient 0. A label is valid if it is a whole number from 0 to C-1. An
 invalid label makes the loss and the gradient of its row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its
 position instead: if you call the function or the loss with arrays, and in graphs of the custom and native backends.
@@ -31,10 +34,15 @@ their gradient. Probabilities and one-hot labels are never stored: of 512 rows a
 their gradient are the only large tensors, 205 MB each. On a GPU, several blocks share a row if there are few rows and
 they are longer than 8,192.
 
+On a CPU, gradients are 0 where the probability, or its product with ``g * scale``, is a subnormal number, below 1.2e-38
+in float32. Processors multiply such numbers slowly, and cosines times a scale of 64 make many.
+
 Sources: Liu et al., "Large-Margin Softmax Loss" (2016), equation 6, and "SphereFace" (2017), equation 7; Wang et al.,
 "CosFace" (2018), equation 4; Deng et al., "ArcFace" (2019), equation 4, and their code, deepinsight/insightface.
 """
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ...core.backend import Array, call
 from .contract import OP
@@ -44,7 +52,7 @@ __all__ = ["margin_softmax_cross_entropy"]
 
 def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0, m1: float = 1.0, m2: float = 0.5,
                                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None,
-                                 name: str | None = None) -> Array:
+                                 class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
     """Cross-entropy of scaled cosines, with a margin for the cosine of the label.
 
     Parameters
@@ -65,6 +73,8 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
         Whether labels with an angle above 90 degrees have no margin of the angle.
     ignore_label : int, optional
         Rows with this label have loss and gradient 0.
+    class_weight : sequence of float, optional
+        A weight for each class, at least 0, or a single one for all. The default is 1.
     name : str, optional
         Name of the node in a graph.
 

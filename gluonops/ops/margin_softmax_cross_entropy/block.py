@@ -1,6 +1,8 @@
 """The loss ``gluonops.loss.MarginSoftmaxCELoss``."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mxnet.gluon.loss import _apply_weighting
 
 from ...core.text import call_text
@@ -33,6 +35,8 @@ class MarginSoftmaxCELoss(LabelledLoss):
         Axis of the samples. The loss is averaged over all other axes.
     ignore_label : int, optional
         Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
+    class_weight : sequence of float, optional
+        A weight for each class, at least 0, or a single one for all. The default is 1.
 
     Inputs:
         - **pred**: cosines, (batch, ..., classes); float16, float32 or float64.
@@ -52,10 +56,10 @@ class MarginSoftmaxCELoss(LabelledLoss):
 
     def __init__(self, scale: float = 64.0, m1: float = 1.0, m2: float = 0.5, m3: float = 0.0,
                  easy_margin: bool = False, weight: float | None = None, batch_axis: int = 0, *,
-                 ignore_label: int | None = None, **kwargs):
+                 ignore_label: int | None = None, class_weight: Sequence[float] | None = None, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
         self._options = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin,
-                         "ignore_label": ignore_label}
+                         "ignore_label": ignore_label, "class_weight": class_weight}
         self._op, self._attrs = OP, OP.parse(self._options)
 
     def __repr__(self):

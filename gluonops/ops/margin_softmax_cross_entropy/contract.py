@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes
-from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
+from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
 from .._softmax.contract import parts, places, row_work, rows
 
 COSINES = "batch, ..., classes"
@@ -18,6 +18,7 @@ def scalars(attrs, known: dict) -> dict:
         "count": count,
         "classes": classes,
         **ignore_scalars(attrs),
+        **weight_scalars("class_weight", attrs.class_weight, classes),
         "scale": attrs.scale,
         "m1": attrs.m1,
         "m2": attrs.m2,
@@ -49,10 +50,12 @@ OP = Op(
            Attr("m2", Float(low=0, below=math.pi), 0.5, "added to the label's angle, in radians (ArcFace)"),
            Attr("m3", Float(), 0.0, "subtracted from the label's cosine (CosFace)"),
            Attr("easy_margin", Bool(), False, "no angular margin for a label whose angle is above 90 degrees"),
-           IGNORE),
+           IGNORE,
+           CLASS_WEIGHT),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
     accumulate_fp32=True,
+    counts={"class_weight": "classes"},
 )

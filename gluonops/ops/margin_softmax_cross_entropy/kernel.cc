@@ -13,6 +13,7 @@ struct MarginSoftmaxCrossEntropyCall {
     int type;
     RowSizes sizes;
     Labels labels;
+    ClassWeights weights;
     double scale, m1, m2, m3;
     bool easy_margin;
     const void *data;
@@ -40,6 +41,7 @@ struct TypedCall {
     typedef typename Simd<T>::Scalar A;
     RowSizes sizes;
     Labels labels;
+    const A *weights;   // null without
     A scale;
     Margin<double> margin;
     const T *data, *output_grad;
@@ -47,11 +49,14 @@ struct TypedCall {
     A *max, *log_sum;
 
     explicit TypedCall(const MarginSoftmaxCrossEntropyCall &call)
-        : sizes(call.sizes), labels(call.labels), scale(A(call.scale)),
+        : sizes(call.sizes), labels(call.labels), weights(static_cast<const A *>(call.weights.values)),
+          scale(A(call.scale)),
           margin{call.m1, call.m2, call.m3, __builtin_cos(call.m2), __builtin_sin(call.m2), call.easy_margin},
           data(static_cast<const T *>(call.data)), output_grad(static_cast<const T *>(call.output_grad)),
           output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
           max(static_cast<A *>(call.max)), log_sum(static_cast<A *>(call.log_sum)) {}
+
+    GLUONOPS_INLINE A weight_of(int64_t class_id) const { return weights ? weights[class_id] : A(1); }
 };
 
 // The maximum of a row whose label's cosine is `target`, and the logarithm of its sum of exp(scale * (cosine - max)).
@@ -73,6 +78,19 @@ RowStatistics<A> statistics(const T *cosines, int64_t classes, int64_t class_id,
     return {max, logarithm(sum)};
 }
 
+// The logarithm of the smallest number that is not subnormal, rounded up.
+GLUONOPS_INLINE float least_exponent(float) { return -87.3365f; }
+GLUONOPS_INLINE double least_exponent(double) { return -708.396; }
+
+// Below this exponent an exponential, or its product with `factor`, is subnormal. Processors multiply such numbers slowly,
+// and cosines times a scale of 64 make many.
+template <typename A>
+GLUONOPS_INLINE A flush_limit(A factor)
+{
+    const A distance = -logarithm(factor < 0 ? -factor : factor);
+    return least_exponent(A(0)) + (distance > 0 ? distance : A(0));
+}
+
 template <typename T>
 void forward(const MarginSoftmaxCrossEntropyCall &given)
 {
@@ -91,7 +109,7 @@ void forward(const MarginSoftmaxCrossEntropyCall &given)
         const A target = A(call.margin(double(load_scalar(cosines + class_id))).cosine);
         const RowStatistics<A> row_statistics = statistics(cosines, classes, class_id, target, call.scale);
         const A distance = (target - row_statistics.max) * call.scale;
-        store_scalar(call.output + row, row_statistics.log_sum - distance);
+        store_scalar(call.output + row, call.weight_of(class_id) * (row_statistics.log_sum - distance));
         call.max[row] = row_statistics.max;
         call.log_sum[row] = row_statistics.log_sum;
     });
@@ -114,13 +132,15 @@ void backward_rows(const MarginSoftmaxCrossEntropyCall &given)
             return;
         }
         const A max = call.max[row], log_sum = call.log_sum[row], scale = call.scale;
-        const A head = load_scalar(call.output_grad + row) * scale;
+        const A head = load_scalar(call.output_grad + row) * call.weight_of(class_id) * scale;
+        const A limit = flush_limit(head);
         const auto target = call.margin(double(load_scalar(cosines + class_id)));
         const A log_probability = (A(target.cosine) - max) * scale - log_sum;
         const A probability = exponential(broadcast(log_probability))[0];
         const A label_grad = head * (probability - 1) * A(target.slope);
         write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            auto value = head * exponential((load(cosines + i, mask, A(0)) - max) * scale - log_sum);
+            const auto exponent = (load(cosines + i, mask, A(0)) - max) * scale - log_sum;
+            auto value = head * exponential(exponent < limit ? broadcast(lowest<A>()) : exponent);   // NaN stays
             if (uint64_t(class_id - i) < N)
                 value[class_id - i] = label_grad;
             return value;
@@ -142,13 +162,14 @@ void backward(const MarginSoftmaxCrossEntropyCall &call)
 }  // namespace GLUONOPS_TARGET
 
 inline MarginSoftmaxCrossEntropyCall adapt(const MarginSoftmaxCrossEntropyAttrs &attrs,
-                                           const MarginSoftmaxCrossEntropyTensors &tensors, Workspace &)
+                                           const MarginSoftmaxCrossEntropyTensors &tensors, Workspace &memory)
 {
     MarginSoftmaxCrossEntropyCall call = {};
     call.type = tensors.data.type;
     call.sizes = row_sizes(tensors.data.shape(), -1);
     call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
                    attrs.ignore_label.value_or(0)};
+    call.weights = class_weights(attrs.class_weight, call.sizes.length, call.type, memory);
     call.scale = attrs.scale;
     call.m1 = attrs.m1;
     call.m2 = attrs.m2;

@@ -13,9 +13,9 @@ struct LabelOfRow {
     MarginValue<A> target;
 
     template <typename L>
-    __device__ LabelOfRow(const T *data, const L *label, const Rows<T> &rows, int64_t row, int64_t ignores,
-                          int64_t ignore_label, const Margin<A> &margin)
-        : class_id(class_of(label, row, rows.length, ignores, ignore_label))
+    __device__ LabelOfRow(const T *data, const L *label, const Rows<T> &rows, int64_t row, const RowLabels<A> &labels,
+                          const Margin<A> &margin)
+        : class_id(labels.class_id(label, row))
     {
         target.cosine = target.slope = 0;
         if (class_id >= 0)
@@ -70,7 +70,8 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
                                      typename Accumulator<T>::type *__restrict__ log_sum,
                                      double *__restrict__ partial, int output_request, int max_request,
                                      int log_sum_request, int64_t step, int64_t count, int64_t classes,
-                                     int64_t ignores, int64_t ignore_label, double scale, double m1, double m2,
+                                     int64_t ignores, int64_t ignore_label, int64_t weighted,
+                                     const double *__restrict__ class_weight, double scale, double m1, double m2,
                                      double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
@@ -79,10 +80,11 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
         exchange.empty(count);
         return;
     }
+    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
     const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
     const Rows<T> rows(classes, 1, aligned(data));
     for (FirstRow at; at.row < count; at.row += at.step) {
-        const LabelOfRow<T> row_label(data, label, rows, at.row, ignores, ignore_label, margin);
+        const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
         SoftmaxSums<A> sums;
         if (row_label.class_id < 0) {
             sums.max = 0;   // counts as a row of zeros, whatever it holds
@@ -97,9 +99,11 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
             continue;
 
         const A row_log_sum = logarithm(sums.exponentials);
-        A loss = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
-        if (row_label.class_id < 0)
-            loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
+        A loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
+        if (row_label.class_id >= 0) {
+            const A nll = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
+            loss = labels.weight_of(row_label.class_id) * nll;
+        }
         store(output, at.row, loss, output_request);
         store(max, at.row, sums.max, max_request);
         store(log_sum, at.row, row_log_sum, log_sum_request);
@@ -126,15 +130,19 @@ margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T
                                       const typename Accumulator<T>::type *__restrict__ log_sum,
                                       T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
                                       int64_t step, int64_t count, int64_t classes, int64_t ignores,
-                                      int64_t ignore_label, double scale, double m1, double m2, double m3,
-                                      double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
+                                      int64_t ignore_label, int64_t weighted, const double *__restrict__ class_weight,
+                                      double scale, double m1, double m2, double m3, double cosine_of_m2,
+                                      double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
+    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
     const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
     const Rows<T> rows(classes, 1, aligned(data) && aligned(data_grad));
     for (FirstRow at; at.row < count; at.row += at.step) {
-        const LabelOfRow<T> row_label(data, label, rows, at.row, ignores, ignore_label, margin);
-        const A head = row_label.class_id < 0 ? not_a_number<A>() : load(output_grad, at.row) * A(scale);
+        const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
+        A head = not_a_number<A>();
+        if (row_label.class_id >= 0)
+            head = load(output_grad, at.row) * labels.weight_of(row_label.class_id) * A(scale);
         MarginGradient<A> gradient = {head, load(max, at.row), A(scale), load(log_sum, at.row), 0, -1};
         const A probability = exponential((row_label.target.cosine - gradient.max) * gradient.scale - gradient.log_sum);
         gradient.of_label = head * (probability - 1) * row_label.target.slope;

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, row_weights, valid_mask
+from .._labels.reference import exact, ignored_mask, numbers_along, row_weights, valid_mask
 
 LIMIT = 1 - 2.0 ** -20   # of the label's cosine, where the derivative by an angle is taken
 MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
@@ -28,6 +28,8 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     exponents = F.broadcast_sub(data, row_max) * attrs.scale
     log_sum = F.log(F.sum(F.exp(exponents), axis=-1, keepdims=True))
     loss = log_sum - (target - row_max) * attrs.scale
+    if attrs.class_weight is not None:
+        loss = loss * _class_weight(F, attrs, data, keepdims_label)
     loss = loss * row_weights(F, loss, valid, ignored)
     return tuple(F.squeeze(rows, axis=-1) for rows in (loss, row_max, log_sum))
 
@@ -79,12 +81,20 @@ def _is_label(F, data, labels):
     return F.broadcast_equal(labels, F.cast(classes, dtype="float64"))
 
 
+def _class_weight(F, attrs, data, label):
+    """The weight of each row's class."""
+    weights = numbers_along(F, data, attrs.class_weight, -1)
+    return F.pick(weights, label, axis=-1, mode="clip", keepdims=True)
+
+
 def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:   # pylint: disable=redefined-builtin
     label, head = label.expand_dims(-1), output_grad.expand_dims(-1)
     labels = exact(nd, label)
     valid = valid_mask(nd, labels, data, -1)
     ignored = ignored_mask(labels, attrs.ignore_label)
     head = head * row_weights(nd, head, valid, ignored) * attrs.scale
+    if attrs.class_weight is not None:
+        head = head * _class_weight(nd, attrs, data, label)
 
     target, slope = margin(nd, attrs, nd.pick(data, label, axis=-1, mode="clip", keepdims=True))
     row_max, row_log_sum = max.expand_dims(-1), log_sum.expand_dims(-1)

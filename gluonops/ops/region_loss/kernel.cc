@@ -7,8 +7,7 @@
 
 namespace gluonops {
 
-// The parts of an image's loss, in the order of contract.py's PARTS.
-enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASS_PART, COST, IOU, RECALL, PROBABILITY, TRUTHS, PARTS };
+#include "../_region/parts.cuh"
 
 // A ground-truth box, and the anchor and cell that it is assigned to.
 struct GroundTruth {
@@ -361,19 +360,8 @@ void forward(const RegionLossCall &call)
 template <typename T>
 void backward(const RegionLossCall &call)
 {
-    typedef typename Simd<T>::Scalar A;
-    const int64_t channels = call.sizes.anchors * call.sizes.channels(), cells = call.sizes.cells();
-    const T *heads = static_cast<const T *>(call.output_grad);
-    const A *gradients = static_cast<const A *>(call.gradient);
-    T *results = static_cast<T *>(call.data_grad);
-    parallel_for(call.sizes.batch * channels, cells * int64_t(sizeof(T) + sizeof(A)), [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;
-            write_row<false>(results + i * cells, cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
-                return load(gradient + cell, mask, A(0)) * head;
-            });
-        }
-    });
+    scale_gradient(call.sizes, static_cast<const T *>(call.output_grad), call.gradient,
+                   static_cast<T *>(call.data_grad));
 }
 
 }  // namespace

@@ -7,27 +7,11 @@
 // Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
 #include "../_region/region.cuh"
 #include "../_region/truth.cuh"
+#include "../_region/loss.cuh"
 
-// The parts of an image's loss, in the order of contract.py's PARTS.
-enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASSES, COST, IOU, RECALL, PROBABILITY, TRUTHS, PARTS };
-
-enum { THREADS = 256, WARPS = THREADS / 32, TARGET = 8 };
-enum Step { ASSIGN, COMPUTE, COMBINE };
+enum { TARGET = 8 };
 
 const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
-
-// The place of a prediction.
-struct Prediction {
-    int64_t anchor, column, row;
-
-    __device__ Prediction(int64_t number, int64_t height, int64_t width)
-    {
-        const int64_t line = number / width;   // of all anchors
-        anchor = line / height;
-        row = line - anchor * height;
-        column = number - line * width;
-    }
-};
 
 // One image's map, and the attributes that its boxes depend on.
 template <typename T, typename A> struct Map {
@@ -75,20 +59,6 @@ template <typename T, typename A> struct Map {
         }
         return best;
     }
-};
-
-// One instruction each. Of a number and NaN they return the number.
-__device__ inline float smaller(float a, float b) { return fminf(a, b); }
-__device__ inline double smaller(double a, double b) { return fmin(a, b); }
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
-
-template <typename A> struct Edges {
-    A left, right, top, bottom, area;
-
-    __device__ explicit Edges(const Box<A> &box)
-        : left(box.x - box.w / 2), right(box.x + box.w / 2), top(box.y - box.h / 2), bottom(box.y + box.h / 2),
-          area(box.w * box.h) {}
 };
 
 // A ground truth as every prediction looks at it: the sides and area of its box, and the prediction to which it is
@@ -362,7 +332,7 @@ __device__ void compute_assigned(const Targets<T, A> &targets, const Loss<A> &lo
                 class_target = 1;
         }
         const A weighted_error = loss.class_scale * (logits.probability(k) - class_target);
-        results.sums[CLASSES] += loss.class_scale * logits.nll(k, class_target);
+        results.sums[CLASS_PART] += loss.class_scale * logits.nll(k, class_target);
         results.sums[COST] += weighted_error * weighted_error;
         store(gradient, (5 + k) * cells, results.nan_if_invalid + weighted_error, results.gradient_request);
     }
@@ -382,45 +352,6 @@ __device__ void compute_image(const Targets<T, A> &targets, const Loss<A> &loss,
             if (is_here && !targets.is_replaced(t, prediction))
                 compute_assigned(targets, loss, t, prediction, results);
         }
-    }
-}
-
-// The results of image `b`, from the sums of the blocks that shared it.
-template <typename T, typename A>
-__device__ void combine(const Partials<PARTS> &partials, int64_t b, T *__restrict__ output, A *__restrict__ parts,
-                        int output_request, int parts_request)
-{
-    A sums[PARTS] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-    for (int block = 0; block < gridDim.y; ++block)
-#pragma unroll
-        for (int p = 0; p < PARTS; ++p)
-            sums[p] += A(partials.of_block(b, block)[p]);
-    A loss = 0;
-#pragma unroll
-    for (int p = 0; p < PARTS; ++p) {
-        loss += p <= CLASSES ? sums[p] : A(0);
-        store(parts, b * PARTS + p, sums[p], parts_request);
-    }
-    store(output, b, loss, output_request);
-}
-
-// The sums of a block, and NaN in each if the image has an invalid row.
-template <typename A>
-__device__ void write_sums(const Results<A> &results, double *to)
-{
-    __shared__ A of_warps[WARPS][PARTS];
-    __syncthreads();   // the sums of the image before may still be read
-    for (int p = 0; p < PARTS; ++p) {
-        const A sum = reduce_lanes(results.sums[p], Sum(), 32);
-        if (threadIdx.x % 32 == 0)
-            of_warps[threadIdx.x / 32][p] = sum;
-    }
-    __syncthreads();   // the sums of all warps are there
-    if (threadIdx.x < PARTS) {
-        A sum = results.nan_if_invalid;
-        for (int warp = 0; warp < WARPS; ++warp)
-            sum += of_warps[warp][threadIdx.x];
-        to[threadIdx.x] = sum;
     }
 }
 
@@ -461,7 +392,7 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
         Results<A> results = {{0, 0, 0, 0, 0, 0, 0, 0, 0}, gradient + b * size, gradient_request,
                               of_image.nan_if_invalid()};
         compute_image(of_image, loss, results);
-        write_sums(results, partials.own(b));
+        write_sums(results.sums, results.nan_if_invalid, partials.own(b));
     }
 }
 

@@ -1,15 +1,14 @@
 """The layer ``gluonops.nn.RMSNorm``."""
 from __future__ import annotations
 
-from mxnet.gluon import HybridBlock
 from mxnet.initializer import Initializer
 
-from ...core.text import call_text
 from .. import rms_norm as _rms_norm
+from .._rms.block import ScaledRows
 from .contract import OP
 
 
-class RMSNorm(HybridBlock):
+class RMSNorm(ScaledRows):
     """Rows divided by the root mean square of their elements, with a learned scale. See :func:`gluonops.ops.rms_norm`.
 
     Parameters
@@ -35,18 +34,8 @@ class RMSNorm(HybridBlock):
         An argument is out of range.
     """
 
+    _op, _function = OP, staticmethod(_rms_norm)
+
     def __init__(self, axis: int = -1, eps: float = 1e-6, in_channels: int = 0,
                  scale_initializer: str | Initializer = "ones", **kwargs):
-        super().__init__(**kwargs)
-        self._options = {"axis": axis, "eps": eps}
-        OP.parse(self._options)
-        self._shown = {**self._options, "in_channels": in_channels, "scale_initializer": scale_initializer}
-        with self.name_scope():
-            self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
-                                         allow_deferred_init=True)
-
-    def hybrid_forward(self, F, data, scale):
-        return _rms_norm(data, scale, **self._options)
-
-    def __repr__(self):
-        return call_text(self, self._shown)
+        super().__init__(axis, eps, in_channels, scale_initializer, **kwargs)

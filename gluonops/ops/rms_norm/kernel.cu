@@ -18,5 +18,5 @@ rms_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                   int64_t step, int64_t outer, int64_t length, int64_t inner, double share, double eps)
 {
     scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, data_grad_request,
-                        scale_grad_request, step, outer, length, inner, share);
+                        scale_grad_request, step, outer, length, inner, share, eps);
 }

@@ -3,14 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mxnet.gluon.loss import Loss, _apply_weighting
-
-from ...core.text import call_text
 from .. import sigmoid_cross_entropy as _sigmoid_cross_entropy
+from .._sigmoid.block import ElementLoss
 from .contract import OP
 
 
-class SigmoidCELoss(Loss):
+class SigmoidCELoss(ElementLoss):
     """Binary cross-entropy of every element, fused with the sigmoid. See :func:`gluonops.ops.sigmoid_cross_entropy`.
 
     Parameters
@@ -40,15 +38,9 @@ class SigmoidCELoss(Loss):
         An argument is out of range, or `label` has a wrong shape.
     """
 
+    _op, _function = OP, staticmethod(_sigmoid_cross_entropy)
+
     def __init__(self, axis: int = -1, pos_weight: float | Sequence[float] | None = None,
                  weight: float | None = None, batch_axis: int = 0, *, ignore_label: int | None = None, **kwargs):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._options = OP.parse({"axis": axis, "pos_weight": pos_weight, "ignore_label": ignore_label})._asdict()
-
-    def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})
-
-    def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = _sigmoid_cross_entropy(pred, label, **self._options)
-        loss = _apply_weighting(F, loss, self._weight, sample_weight)
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
+        options = {"axis": axis, "pos_weight": pos_weight, "ignore_label": ignore_label}
+        super().__init__(options, weight, batch_axis, **kwargs)

@@ -1,17 +1,15 @@
 """The loss ``gluonops.loss.SigmoidFocalLoss``."""
 from __future__ import annotations
 
-from mxnet.gluon.loss import Loss, _apply_weighting
-
-from ...core.text import call_text
 from .. import sigmoid_focal_loss as _sigmoid_focal_loss
+from .._sigmoid.block import ElementLoss
 from .contract import OP
 
 
-class SigmoidFocalLoss(Loss):
+class SigmoidFocalLoss(ElementLoss):
     """Focal loss of every element, fused with the sigmoid. See :func:`gluonops.ops.sigmoid_focal_loss`.
 
-    It is the fused form of :class:`gluonops.loss.FocalLoss` for labels in the shape of the prediction.
+    :class:`gluonops.loss.FocalLoss` also takes class indices.
 
     Parameters
     ----------
@@ -40,15 +38,9 @@ class SigmoidFocalLoss(Loss):
         An argument is out of range, or `label` has a wrong shape.
     """
 
+    _op, _function = OP, staticmethod(_sigmoid_focal_loss)
+
     def __init__(self, alpha: float = 0.25, gamma: float = 2.0, weight: float | None = None, batch_axis: int = 0, *,
                  ignore_label: int | None = None, **kwargs):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._options = OP.parse({"alpha": alpha, "gamma": gamma, "ignore_label": ignore_label})._asdict()
-
-    def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})
-
-    def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = _sigmoid_focal_loss(pred, label, **self._options)
-        loss = _apply_weighting(F, loss, self._weight, sample_weight)
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
+        options = {"alpha": alpha, "gamma": gamma, "ignore_label": ignore_label}
+        super().__init__(options, weight, batch_axis, **kwargs)

@@ -2,6 +2,8 @@
 //
 // The tensors are seen as loops, outermost first: data has size[l] steps in loop l, the output repeats[l] times as
 // many. A row is what the innermost loop covers: in forward a row of the output, in backward a row of the data.
+#include <type_traits>
+
 #include "generated/tile.h"
 #include "../../native/kernel.h"
 
@@ -59,6 +61,57 @@ int64_t distance(const TileCall &call, int64_t c)
     return rows;
 }
 
+// A call whose innermost loops are seen as one: `outside` has them merged into its last loop. `inside` has these loops
+// alone, with single elements as its rows.
+struct SplitCall { TileCall outside, inside; };
+
+// `count` is less than TILE_LOOPS.
+SplitCall split(const TileCall &call, int count)
+{
+    SplitCall result = {call, call};
+    TileCall &outside = result.outside, &inside = result.inside;
+    const int first = call.loops - count;
+    outside.loops = first + 1;
+    for (int l = first + 1; l < call.loops; ++l) {
+        outside.size[first] *= call.size[l];
+        outside.repeats[first] *= call.repeats[l];
+    }
+
+    inside.loops = count + 1;
+    for (int l = 0; l < count; ++l) {
+        inside.size[l] = call.size[first + l];
+        inside.repeats[l] = call.repeats[first + l];
+    }
+    inside.size[count] = inside.repeats[count] = 1;
+    return result;
+}
+
+// How many rows of data there are, and how many copies the output has of each of them.
+struct RowCounts { int64_t rows, copies; };
+
+RowCounts row_counts(const TileCall &call)
+{
+    RowCounts counts = {1, 1};
+    for (int l = 0; l < call.loops - 1; ++l) {
+        counts.rows *= call.size[l];
+        counts.copies *= call.repeats[l];
+    }
+    return counts;
+}
+
+// The call with as many of its innermost loops in one as fit. `fits(inside)` says which do; at least one is merged.
+template <typename Fits>
+SplitCall split_to_fit(const TileCall &call, int64_t fewest_rows, const Fits &fits)
+{
+    const int most = call.loops < TILE_LOOPS ? call.loops : TILE_LOOPS - 1;
+    for (int count = most; count > 1; --count) {
+        const SplitCall candidate = split(call, count);
+        if (row_counts(candidate.outside).rows >= fewest_rows && fits(candidate.inside))
+            return candidate;
+    }
+    return split(call, 1);
+}
+
 // Forward: bytes are copied, of whatever type. A segment is the innermost loop's data, which a row repeats.
 
 // Fills a row with copies of a segment that fills a word of 8 bytes a whole number of times.
@@ -101,54 +154,130 @@ const int64_t FEWEST_ROWS = 32;   // for which patterns are worth their computat
 #if defined(__AVX2__)
 // Makes rows by permuting a vector that begins with their segments: several short rows at a time, or one row as several
 // vectors. Loads and stores reach beyond a segment and a row: the next row overwrites what is too much.
+//
+// The rows are those of loops that are seen as one. What the innermost of them repeats are words of 4 bytes, or else
+// segments have 16 bytes at most: these are permuted byte by byte, in a vector that repeats 16 bytes.
 class Permutation {
   public:
-    Permutation(int64_t segment, int64_t row_bytes)
-        : segment(segment), row_bytes(row_bytes), rows_at_once(row_bytes < WIDTH ? WIDTH / row_bytes : 1),
-          vectors((rows_at_once * row_bytes + WIDTH - 1) / WIDTH)
+    // `inside` has the loops of a row, `size` is that of an element.
+    Permutation(const TileCall &inside, int64_t size)
+        : segment(segment_bytes(inside, size)), row_bytes(whole_row_bytes(inside, size)), by_bytes(!repeats_words(inside, size)),
+          rows_at_once(row_bytes < WIDTH ? WIDTH / row_bytes : 1)
     {
-        const int64_t words = segment / 4, row_words = row_bytes / 4;
-        for (int64_t i = 0; i < vectors * (WIDTH / 4); ++i)
-            patterns[i / (WIDTH / 4)][i % (WIDTH / 4)] = uint32_t(i / row_words * words + i % row_words % words);
+        if (by_bytes && rows_at_once > LANE / segment)
+            rows_at_once = LANE / segment;
+        vectors = (rows_at_once * row_bytes + WIDTH - 1) / WIDTH;
+        const int64_t items = row_bytes / size;
+        for (int64_t i = 0; i < items; ++i)
+            for (int64_t byte = 0; byte < size; ++byte)
+                source[i * size + byte] = uint8_t(origin(inside, i) * size + byte);
+
+        for (int64_t i = 0; i < rows_at_once * row_bytes; ++i) {
+            const int64_t from = i / row_bytes * segment + source[i % row_bytes];
+            if (by_bytes)
+                patterns[i / WIDTH].bytes[i % WIDTH] = uint8_t(from);
+            else
+                patterns[i / WIDTH].words[i % WIDTH / 4] = uint32_t(from / 4);
+        }
     }
 
-    static bool fits(int64_t segment, int64_t row_bytes)
+    static bool fits(const TileCall &inside, int64_t size)
     {
-        return segment % 4 == 0 && segment <= WIDTH && row_bytes <= MOST_PATTERNS * WIDTH;
+        const int64_t longest = repeats_words(inside, size) ? int64_t(WIDTH) : int64_t(LANE);
+        return segment_bytes(inside, size) <= longest && whole_row_bytes(inside, size) <= MOST_PATTERNS * WIDTH;
     }
 
     // Fills rows from consecutive segments, of which `readable` bytes may be read; `writable` bytes may be written.
-    // Returns how many rows are done: those near the end of either are not.
-    int64_t fill(char *to, const char *from, int64_t rows, int64_t writable, int64_t readable) const
+    void fill(char *to, const char *from, int64_t rows, int64_t writable, int64_t readable) const
     {
-        int64_t row = 0;
-        for (; row + rows_at_once <= rows; row += rows_at_once) {
-            if ((writable -= rows_at_once * row_bytes) < vectors * WIDTH || readable < WIDTH)
-                break;
-            Words data;
-            memcpy(&data, from, WIDTH);
-            for (int64_t v = 0; v < vectors; ++v) {
-                const Words part = __builtin_shuffle(data, patterns[v]);
-                memcpy(to + v * WIDTH, &part, WIDTH);
-            }
-            to += rows_at_once * row_bytes;
-            from += rows_at_once * segment;
-            readable -= rows_at_once * segment;
-        }
-        return row;
+        if (by_bytes)
+            fill_rows<true>(to, from, rows, writable, readable);
+        else
+            fill_rows<false>(to, from, rows, writable, readable);
     }
 
   private:
-    enum { MOST_PATTERNS = 8 };
-    int64_t segment, row_bytes, rows_at_once, vectors;
-    Words patterns[MOST_PATTERNS];
+    enum { MOST_PATTERNS = 8, LANE = 16 };
+    union Pattern {
+        uint8_t bytes[WIDTH];
+        uint32_t words[WIDTH / 4];
+    };
+    int64_t segment, row_bytes;
+    bool by_bytes;
+    int64_t rows_at_once, vectors;
+    alignas(64) Pattern patterns[MOST_PATTERNS] = {};
+    uint8_t source[MOST_PATTERNS * WIDTH];   // of every byte of a row, in its segment
+
+    static bool repeats_words(const TileCall &inside, int64_t size)
+    {
+        return inside.size[inside.loops - 2] * size % 4 == 0;
+    }
+
+    static int64_t segment_bytes(const TileCall &inside, int64_t size) { return row_counts(inside).rows * size; }
+
+    static int64_t whole_row_bytes(const TileCall &inside, int64_t size)
+    {
+        return segment_bytes(inside, size) * row_counts(inside).copies;
+    }
+
+    // The members are copied: as far as the compiler knows, a row could overwrite them.
+    template <bool BY_BYTES>
+    void fill_rows(char *to, const char *from, int64_t rows, int64_t writable, int64_t readable) const
+    {
+        const int64_t count = vectors, at_once = rows_at_once, to_step = row_bytes, from_step = segment;
+        int64_t row = 0;
+        for (; row < rows && writable >= count * WIDTH && readable >= WIDTH; row += at_once) {
+            const Words data = BY_BYTES ? repeated_lane(from) : first_words(from);
+            for (int64_t v = 0; v < count; ++v) {
+                Words pattern;
+                memcpy(&pattern, &patterns[v], WIDTH);
+                const Words part = BY_BYTES ? shuffle_bytes(data, pattern) : __builtin_shuffle(data, pattern);
+                memcpy(to + v * WIDTH, &part, WIDTH);
+            }
+            to += at_once * to_step;
+            from += at_once * from_step;
+            writable -= at_once * to_step;
+            readable -= at_once * from_step;
+        }
+        for (; row < rows; ++row, to += to_step, from += from_step)
+            for (int64_t i = 0; i < to_step; ++i)
+                to[i] = from[source[i]];
+    }
+
+    static Words first_words(const char *from)
+    {
+        Words data;
+        memcpy(&data, from, WIDTH);
+        return data;
+    }
+
+    // A vector of the same 16 bytes again and again.
+    static Words repeated_lane(const char *from)
+    {
+        const __m128i lane = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
+#if defined(__AVX512F__)
+        return Words(_mm512_broadcast_i32x4(lane));
+#else
+        return Words(_mm256_broadcastsi128_si256(lane));
+#endif
+    }
+
+    // The bytes of each 16 that the pattern names.
+    static Words shuffle_bytes(Words data, Words pattern)
+    {
+#if defined(__AVX512BW__)
+        return Words(_mm512_shuffle_epi8(__m512i(data), __m512i(pattern)));
+#else
+        return Words(_mm256_shuffle_epi8(__m256i(data), __m256i(pattern)));
+#endif
+    }
 };
 #else
 class Permutation {
   public:
-    Permutation(int64_t, int64_t) {}
-    static bool fits(int64_t, int64_t) { return false; }
-    int64_t fill(char *, const char *, int64_t, int64_t, int64_t) const { return 0; }
+    Permutation(const TileCall &, int64_t) {}
+    static bool fits(const TileCall &, int64_t) { return false; }
+    void fill(char *, const char *, int64_t, int64_t, int64_t) const {}
 };
 #endif
 
@@ -162,30 +291,53 @@ int64_t consecutive_rows(const TileCall &call, int64_t i)
     return size - i % size;
 }
 
-// A thread fills whole rows.
-void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+// Rows of a loop whose segments are too long to be permuted, or too few.
+void repeat_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
 {
     const int64_t row_bytes = segment * call.repeats[call.loops - 1];
-    const bool permutes = rows >= FEWEST_ROWS && Permutation::fits(segment, row_bytes);
-    int64_t data_bytes = segment;
-    for (int l = 0; l < call.loops - 1; ++l)
-        data_bytes *= call.size[l];
-
     parallel_for(rows, 2 * row_bytes, [=, &call](int64_t begin, int64_t end) {
-        const Permutation permutation(permutes ? segment : 4, permutes ? row_bytes : 4);
         for (int64_t row = begin; row < end;) {
             const int64_t left = end - row, consecutive = consecutive_rows(call, row);
             const int64_t run = consecutive < left ? consecutive : left;
-            const int64_t start = origin(call, row) * segment;
-            char *target = to + row * row_bytes;
-            int64_t done = 0;
-            if (permutes)
-                done = permutation.fill(target, from + start, run, left * row_bytes, data_bytes - start);
-            for (; done < run; ++done)
-                repeat(target + done * row_bytes, from + start + done * segment, segment, row_bytes);
+            const char *start = from + origin(call, row) * segment;
+            for (int64_t done = 0; done < run; ++done)
+                repeat(to + (row + done) * row_bytes, start + done * segment, segment, row_bytes);
             row += run;
         }
     });
+}
+
+// Rows of loops that are seen as one.
+void permute_segments(const char *from, char *to, const SplitCall &call, int64_t size)
+{
+    const TileCall *outside = &call.outside;
+    const int64_t segment = outside->size[outside->loops - 1] * size;
+    const int64_t row_bytes = segment * outside->repeats[outside->loops - 1];
+    const RowCounts counts = row_counts(*outside);
+    const int64_t data_bytes = counts.rows * segment;
+    const Permutation given(call.inside, size);
+    const Permutation *permutation = &given;
+    parallel_for(counts.rows * counts.copies, 2 * row_bytes, [=](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end;) {
+            const int64_t left = end - row, consecutive = consecutive_rows(*outside, row);
+            const int64_t run = consecutive < left ? consecutive : left;
+            const int64_t start = origin(*outside, row) * segment;
+            permutation->fill(to + row * row_bytes, from + start, run, left * row_bytes, data_bytes - start);
+            row += run;
+        }
+    });
+}
+
+// A thread fills whole rows.
+void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+{
+    const int64_t size = size_of(call.type);
+    const auto fits = [=](const TileCall &inside) { return Permutation::fits(inside, size); };
+    const SplitCall parts = split_to_fit(call, FEWEST_ROWS, fits);
+    if (row_counts(parts.outside).rows >= FEWEST_ROWS && fits(parts.inside))
+        permute_segments(from, to, parts, size);
+    else
+        repeat_segments(from, to, call, rows, segment);
 }
 
 // A thread copies pieces of segments, so that a tensor of one row is shared by all threads too.
@@ -211,9 +363,8 @@ void copy(const TileCall &call)
 {
     const int last = call.loops - 1;
     const int64_t segment = call.size[last] * size_of(call.type);
-    int64_t rows = 1;
-    for (int l = 0; l < last; ++l)
-        rows *= call.size[l] * call.repeats[l];
+    const RowCounts counts = row_counts(call);
+    const int64_t rows = counts.rows * counts.copies;
     if (rows == 0 || segment == 0)
         return;
 
@@ -300,11 +451,17 @@ AddRows<T> add_rows_of(int64_t repeats)
     }
 }
 
+// Whether the order of a row's sums is that of add_short_rows.
+bool adds_in_halves(int64_t size, int64_t repeats)
+{
+    const bool power_of_two = !(size & (size - 1));
+    return size <= 8 && power_of_two && size * repeats >= 16;
+}
+
 template <typename T>
 AddRows<T> add_rows_for(int64_t size, int64_t repeats)
 {
-    const bool power_of_two = !(size & (size - 1));
-    if (size <= 8 && power_of_two && size * repeats >= 16)
+    if (adds_in_halves(size, repeats))
         return size * repeats >= 128 ? add_short_rows<64, T> : add_short_rows<16, T>;
     switch (size) {
     case 1: return add_rows_of<1, T>(repeats);
@@ -356,6 +513,159 @@ void sum_short_rows(const TileCall &call, const T *from, T *to, int64_t rows, in
     });
 }
 
+#if defined(__AVX2__)
+// The sums of the copies of short rows, whose loops are seen as one. Within a row of the output the elements of a copy
+// have the same distances in every copy. So a copy is one load and one permutation: of several neighbouring rows, if
+// they fit into two vectors.
+template <typename T>
+class ShortSums {
+  public:
+    explicit ShortSums(const SplitCall &call)
+        : items(row_counts(call.inside).rows), row_items(items * row_counts(call.inside).copies),
+          rows_at_once((2 * LANES - span(call.inside)) / row_items + 1)
+    {
+        if (rows_at_once > LANES / items)
+            rows_at_once = LANES / items;
+        for (int64_t i = 0; i < rows_at_once * items; ++i)
+            places[i] = Index(i / items * row_items + first_copy(call.inside, i % items));
+        vectors = places[rows_at_once * items - 1] < LANES ? 1 : 2;
+
+        const int64_t outer = row_counts(call.outside).copies, inner = row_counts(call.inside).copies;
+        for (int64_t c = 0; c < outer; ++c)
+            for (int64_t k = 0; k < inner; ++k)
+                offsets[copies++] = distance(call.outside, c) * row_items + distance(call.inside, k);
+    }
+
+    // Whether rows can be summed so; `copies` are those of an element.
+    static bool fits(const TileCall &inside, int64_t copies)
+    {
+        return row_counts(inside).rows <= LANES && span(inside) <= 2 * LANES && copies <= MOST_COPIES;
+    }
+
+    // Sums consecutive rows. `from` is the first copy of the first one; of it `readable` elements may be read, and
+    // `writable` elements may be written.
+    void sum(T *to, const T *from, int64_t rows, int64_t writable, int64_t readable) const
+    {
+        if (vectors == 1)
+            sum_rows<1>(to, from, rows, writable, readable);
+        else
+            sum_rows<2>(to, from, rows, writable, readable);
+    }
+
+  private:
+    typedef typename Sum<T>::Type A;
+    typedef typename std::conditional<sizeof(A) == 8, int64_t, int32_t>::type Index;
+    typedef A Vector __attribute__((vector_size(WIDTH)));
+    typedef Index Indices __attribute__((vector_size(WIDTH)));
+    enum { LANES = WIDTH / int(sizeof(A)), MOST_COPIES = 64 };
+    int64_t items, row_items, rows_at_once, vectors;
+    int64_t copies = 0;
+    int64_t offsets[MOST_COPIES];
+    Index places[LANES] = {};   // of the elements of a copy
+
+    // How many elements of the output a copy lies in.
+    static int64_t span(const TileCall &inside) { return first_copy(inside, row_counts(inside).rows - 1) + 1; }
+
+    // The members are copied: as far as the compiler knows, a sum could overwrite them.
+    template <int VECTORS>
+    void sum_rows(T *to, const T *from, int64_t rows, int64_t writable, int64_t readable) const
+    {
+        const int64_t count = copies, at_once = rows_at_once, to_step = items, from_step = row_items;
+        const int64_t reach = offsets[count - 1] + VECTORS * LANES;   // the last offset is the largest
+        Indices pattern;
+        memcpy(&pattern, places, WIDTH);
+        int64_t row = 0;
+        for (; row < rows && writable >= LANES && readable >= reach; row += at_once) {
+            Vector total = {};
+            for (int64_t c = 0; c < count; ++c) {
+                const Vector first = lanes_at(from + offsets[c]);
+                if constexpr (VECTORS == 1)
+                    total += __builtin_shuffle(first, pattern);
+                else
+                    total += __builtin_shuffle(first, lanes_at(from + offsets[c] + LANES), pattern);
+            }
+            store_lanes(to, total);
+            to += at_once * to_step;
+            from += at_once * from_step;
+            writable -= at_once * to_step;
+            readable -= at_once * from_step;
+        }
+        for (; row < rows; ++row, to += to_step, from += from_step)
+            for (int64_t i = 0; i < to_step; ++i) {
+                A total = 0;
+                for (int64_t c = 0; c < count; ++c)
+                    total += element(from[offsets[c] + places[i]]);
+                assign(to[i], total);
+            }
+    }
+
+    GLUONOPS_INLINE static Vector lanes_at(const T *from)
+    {
+        if constexpr (std::is_same<T, Half>::value) {
+            return load(from, FullMask());
+        } else {
+            Vector lanes;
+            memcpy(&lanes, from, WIDTH);
+            return lanes;
+        }
+    }
+
+    GLUONOPS_INLINE static void store_lanes(T *to, Vector lanes)
+    {
+        if constexpr (std::is_same<T, Half>::value)
+            store(to, lanes, FullMask());
+        else
+            memcpy(to, &lanes, WIDTH);
+    }
+};
+
+// Rows of loops that are seen as one.
+template <typename T>
+void sum_split_rows(const SplitCall &call, const T *from, T *to)
+{
+    const TileCall *outside = &call.outside;
+    const int last = outside->loops - 1;
+    const int64_t items = outside->size[last], row_items = items * outside->repeats[last];
+    const RowCounts counts = row_counts(*outside);
+    const int64_t from_items = counts.rows * counts.copies * row_items;
+    const ShortSums<T> given(call);
+    const ShortSums<T> *sums = &given;
+    const int64_t row_bytes = (counts.copies * row_items + items) * int64_t(sizeof(T));
+    parallel_for(counts.rows, row_bytes, [=](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end;) {
+            const int64_t left = end - row;
+            const int64_t consecutive = counts.copies > 1 ? consecutive_rows(*outside, row) : left;
+            const int64_t run = consecutive < left ? consecutive : left;
+            const int64_t start = first_copy(*outside, row) * row_items;
+            sums->sum(to + row * items, from + start, run, left * items, from_items - start);
+            row += run;
+        }
+    });
+}
+
+// Sums the rows as above if several loops can be seen as one. Returns whether it did. There are no vectors of sums of
+// single bytes.
+template <typename T>
+bool sum_short_loops(const TileCall &call, const T *from, T *to, int64_t copies)
+{
+    if constexpr (sizeof(T) > 1) {
+        const auto fits = [=](const TileCall &inside) { return ShortSums<T>::fits(inside, copies); };
+        const SplitCall parts = split_to_fit(call, FEWEST_ROWS, fits);
+        if (parts.outside.loops == call.loops)
+            return false;
+        sum_split_rows(parts, from, to);
+        return true;
+    }
+    return false;
+}
+#else
+template <typename T>
+bool sum_short_loops(const TileCall &, const T *, T *, int64_t)
+{
+    return false;
+}
+#endif
+
 // Longer rows: a thread sums blocks of a row.
 template <typename T>
 void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int64_t copies)
@@ -388,21 +698,17 @@ void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int
 template <typename T>
 void backward(const TileCall &call)
 {
-    const int last = call.loops - 1;
-    int64_t rows = 1, copies = 1;   // copies: of a row, each of them with `repeats` copies of its elements
-    for (int l = 0; l < last; ++l) {
-        rows *= call.size[l];
-        copies *= call.repeats[l];
-    }
-    if (rows == 0 || call.size[last] == 0)
+    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1];
+    const RowCounts counts = row_counts(call);   // of a row, each copy has `repeats` copies of its elements
+    if (counts.rows == 0 || size == 0)
         return;
 
     const T *from = static_cast<const T *>(call.from);
     T *to = static_cast<T *>(call.to);
-    if (call.size[last] <= BLOCK)
-        sum_short_rows(call, from, to, rows, copies);
-    else
-        sum_long_rows(call, from, to, rows, copies);
+    if (size > BLOCK)
+        sum_long_rows(call, from, to, counts.rows, counts.copies);
+    else if (adds_in_halves(size, repeats) || !sum_short_loops(call, from, to, counts.copies * repeats))
+        sum_short_rows(call, from, to, counts.rows, counts.copies);
 }
 
 }  // namespace

@@ -57,7 +57,9 @@ def test_box_iou(box_format, make, tmp_path, rng):
 
 
 MODELS = {"mlp": (1, 28, 28), "lenet_reorg": (1, 28, 28), "darknet19": (3, 64, 64), "tiny_yolov2": (3, 96, 96),
-          "yolov2": (3, 64, 64)}
+          "yolov2": (3, 64, 64), "yolov3": (3, 64, 64), "tiny_yolov3": (3, 64, 64), "yolov4": (3, 64, 64),
+          "tiny_yolov4": (3, 64, 64)}
+MULTISCALE = ("yolov3", "tiny_yolov3", "yolov4", "tiny_yolov4")
 
 
 def model(name, **options):
@@ -66,13 +68,16 @@ def model(name, **options):
     net = gops.models.get_model(name, **options)
     net.initialize(mx.init.Xavier())
     if "yolo" in name:   # so that scores differ, and with them the order of the boxes is fixed
-        weight = net.output.conv.weight
-        outputs = net(mx.nd.random.uniform(shape=(1, *MODELS[name]))).asnumpy()
-        weight.set_data(weight.data() * (1.5 / outputs.std()))
+        outputs = net(mx.nd.random.uniform(shape=(1, *MODELS[name])))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        for (block, _), output in zip(net._outputs(), outputs):
+            weight = block.output.conv.weight
+            weight.set_data(weight.data() * (1.5 / output.asnumpy().std()))
     return net
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) if name in ("darknet19", "yolov2") else name for name in MODELS]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) if name in ("darknet19", "yolov2") else name
+        for name in MODELS if name not in MULTISCALE]
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -90,6 +95,16 @@ def test_detectors(name, tmp_path, rng):
     assert noted["classes"] == ["cat", "dog", "cow"] and np.shape(noted["anchors"]) == (5, 2)
     assert noted["inputs"] == {"data": [2, *MODELS[name]]} and noted["preprocessing"]["colours"] == "RGB"
     assert noted["anchors"][0][0] in (1.08, 1.3221)
+
+
+@pytest.mark.parametrize("name", MULTISCALE)
+def test_detectors_of_several_maps(name, tmp_path, rng):
+    """The same, of narrow nets, whose layers are those of the wide ones."""
+    detector = model(name, width=1 / 16).detector(threshold=0.1, topk=20)
+    found = onnx_oracle.agree(detector, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2,), rng=rng)
+    noted = {prop.key: json.loads(prop.value) for prop in found.metadata_props if prop.key not in ("dtype", "task")}
+    assert noted["preprocessing"]["resize"] == ("stretch" if "v4" in name else "letterbox")
+    assert np.shape(noted["anchors"]) == (6 if "tiny" in name else 9, 2)
 
 
 def test_a_classifier_carries_its_names(tmp_path):
@@ -257,6 +272,8 @@ def test_options(files, options, text, tmp_path):
      {"data": (2, 3), "label": (2,)}, "every output is a loss (softmax_cross_entropy)"),
     (lambda: nn.HybridLambda(lambda F, x, truth: gops.ops.iou_loss(x, truth)), {"data": (2, 4), "truth": (2, 4)},
      "every output is a loss (iou_loss)"),
+    (lambda: nn.HybridLambda(lambda F, x, truth: gops.ops.yolo_loss(x, truth, anchors=(1, 2), classes=1)),
+     {"data": (2, 6, 3, 3), "truth": (2, 4, 5)}, "every output is a loss (yolo_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.make_loss(x)), (2, 3), "every output is a loss (make_loss)"),
     (lambda: nn.HybridLambda(lambda F, x: F.gammaln(x)), (2, 3),
      "is the operator gammaln, which has no converter to ONNX. Replace it in the net, or export symbol JSON"),

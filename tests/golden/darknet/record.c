@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
         layer l = output_of(net->layers[i]);
         int32_t shape[4] = {l.outputs, l.out_c, l.out_h, l.out_w};
         fwrite(shape, 4, 4, file);
-        fwrite(l.output, 4, l.outputs, file);
+        fwrite(l.output, sizeof(float), l.outputs, file);
     }
     if (argc > 7) {
         int count = 0;
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
             for (int k = 0; k < head.classes; ++k) {
                 box b = found[i].bbox;
                 float row[6] = {k, found[i].prob[k], b.x, b.y, b.w, b.h};
-                if (row[1] > 0) fwrite(row, 4, 6, file);
+                if (row[1] > 0) fwrite(row, sizeof(float), 6, file);
             }
         }
     }

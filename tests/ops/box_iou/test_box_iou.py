@@ -34,6 +34,7 @@ class TestBoxIou(OpSuite):
         Bad("dtype", ((3, 4), (3, 4)), {}, "rhs has dtype float64; expected float32, the dtype of lhs",
             ("float32", "float64")),
     )
+    texts = {"format": ["center", "Corner", "xywh", ""]}
     determined = (
         ({"lhs": (2, 3, 4), "rhs": (-1, 5, 4)}, {}, {"lhs": (2, 3, 4), "rhs": (2, 5, 4), "output": (2, 3, 5)}),
         ({"lhs": (2, 3, 4), "output": (2, 3, 5)}, {}, {"lhs": (2, 3, 4), "rhs": (2, 5, 4), "output": (2, 3, 5)}),

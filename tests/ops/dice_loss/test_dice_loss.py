@@ -38,6 +38,7 @@ class TestDiceLoss(OpSuite):
         Bad("integers", ((4, 3, 5), (4, 5)), {}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "float32")),
     )
+    texts = {"smooth": ["1", "1e-8"], "squared": ["0", "maybe"], "ignore_label": ["255"]}
     determined = (({"data": (2, 3, 5)}, {}, {
         "data": (2, 3, 5), "label": (2, 5), "output": (2, 3), "intersection": (2, 3), "total": (2, 3), "max": (2, 5),
         "log_sum": (2, 5)}),)
@@ -68,8 +69,39 @@ def test_block(rng):
     np.testing.assert_allclose(loss(pred, label).asnumpy(), 0.5 * classes.mean(1), rtol=1e-6)
     without_background = loss(pred, label, mx.nd.array([[0, 1, 1]])).asnumpy()
     np.testing.assert_allclose(without_background, 0.5 * classes[:, 1:].sum(1) / 3, rtol=1e-6)
-    assert repr(loss) == "DiceLoss(smooth=1, squared=True, ignore_label=None, weight=0.5)"
+    assert repr(loss) == "DiceLoss(smooth=1, squared=True, ignore_label=None, weight=0.5, activation=softmax)"
     with pytest.raises(gops.OpError, match="smooth is 0"):
         gops.loss.DiceLoss(0)
     with pytest.raises(gops.OpError, match=r"label\[0, 0, 0\] is 3"):
         loss(pred, label * 0 + 3)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_masks_of_sigmoids(squared, rng):
+    """As MONAI's DiceLoss(sigmoid=True): of each mask alone. Also in a net, where shapes are not known."""
+    pred, label = rng.randn(2, 3, 4, 5), rng.randint(0, 2, (2, 3, 4, 5)).astype("float64")
+    head = rng.randn(2)
+    loss = gops.loss.DiceLoss(smooth=0.5, squared=squared, activation="sigmoid", weight=2, ignore_label=9)
+    label[0, 1, 2, 3], pred[0, 1, 2, 3] = 9, np.nan
+
+    def composed(logits):
+        counts = label != 9
+        p = np.where(counts, 1 / (1 + np.exp(-logits)), 0)
+        target = np.where(counts, label, 0)
+        total = ((p ** 2 if squared else p) + target).sum((2, 3))
+        return 2 * (1 - (2 * (p * target).sum((2, 3)) + 0.5) / (total + 0.5)).mean(1)
+
+    for hybridize in (False, True):
+        loss.hybridize(hybridize)
+        found, gradient = recorded(lambda x: loss(x, mx.nd.array(label)), pred, head=mx.nd.array(head, dtype="float64"))
+        np.testing.assert_allclose(found, composed(pred), rtol=1e-10)
+        assert gradient[0, 1, 2, 3] == 0
+        for place in ((0, 0, 0, 0), (0, 1, 3, 4), (1, 2, 1, 3)):
+            step = np.zeros_like(pred)
+            step[place] = 1e-5
+            slope = ((composed(pred + step) - composed(pred - step)) * head).sum() / 2e-5
+            np.testing.assert_allclose(gradient[place], slope, rtol=1e-6)
+    with pytest.raises(gops.OpError, match=r"label has shape \(2, 4, 5\) and pred \(2, 3, 4, 5\)"):
+        loss(mx.nd.array(pred), mx.nd.zeros((2, 4, 5)))
+    with pytest.raises(gops.OpError, match="activation is 'tanh'; expected 'softmax' or 'sigmoid'"):
+        gops.loss.DiceLoss(activation="tanh")

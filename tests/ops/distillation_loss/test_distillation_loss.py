@@ -30,6 +30,7 @@ class TestDistillationLoss(OpSuite):
         Bad("integers", ((4, 3), (4, 3)), {}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "int32")),
     )
+    texts = {"temperature": ["0.01", "1e-3", "255.5", "256", "0"]}
     determined = (({"teacher": (2, 3)}, {}, {
         "data": (2, 3), "teacher": (2, 3), "output": (2,), "max": (2,), "log_sum": (2,), "teacher_max": (2,),
         "teacher_log_sum": (2,)}),)

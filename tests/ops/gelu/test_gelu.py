@@ -20,3 +20,4 @@ class TestGelu(ActivationSuite):
         *ActivationSuite.errors,
         Bad("approximation", ((2, 3),), {"approximation": "none"}, "expected 'erf' or 'tanh'"),
     )
+    texts = {"approximation": ["tanh", "Tanh", "none", ""]}

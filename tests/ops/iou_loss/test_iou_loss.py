@@ -46,6 +46,7 @@ class TestIouLoss(OpSuite):
         Bad("dtype", ((3, 4), (3, 4)), {}, "truth has dtype float64; expected float32, the dtype of data",
             ("float32", "float64")),
     )
+    texts = {"kind": ["iou", "diou", "ciou", "CIoU", "0"], "format": ["center", "None"]}
     determined = (
         ({"data": (2, 3, 4)}, {}, {"data": (2, 3, 4), "truth": (2, 3, 4), "output": (2, 3)}),
     )

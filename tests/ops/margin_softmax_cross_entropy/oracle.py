@@ -46,17 +46,22 @@ def prepare(attrs, data, label):
     return valid, encoded, np.where(is_label, value, data), np.where(is_label, slope, 1)
 
 
+def class_weights(attrs):
+    return np.array(attrs.class_weight or (1.0,))
+
+
 def forward(attrs, data, label):
     """``max`` and ``log_sum`` are hidden outputs."""
     valid, encoded, cosines, _ = prepare(attrs, data, label)
     largest = cosines.max(-1, keepdims=True)
     exponents = attrs.scale * (cosines - largest)
     log_sum = np.log(np.exp(exponents).sum(-1, keepdims=True))
-    loss = ((log_sum - exponents) * encoded).sum(-1)
+    loss = ((log_sum - exponents) * encoded * class_weights(attrs)).sum(-1)
     return {"output": loss, "max": largest[..., 0], "log_sum": log_sum[..., 0]}
 
 
 def backward(attrs, head, data, label):
     valid, encoded, cosines, slope = prepare(attrs, data, label)
     error = np.where(valid, softmax(attrs.scale * cosines, -1) - encoded, 0)
-    return {"data": head[..., None] * attrs.scale * error * slope}
+    own_weight = (encoded * class_weights(attrs)).sum(-1, keepdims=True)
+    return {"data": head[..., None] * own_weight * attrs.scale * error * slope}

@@ -12,6 +12,7 @@ ARCFACE, COSFACE = {"scale": 8}, {"scale": 8, "m2": 0, "m3": 0.35}
 SPHEREFACE = {"scale": 8, "m1": 4, "m2": 0}
 COMBINED = {"scale": 8, "m1": 0.9, "m2": 0.4, "m3": 0.15}
 PLAIN = {"scale": 2, "m2": 0}
+WEIGHTS = (0.5, 2, 0, 1, 0.25)
 BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
 
 
@@ -22,10 +23,10 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
         Case("arcface", ((5, 7), (5,)), ARCFACE),
         Case("defaults", ((3, 2, 5), (3, 2))),
         Case("one_class", ((4, 1), (4,)), ARCFACE),
-        Case("cosface_ignore", ((11, 5), (11,)), {**COSFACE, "ignore_label": -1}),
+        Case("cosface_ignore", ((11, 5), (11,)), {**COSFACE, "ignore_label": -1, "class_weight": WEIGHTS}),
         Case("sphereface", ((9, 33), (9,)), SPHEREFACE),
         Case("combined_easy", ((19, 5), (19,)), {**COMBINED, "easy_margin": True}),
-        Case("many_classes", ((3, 1031), (3,)), COMBINED),
+        Case("many_classes", ((3, 1031), (3,)), {**COMBINED, "class_weight": (2.5,)}),
     )
     empty = Case("empty", ((0, 3), (0,)))
     # Without a margin, 2 cos(60 degrees) is 1. CosFace with m3 = 1/2 makes both cosines 0. SphereFace with m1 = 3 makes
@@ -42,6 +43,9 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
             ([[-3 / (1 + np.exp(-3)), 1 / (1 + np.exp(-3))]], None)),
         Row("easy", ([[-0.5, -0.5]], [1]), {"scale": 3, "easy_margin": True}, [np.log(2)], [1],
             ([[1.5, -1.5]], None)),
+        # cosines and their gradient as in "arcface", times the weight of the label's class
+        Row("weighted", ([[0.5, -0.5]], [0]), {"scale": 4, "m2": np.pi / 3, "class_weight": (3, 5)}, [3 * np.log(2)],
+            [1], ([[-6, 6]], None)),
         Row("ignored", ([[np.nan, 1], [0.5, 0]], [9, 0]), {**PLAIN, "ignore_label": 9}, [0, np.log1p(np.exp(-1))],
             [1, 0], (np.zeros((2, 2)), None)),
     )
@@ -51,8 +55,13 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
         Bad("scale", ((4, 3), (4,)), {"scale": 0}, "expected a finite number above 0"),
         Bad("m1", ((4, 3), (4,)), {"m1": -1}, "expected a finite number above 0"),
         Bad("m2", ((4, 3), (4,)), {"m2": 28.6}, "expected a finite number of at least 0 and below 3.14"),
+        Bad("class_weight", ((4, 3), (4,)), {"class_weight": (1, 2)},
+            "class_weight has 2 numbers; expected 3, one for each of the classes. Pass another class_weight"),
         Bad("m3", ((4, 3), (4,)), {"m3": "no"}, "m3 is 'no'; expected a finite number"),
     )
+    texts = {"scale": ["64", "0", "-1", "inf"], "m1": ["4", "0", "1.35"],
+             "m2": ["0.5", "3.1415926", "3.1416", "-0.1"], "m3": ["-0.5", "nan"],
+             "easy_margin": ["1", "yes"], "ignore_label": ["None", "-1"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
     )
@@ -98,6 +107,21 @@ class TestEdges:
         np.testing.assert_allclose(gradient[0, 1:], 64 * others, rtol=1e-9)
 
 
+@pytest.mark.parametrize("weight", [1, 1e-3])
+def test_no_gradient_is_subnormal(weight):
+    """The cosines' exponents reach from 0 to -128; all other gradients are right to the last digits."""
+    cosines = np.linspace(-1, 1, 1000)
+    attrs = {"m2": 0, "class_weight": (weight,)}
+    _, gradient = run(cosines[None], [999], "native", **attrs)
+    typed = gops.core.registry.get("margin_softmax_cross_entropy").op.parse(attrs)
+    wide = cosines.astype("float32").astype("float64")[None]
+    expected = oracle.backward(typed, np.ones(1), wide, np.array([999]))["data"]
+    tiny = np.finfo("float32").tiny
+    assert not ((gradient != 0) & (np.abs(gradient) < tiny)).any() and (gradient == 0).sum() > 100
+    is_normal = expected > tiny * 65
+    np.testing.assert_allclose(gradient[is_normal], expected[is_normal], rtol=2e-5)
+
+
 def insightface(cosine, m2, easy_margin):
     """The label's cosine in deepinsight/insightface, recognition/arcface_mxnet (loss_type 4)."""
     threshold, line = np.cos(np.pi - m2), np.sin(np.pi - m2) * m2
@@ -139,7 +163,7 @@ def test_block():
     got = loss(pred, label, mx.nd.array(mask).expand_dims(-1)).asnumpy()
     np.testing.assert_allclose(got, 2 * (rows * mask).mean(axis=1), rtol=1e-5)
     assert repr(loss) == ("MarginSoftmaxCELoss(scale=8, m1=1.0, m2=0, m3=0.35, easy_margin=False, ignore_label=None, "
-                          "weight=2, batch_axis=0)")
+                          "class_weight=None, weight=2, batch_axis=0)")
     with pytest.raises(gops.OpError, match="scale is 0; expected a finite number above 0"):
         gops.loss.MarginSoftmaxCELoss(scale=0)
 

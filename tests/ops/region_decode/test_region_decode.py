@@ -51,6 +51,10 @@ class TestRegionDecode(OpSuite):
         Bad("classes", ((1, 16, 2, 2),), {**TWO, "classes": 0}, "expected an integer of at least 1. Pass another"),
         Bad("layout", ((1, 16, 2, 2),), {**TWO, "layout": "rows"}, "layout is 'rows'; expected 'boxes' or 'map'"),
     )
+    texts = {"anchors": ["(1, 2)", "[1.5,2]", " 1,2 ", "(1, 2,)", "1,2,3", "()", "", ",", "(1, 0)", "(1, -2)",
+                         "(1, nan)", "(1, 1e400)", "(1, two)", "((1, 2),)", "(1, 2", "1_0, 2", "(1,,2)",
+                         "(1, 2,,)", "5"],
+             "layout": ["map", "Map"], "classes": ["1", "0", "2.0"]}
     determined = (
         ({"output": (2, 2, 3, 4, 8)}, TWO, {"data": (2, 16, 3, 4), "output": (2, 2, 3, 4, 8)}),
         ({"data": (-1, 16, 3, -1)}, TWO, {"data": (-1, 16, 3, -1), "output": (-1, 2, 3, -1, 8)}),

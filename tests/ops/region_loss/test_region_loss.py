@@ -63,6 +63,9 @@ class TestRegionLoss(OpSuite):
         Bad("truth_dtype", ((1, 16, 2, 2), (1, 3, 5), (1,)), TWO,
             "truth has dtype float64; expected float32, the dtype of data", ("float32", "float64", "float32")),
     )
+    texts = {"anchors": ["(1, 2, 3, 4)", "(1, 2, 3)"], "thresh": ["0", "-0.1", "inf"],
+             "object_scale": ["2.5", "x"], "warmup_images": ["0", "-1"], "rescore": ["1", "maybe"],
+             "parts": ["True", "2"], "box_loss": ["giou", "GIoU"]}
     determined = (
         ({"data": (2, 16, 3, 4)}, TWO,
          {"data": (2, 16, 3, 4), "truth": (2, -1, 5), "seen": (1,), "output": (2,), "parts": (2, 9),

@@ -64,6 +64,8 @@ class TestReorg(OpSuite):
             "'flatten' is not an attribute; expected mode, reverse, stride",
             spelled=False),
     )
+    texts = {"stride": ["1", "2", "0", "-1", "1e1", "2.0", "_2", "2_"], "mode": ["CRD", "dcr", "it's", 'a"b', "a\nb"],
+             "reverse": ["True", "true", "1", "FALSE", "0", "yes", ""]}
     determined = (
         ({"output": (1, 16, 2, 3)}, {}, {"data": (1, 4, 4, 6), "output": (1, 16, 2, 3)}),
         ({"output": (1, 1, 4, 6)}, {"reverse": True}, {"data": (1, 4, 2, 3), "output": (1, 1, 4, 6)}),

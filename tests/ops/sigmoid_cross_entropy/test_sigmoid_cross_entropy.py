@@ -34,6 +34,7 @@ class TestSigmoidCrossEntropy(OpSuite):
         Bad("dtype", ((4, 3), (4, 3)), {}, "label has dtype float64; expected float32, the dtype of data",
             ("float32", "float64")),
     )
+    texts = {"pos_weight": ["(1, 2, 0, 3, 0.5)", "(1, 2)"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2, 3), "output": (2, 3)}),
     )

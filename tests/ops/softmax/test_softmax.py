@@ -34,9 +34,12 @@ class TestSoftmax(OpSuite):
         Bad("nan", ((2, 3),), {"temperature": "nan"}, "temperature is 'nan'"),
         Bad("integers", ((2, 3),), {}, "data has dtype int32; expected float16, float32, float64", ("int32",)),
     )
+    texts = {"axis": ["1", " -1", "٠"],
+             "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5", "1e999", "",
+                             "+2", "٢"]}
     determined = (({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
 
-    def amplification(self, attrs):
+    def amplification(self, attrs, backend, *inputs):
         return max(1.0, 1 / attrs.temperature)
 
 

@@ -70,6 +70,10 @@ class TestSoftmaxCrossEntropy(OpSuite):
         Bad("dense_dtype", ((4, 3), (4, 3)), {"sparse_label": False},
             "label has dtype float64; expected float32, the dtype of data", ("float32", "float64")),
     )
+    texts = {"smoothing": ["0", "0.999", "1", "-0.1", "1e-400"], "sparse_label": ["TRUE", "2"],
+             "ignore_label": ["255"],
+             "class_weight": ["(1, 2, 0, 3, 0.5)", "[1,2,0,3,.5,]", "2.5", "(1, 2)", "None",
+                              "none", "()", "(1, 2, 0, 3, -1)", "(1, nan, 0, 3, 1)", ""]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
         ({"data": (-1, 3), "label": (2, 1)}, {},

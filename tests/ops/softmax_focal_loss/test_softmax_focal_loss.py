@@ -39,6 +39,7 @@ class TestSoftmaxFocalLoss(OpSuite):
         Bad("alpha", ((4, 3), (4,)), {"alpha": (1.0, 2.0)},
             "alpha has 2 numbers; expected 3, one for each of the classes. Pass another alpha"),
     )
+    texts = {"gamma": ["0", "-1", "inf"], "alpha": ["0.25", "(1, 2)"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
     )

@@ -48,6 +48,8 @@ class TestSoftmaxOutput(OpSuite):
         Bad("integers", ((4, 3), (4,)), {}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "int32")),
     )
+    texts = {"ignore_label": ["None", "-1", "none", "3.0"], "normalization": ["batch", "Valid"],
+             "grad_scale": ["-2.5", "1e3", "infinity"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2, 3)}),
         ({"label": (2,)}, {}, {"data": (2, -1), "label": (2,), "output": (2, -1)}),

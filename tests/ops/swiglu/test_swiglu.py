@@ -26,6 +26,7 @@ class TestSwiglu(OpSuite):
         Bad("axis", ((2, 4),), {"axis": 2}, "axis 2 is out of range for data of 2 dimensions"),
         Bad("integers", ((2, 4),), {}, "data has dtype int32; expected float16, float32, float64", ("int32",)),
     )
+    texts = {"axis": ["-1", "0", "1", "-3"]}
     determined = (({"output": (2, 3)}, {}, {"data": (2, 6), "output": (2, 3)}),)
 
 

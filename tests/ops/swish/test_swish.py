@@ -17,3 +17,4 @@ class TestSwish(ActivationSuite):
         *ActivationSuite.errors,
         Bad("beta", ((2, 3),), {"beta": -1}, "expected a finite number of at least 0 and below 1000"),
     )
+    texts = {"beta": ["0", "-0.0", "1e2", "1000", "-1e-9", "nan", "x"]}

@@ -37,6 +37,10 @@ class TestTile(OpSuite):
         Bad("axis_and_tuple", ((2, 2),), {"tiles": (2, 2), "axis": 0}, "axis is 0 and tiles is the tuple (2, 2)"),
         Bad("too_many", ((2, 2),), {"tiles": (1,) * 9}, "tiles has 9 counts; expected at most 8"),
     )
+    texts = {"tiles": ["3", " 3 ", "(2,)", "(2, 3)", "[2,3]", "2,3", "(2,3,)", "()", "(2", "2.5", "-1", "(0,)", "two",
+                       "", "(3)", "1_0", "00", "01", "((2,),)", "None", "0x2",
+                       "(0b1, 2)", "٢"],
+             "axis": ["0", "-2", "+1", "1.0", "x"]}
     determined = (
         ({"output": (3, 8)}, {"tiles": 2}, {"data": (3, 4), "output": (3, 8)}),
     )
@@ -47,6 +51,8 @@ class TestTile(OpSuite):
     ((100, 1), (1, 3)), ((1000, 2), (1, 2)), ((100, 3), (1, 2)), ((50, 4), (1, 7)), ((40, 5), (3, 2)),
     ((33, 7), (1, 3)),
     ((70, 8), (2, 9)), ((64, 12), (1, 5)), ((35, 16), (1, 8)), ((34, 17), (1, 2)), ((2, 50, 3), (2, 1, 2)),
+    ((70, 3, 2), (1, 3, 2)), ((2, 41, 2, 1), (2, 1, 2, 2)), ((37, 5, 3), (1, 2, 3)), ((33, 20, 2), (1, 3, 2)),
+    ((41, 2, 2, 2), (1, 2, 2, 3)), ((40, 1, 5), (1, 7, 2)), ((40, 3, 2), (9, 3, 3)),
 ])
 def test_many_short_rows(shape, counts, dtype):
     """Of integers, whose sums are exact: vectors of several rows, and the rows at the end that are done one by one."""

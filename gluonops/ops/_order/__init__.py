@@ -1,0 +1,1 @@
+"""What the operators that order numbers share."""

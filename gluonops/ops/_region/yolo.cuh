@@ -1,0 +1,342 @@
+// The heads of YOLOv3 to YOLOv7: what one prediction costs, and its gradient. C++ and CUDA share this text. Deltas are
+// those of pjreddie's and AlexeyAB's Darknet, src/yolo_layer.c and src/box.c: minus the gradient with respect to the
+// data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exp`, `log` and `sqrt` of a number.
+
+const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in contract.py's BOX_LOSSES
+
+// The attributes. `truth_thresh` is infinite if no prediction is matched by it, `max_delta` if there is no limit.
+template <typename A> struct YoloLoss {
+    bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
+    int box_loss;
+    A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
+
+    GLUONOPS_INLINE A activation(A number) const
+    {
+        return new_coords ? number : 1 / (1 + YoloMath<A>::exp(-number));
+    }
+    GLUONOPS_INLINE A offset(A number) const { return scale_x_y * activation(number) - (scale_x_y - 1) / 2; }
+    GLUONOPS_INLINE A factor(A number) const
+    {
+        return new_coords ? 4 * number * number : YoloMath<A>::exp(number);
+    }
+
+    // The loss whose derivative by the number is `activation(number) - target`.
+    GLUONOPS_INLINE A entropy(A number, A target) const
+    {
+        if (new_coords)
+            return (number - target) * (number - target) / 2;
+        const A positive = number > 0 ? number : A(0);
+        const A sum = YoloMath<A>::exp(-positive) + YoloMath<A>::exp(number - positive);
+        return YoloMath<A>::log(sum) + positive - number * target;
+    }
+
+    // Whether two sizes fit well enough for a further anchor.
+    GLUONOPS_INLINE bool fits(const Box<A> &size, const Box<A> &other) const
+    {
+        return several_anchors && iou_of(size, other) > iou_thresh;
+    }
+};
+
+// What a head predicts of a box. Anchor sizes are in cells.
+template <typename A> struct YoloBox {
+    A numbers[4];
+    A offsets[2];   // of the centre, from the corner of its cell
+    A factors[2];   // of the anchor's size
+    A column, row, width, height, anchor_w, anchor_h;
+    Box<A> box;
+
+    template <typename Place>
+    GLUONOPS_INLINE YoloBox(const YoloLoss<A> &loss, const Place &place)
+        : column(A(place.column)), row(A(place.row)), width(A(place.width)), height(A(place.height)),
+          anchor_w(place.anchor_w()), anchor_h(place.anchor_h())
+    {
+        for (int c = 0; c < 4; ++c)
+            numbers[c] = place.number(c);
+        for (int c = 0; c < 2; ++c) {
+            offsets[c] = loss.offset(numbers[c]);
+            factors[c] = loss.factor(numbers[2 + c]);
+        }
+        box.x = (column + offsets[0]) / width;
+        box.y = (row + offsets[1]) / height;
+        box.w = factors[0] * (anchor_w / width);
+        box.h = factors[1] * (anchor_h / height);
+    }
+};
+
+// The deltas of x, y, w and h, and the loss.
+template <typename A> struct BoxDelta { A delta[4], loss; };
+
+template <typename A>
+GLUONOPS_INLINE BoxDelta<A> squared_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+{
+    const A scale = (2 - truth.w * truth.h) * loss.iou_normalizer, half = A(0.5);
+    const A w_ratio = truth.w * predicted.width / predicted.anchor_w;
+    const A h_ratio = truth.h * predicted.height / predicted.anchor_h;
+    const A centers[2] = {truth.x * predicted.width - predicted.column, truth.y * predicted.height - predicted.row};
+    const A sizes[2] = {loss.new_coords ? YoloMath<A>::sqrt(w_ratio / 4) : YoloMath<A>::log(w_ratio),
+                        loss.new_coords ? YoloMath<A>::sqrt(h_ratio / 4) : YoloMath<A>::log(h_ratio)};
+    BoxDelta<A> result;
+    result.loss = 0;
+    for (int c = 0; c < 2; ++c) {
+        const A size_error = sizes[c] - predicted.numbers[2 + c];
+        const A target = (centers[c] + (loss.scale_x_y - 1) * half) / loss.scale_x_y;   // of the activation
+        result.delta[c] = scale * (centers[c] - predicted.offsets[c]);
+        result.delta[2 + c] = scale * size_error;
+        result.loss += scale * (loss.scale_x_y * loss.entropy(predicted.numbers[c], target)
+                                + half * size_error * size_error);
+    }
+    return result;
+}
+
+// The increase of an overlap's measure along one axis, by the centre and the size of the predicted box. It is that of
+// AlexeyAB's dx_box_iou: the overlap of boxes that are apart is negative, and the IoU's derivative by a size is twice
+// as large.
+template <typename A> struct YoloIncrease {
+    A by_center, by_size;
+
+    // `across` is the axis, `down` the other one. `diagonal` and `distance` are squared.
+    GLUONOPS_INLINE YoloIncrease(int kind, const Extent<A> &across, const Extent<A> &down, A size_down, A union_area,
+                                 A diagonal, A distance)
+    {
+        const A intersection = across.overlap * down.overlap;
+        const A overlap_by_center = down.overlap * across.overlap_by_center;
+        const A overlap_by_size = 2 * down.overlap * across.overlap_by_size;
+        const A squared_union = union_area * union_area, both = union_area + intersection;
+        const bool has_union = union_area > 0, is_apart = across.overlap <= 0 || down.overlap <= 0;
+        by_center = has_union ? both * overlap_by_center / squared_union : A(0);
+        by_size = has_union ? (both * overlap_by_size - 2 * intersection * size_down) / squared_union : A(0);
+        if (kind == IOU_LOSS)
+            return;
+
+        A more_by_center, more_by_size;
+        bool counts;
+        if (kind == GIOU_LOSS) {
+            const A hull = across.hull * down.hull, union_by_size = 2 * size_down - overlap_by_size;
+            const A hull_by_center = down.hull * across.hull_by_center;
+            const A hull_by_size = 2 * down.hull * across.hull_by_size;
+            more_by_center = (-hull * overlap_by_center - union_area * hull_by_center) / (hull * hull);
+            more_by_size = (hull * union_by_size - union_area * hull_by_size) / (hull * hull);
+            counts = hull > 0;
+        } else {
+            const A by_hull = 2 * across.hull * distance / (diagonal * diagonal);
+            more_by_center = -2 * across.distance / diagonal - by_hull * across.hull_by_center;
+            more_by_size = by_hull * across.hull_by_size;
+            counts = diagonal > 0;
+        }
+        by_center = is_apart ? more_by_center : counts ? by_center + more_by_center : by_center;
+        by_size = is_apart ? more_by_size : counts ? by_size + more_by_size : by_size;
+    }
+};
+
+// 0 instead of a number that is not finite, and at most `limit` on both sides.
+template <typename A>
+GLUONOPS_INLINE A limited(A x, A limit)
+{
+    const A finite = x - x == 0 ? x : A(0);
+    const A below = finite > limit ? limit : finite;
+    return below < -limit ? -limit : below;
+}
+
+template <typename A>
+GLUONOPS_INLINE BoxDelta<A> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+{
+    Box<A> box = predicted.box;
+    box.w = box.w == 0 ? A(1) : box.w;
+    box.h = box.h == 0 ? A(1) : box.h;
+    const Sides<A> sides = sides_of(box), truth_sides = sides_of(truth);
+    // Ends that coincide count as the ground truth's.
+    const Extent<A> across = Extent<A>(truth_sides.across, sides.across).exchanged();
+    const Extent<A> down = Extent<A>(truth_sides.down, sides.down).exchanged();
+    const A union_area = box.w * box.h + truth.w * truth.h - across.overlap * down.overlap;
+    const A diagonal = across.hull * across.hull + down.hull * down.hull;
+    const A distance = across.distance * across.distance + down.distance * down.distance;
+    const YoloIncrease<A> by_x(loss.box_loss, across, down, box.h, union_area, diagonal, distance);
+    const YoloIncrease<A> by_y(loss.box_loss, down, across, box.w, union_area, diagonal, distance);
+    A by[4] = {by_x.by_center, by_y.by_center, by_x.by_size, by_y.by_size};
+    if (loss.box_loss == CIOU_LOSS) {
+        const A scale = A(0.40528473456935109);   // 4 / pi^2
+        const A difference = arctangent(truth.w / truth.h) - arctangent(box.w / box.h);
+        const A v = scale * difference * difference;
+        const A alpha = v / (1 - across.overlap * down.overlap / union_area + v + A(1e-6));
+        by[2] += alpha * 2 * scale * difference * box.h;
+        by[3] -= alpha * 2 * scale * difference * box.w;
+    }
+    BoxDelta<A> result;
+    for (int c = 0; c < 2; ++c) {
+        const A slope = loss.new_coords ? A(1) : predicted.factors[c];
+        result.delta[c] = limited(by[c] * loss.iou_normalizer, loss.max_delta);
+        result.delta[2 + c] = limited(by[2 + c] * slope * loss.iou_normalizer, loss.max_delta);
+    }
+    const A eps = A(LOSS_EPS);
+    const BoxPair<A> pair(sides_of(predicted.box), truth_sides, eps);
+    result.loss = loss.iou_normalizer * box_loss_of(loss.box_loss, pair, eps).loss;
+    return result;
+}
+
+template <typename A>
+GLUONOPS_INLINE BoxDelta<A> box_delta(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+{
+    return loss.box_loss == MSE_LOSS ? squared_errors(loss, predicted, truth) : iou_errors(loss, predicted, truth);
+}
+
+// The ground truth that a predicted box overlaps most.
+template <typename A> struct BestMatch {
+    int64_t truth;   // -1: none
+    A iou;
+
+    template <typename Truths>
+    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths) : truth(-1), iou(0)
+    {
+        for (int64_t t = 0; t < truths.count; ++t) {
+            if (!truths.is_box(t))
+                continue;
+            const A found = iou_of(box, truths.box(t));
+            truth = found > iou ? t : truth;
+            iou = found > iou ? found : iou;
+        }
+    }
+};
+
+// Whether a class is likely enough for AlexeyAB's program to ignore the prediction.
+template <typename A, typename Place>
+GLUONOPS_INLINE bool has_likely_class(const YoloLoss<A> &loss, const Place &place)
+{
+    int likely = 0;
+    for (int64_t k = place.lane(); k < place.classes; k += Place::LANES)
+        likely += loss.activation(place.number(5 + k)) > A(0.25);
+    return place.sum(likely) > 0;
+}
+
+// A target, and the weight of the error.
+template <typename A> struct YoloTarget { A target, weight; };
+
+// The objectness of a prediction. Only AlexeyAB's program asks for a likely class, and only he smoothes.
+template <typename A, typename Place>
+GLUONOPS_INLINE YoloTarget<A> objectness_target(const YoloLoss<A> &loss, const Place &place, A objectness, A best_iou,
+                                                bool is_assigned)
+{
+    YoloTarget<A> to = {0, loss.obj_normalizer};
+    const bool overlaps = best_iou > loss.ignore_thresh;
+    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, place));
+    if (is_ignored && loss.objectness_smooth)
+        to.target = best_iou;
+    else if (is_ignored)
+        to.weight = 0;
+    if (best_iou > loss.truth_thresh) {
+        to.target = loss.objectness_smooth ? best_iou * best_iou : A(1);
+        to.weight = loss.obj_normalizer;
+    }
+    const bool is_replaced = !loss.objectness_smooth || to.weight * (to.target - objectness) == 0;
+    if (is_assigned && is_replaced) {
+        to.target = 1;
+        to.weight = loss.obj_normalizer;
+    }
+    return to;
+}
+
+// The ground truths of one prediction. First comes that of `truth_thresh`, if there is one, then those of its cell.
+template <typename A> struct YoloMatches {
+    int64_t first, count;
+    bool first_overlaps;   // the first one is matched by truth_thresh
+    A first_iou;
+    YoloTarget<A> others;   // of the classes that no ground truth has
+
+    template <typename Place, typename Truths>
+    GLUONOPS_INLINE YoloTarget<A> of_class(const YoloLoss<A> &loss, const Place &place, const Truths &truths,
+                                           int64_t k) const
+    {
+        const A eps = loss.label_smooth_eps, positive = 1 - eps / 2;
+        YoloTarget<A> to = others;
+        if (A(k) == truths.class_id(first))
+            to.target = loss.focal_loss ? A(1) : positive;
+        if (A(k) == truths.class_id(first) && first_overlaps && loss.objectness_smooth) {
+            to.target = first_iou * first_iou;
+            to.weight = 1;
+        }
+        for (int64_t t = 0; count > 1 && t < truths.count; ++t) {
+            const bool is_first = t == first && !first_overlaps;
+            if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, place)) {
+                to.target = positive;
+                to.weight = 1;
+            }
+        }
+        return to;
+    }
+};
+
+// Computes one prediction, as lanes that share the classes: stores its gradient, and adds to the sums of the lane.
+template <typename A, typename Place, typename Truths, typename S>
+GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &place, const Truths &truths, S *sums)
+{
+    const YoloBox<A> predicted(loss, place);
+    const BestMatch<A> best(predicted.box, truths);
+    const bool is_first_lane = place.lane() == 0;
+    YoloMatches<A> matches = {-1, 0, best.iou > loss.truth_thresh, best.iou, {0, 0}};
+    BoxDelta<A> total = {{0, 0, 0, 0}, 0};
+    bool is_assigned = false;
+    for (int64_t i = matches.first_overlaps ? -1 : 0; i < truths.count; ++i) {
+        const bool by_overlap = i < 0;
+        const int64_t t = by_overlap ? best.truth : i;
+        if (!by_overlap && !truths.is_at(t, place))
+            continue;
+        const Box<A> truth = truths.box(t);
+        const BoxDelta<A> own = box_delta(loss, predicted, truth);
+        for (int c = 0; c < 4; ++c)
+            total.delta[c] = loss.alexeyab ? total.delta[c] + own.delta[c] : own.delta[c];
+        total.loss = loss.alexeyab ? total.loss + own.loss : own.loss;
+        matches.first = matches.count ? matches.first : t;
+        matches.count += 1;
+        is_assigned |= !by_overlap;
+        if (is_first_lane && !by_overlap) {
+            const A iou = iou_of(predicted.box, truth);
+            sums[IOU] += S(iou);
+            sums[RECALL] += S(iou > A(0.5));
+            sums[PROBABILITY] += S(loss.activation(place.number(5 + int64_t(truths.class_id(t)))));
+            sums[TRUTHS] += 1;
+        }
+    }
+
+    int positive = 0;
+    if (matches.count) {
+        const A eps = loss.label_smooth_eps;
+        matches.others.target = loss.focal_loss ? A(0) : eps / 2;
+        matches.others.weight = 1;
+        if (loss.focal_loss) {
+            const A p = loss.activation(place.number(5 + int64_t(truths.class_id(matches.first)))) + A(1e-15);
+            matches.others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
+        }
+    }
+    for (int64_t k = place.lane(); k < place.classes; k += Place::LANES) {
+        if (!matches.count) {
+            place.put(5 + k, A(0));
+            continue;
+        }
+        const YoloTarget<A> to = matches.of_class(loss, place, truths, k);
+        const A number = place.number(5 + k);
+        const A delta = to.weight * (to.target - loss.activation(number));
+        positive += delta > 0;
+        sums[CLASS_PART] += S(to.weight * loss.entropy(number, to.target));
+        sums[COST] += S(delta * delta);
+        place.put(5 + k, -delta);
+    }
+    positive = place.sum(positive);
+
+    const A number = place.number(4), objectness = loss.activation(number);
+    const YoloTarget<A> to = objectness_target(loss, place, objectness, best.iou, is_assigned);
+    const A delta = to.weight * (to.target - objectness);
+    const bool is_averaged = loss.several_anchors && delta != 0 && positive > 0;
+    const A share = is_averaged ? 1 / A(positive) : A(1);
+    if (!is_first_lane)
+        return;
+    for (int c = 0; c < 4; ++c) {
+        const A averaged = share * total.delta[c];
+        sums[COST] += S(averaged * averaged);
+        place.put(c, -averaged);
+    }
+    sums[COORDINATES] += S(share * total.loss);
+    const S cost = S(to.weight * loss.entropy(number, to.target));
+    sums[OBJECTNESS] += matches.count ? cost : S(0);
+    sums[NO_OBJECTNESS] += matches.count ? S(0) : cost;
+    sums[COST] += S(delta * delta);
+    place.put(4, -delta);
+}

@@ -1,0 +1,26 @@
+"""The contract of ``lovasz_softmax``."""
+from __future__ import annotations
+
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Op, Out, Shapes
+from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
+
+OP = Op(
+    name="lovasz_softmax",
+    summary="Lovasz extension of 1 - Jaccard index of the softmax and the label, averaged over the classes",
+    role="loss",
+    inputs=(Arg("data", "T", "logits, (batch, classes, ...)"),
+            Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),
+    outputs=(Out("output", "T", "loss per sample, (batch,)"),
+             Out("derivative", "A", "that of a sample's loss, or of the whole batch's; shape of data")),
+    attrs=(Attr("per_sample", Bool(), False, "whether each sample has a loss of its own; if not, all have the batch's"),
+           Attr("present_only", Bool(), True, "whether classes without a label do not count in the mean"),
+           IGNORE, CLASS_WEIGHT),
+    types={"T": FLOATS, "L": LABELS},
+    shapes=Shapes(data="batch, classes, ...", label="batch, ...", output="batch", derivative="batch, classes, ..."),
+    backward=("output_grad", "derivative"),
+    cuda=None,
+    unsupported={"kernel.cu": "a block of threads for each class would sort more slowly than MXNet's operators, which "
+                              "sort with the whole GPU"},
+    accumulate_fp32=True,
+    counts={"class_weight": "classes"},
+)

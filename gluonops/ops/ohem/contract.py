@@ -1,0 +1,57 @@
+"""The contract of ``ohem``."""
+from __future__ import annotations
+
+import math
+
+from ...core.contract import FLOATS, Arg, Attr, Bool, Cuda, Float, Int, Op, Optional, Out, Refused, Shapes
+
+WHOLE_BLOCK = 513   # the shortest row that a whole block of threads takes
+
+
+def sizes(attrs, known: dict) -> dict:
+    """The kernels' first arguments: the number of selections, and the losses of each."""
+    batch, *rest = known["data"]
+    if attrs.per_sample:
+        return {"selections": batch, "length": math.prod(rest)}
+    return {"selections": 1, "length": batch * math.prod(rest)}
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors. Without ``keep`` and ``threshold`` there are a flag and a 0."""
+    return {
+        **sizes(attrs, known),
+        "counts": int(attrs.keep is not None),
+        "keep": attrs.keep or 0,
+        "ratio": attrs.ratio,
+        "bounded": int(attrs.threshold is not None),
+        "threshold": attrs.threshold or 0.0,
+    }
+
+
+def forward_work(attrs, known: dict) -> tuple[int, int]:
+    """A block of threads for each selection."""
+    size = sizes(attrs, known)
+    return size["selections"], max(WHOLE_BLOCK, size["length"])
+
+
+def backward_work(attrs, known: dict) -> tuple[int, int]:
+    """One thread per element."""
+    return math.prod(known["data"]), 1
+
+
+OP = Op(
+    name="ohem",
+    summary="the losses of the hardest examples, and 0 for the others",
+    role="loss",
+    inputs=(Arg("data", "T", "losses, any shape; 0 for what does not count"),),
+    outputs=(Out("output", "T", "the kept losses, and 0; shape of data"),),
+    attrs=(Attr("keep", Optional(Int(0)), None, "how many losses are kept; None: as many as ratio says"),
+           Attr("ratio", Float(low=0), 0.25, "the fraction of the losses that are kept, where keep is None"),
+           Attr("threshold", Optional(Float()), None, "larger losses are kept as well; None: no others"),
+           Attr("per_sample", Bool(), False, "whether each sample has a selection of its own")),
+    types={"T": FLOATS},
+    shapes=Shapes(data="batch, ...", output="batch, ..."),
+    refused=(Refused("ratio > 1", "ratio is above 1; expected a number from 0 to 1", "Pass a fraction"),),
+    backward=("output_grad", "output"),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+)

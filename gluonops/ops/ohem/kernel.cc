@@ -1,0 +1,295 @@
+// ohem on the CPU. A selection is divided into blocks, which threads share. The highest bits of all losses are counted;
+// the losses that have those of the lowest one that is kept are gathered, and counted by their next bits until it is
+// found. Bytes moved: forward twice the losses' and the result's, backward three times.
+#include "generated/ohem.h"
+#include "../../native/kernel.h"
+
+#include <math.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace gluonops {
+
+// How many losses are kept.
+struct OhemRule {
+    bool counts, bounded;   // whether `keep` and `threshold` count
+    int64_t keep;
+    double ratio, threshold;
+
+    // Of `count` losses, `above` of which are above the threshold.
+    int64_t number(int64_t count, int64_t above) const
+    {
+        const int64_t wanted = counts ? keep : int64_t(ceil(ratio * double(count)));
+        return std::min(count, std::max(wanted, above));
+    }
+};
+
+struct OhemCall {
+    int type;
+    int64_t selections, length;
+    OhemRule rule;
+    const void *data;                    // forward
+    const void *output_grad, *output;    // backward
+    void *result;
+};
+
+const int64_t OHEM_BLOCK = 16384;   // losses
+const int OHEM_DIGITS = 256;
+
+namespace GLUONOPS_TARGET {
+namespace {
+
+// Unsigned integers that compare like the numbers that they are made of.
+template <typename A> struct KeyOf;
+template <> struct KeyOf<float> { typedef uint32_t Key; };
+template <> struct KeyOf<double> { typedef uint64_t Key; };
+
+// The key of a loss: 0 if it does not count, and that of infinity for NaN.
+template <typename A>
+GLUONOPS_INLINE typename KeyOf<A>::Key key_of(A loss)
+{
+    typedef typename KeyOf<A>::Key Key;
+    const Key sign = Key(1) << (8 * sizeof(Key) - 1);
+    const A ordered = loss == loss ? loss : A(INFINITY);
+    Key bits;
+    memcpy(&bits, &ordered, sizeof(bits));
+    const Key key = bits & sign ? ~bits : bits | sign;
+    return loss == 0 ? Key(0) : key;
+}
+
+// What a block of losses says of their selection.
+struct BlockCounts {
+    int64_t of_digit[OHEM_DIGITS];   // of the keys that count, by their highest bits
+    int64_t above;                   // the threshold
+};
+
+// The losses of one selection, and those of them that are kept.
+template <typename T>
+class Selection {
+ public:
+    typedef typename Simd<T>::Scalar A;
+    typedef typename KeyOf<A>::Key Key;
+    enum { SHIFT = 8 * sizeof(Key) - 8 };   // of the highest digit
+
+    Selection(const OhemRule &rule, const T *data, int64_t length)
+        : rule(rule), data(data), length(length), blocks((length + OHEM_BLOCK - 1) / OHEM_BLOCK) {}
+
+    void write(T *output) const
+    {
+        std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
+        BlockCounts *of_blocks = counts.data();
+        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
+            self.count(begin, end, of_blocks + block);
+        });
+        BlockCounts all = {};
+        for (const BlockCounts &of_block : counts) {
+            all.above += of_block.above;
+            for (int digit = 0; digit < OHEM_DIGITS; ++digit)
+                all.of_digit[digit] += of_block.of_digit[digit];
+        }
+        int64_t count = 0;
+        for (const int64_t of_digit : all.of_digit)
+            count += of_digit;
+        const int64_t number = rule.number(count, all.above);
+        if (number == 0)
+            std::fill(output, output + length, T());
+        else if (number == count)
+            write_from(Key(1), output);
+        else
+            write_largest(number, all, of_blocks, output);
+    }
+
+ private:
+    OhemRule rule;
+    const T *data;
+    int64_t length, blocks;
+
+    GLUONOPS_INLINE Key key(int64_t i) const { return key_of(load_scalar(data + i)); }
+
+    // Calls body(selection, block, begin, end) for every block, on several threads if it is not in a thread's loop.
+    template <typename Body>
+    void for_each_block(const Body &body) const
+    {
+        const Selection self = *this;
+        parallel_for(blocks, OHEM_BLOCK * int64_t(2 * sizeof(T)), [=](int64_t first, int64_t last) {
+            for (int64_t block = first; block < last; ++block)
+                body(self, block, block * OHEM_BLOCK, std::min(self.length, (block + 1) * OHEM_BLOCK));
+        });
+    }
+
+    void count(int64_t begin, int64_t end, BlockCounts *counts) const
+    {
+        int64_t above = 0;
+        for (int64_t i = begin; i < end; ++i) {
+            const Key found = key(i);
+            ++counts->of_digit[found >> SHIFT];
+            const double loss = double(load_scalar(data + i));
+            above += found != 0 && !(loss <= rule.threshold);   // NaN is above
+        }
+        int64_t not_counted = 0;
+        for (int64_t i = begin; i < end; ++i)
+            not_counted += key(i) == 0;
+        counts->of_digit[0] -= not_counted;
+        counts->above = rule.bounded ? above : 0;
+    }
+
+    // The digit of the `number`-th largest key, by the numbers of keys that have each digit. `number` becomes its number
+    // among those that have it.
+    static int digit_of(const int64_t *of_digit, int64_t &number)
+    {
+        int digit = OHEM_DIGITS - 1;
+        for (; of_digit[digit] < number; --digit)
+            number -= of_digit[digit];
+        return digit;
+    }
+
+    void write_largest(int64_t number, const BlockCounts &all, const BlockCounts *of_blocks, T *output) const
+    {
+        const int digit = digit_of(all.of_digit, number);
+        std::vector<Key> keys = gather(digit, all.of_digit[digit], of_blocks);
+        int64_t left = int64_t(keys.size());
+        for (int shift = SHIFT - 8; shift >= 0; shift -= 8)
+            left = narrow_down(keys.data(), left, shift, number);
+        if (left == number)
+            write_from(keys[0], output);
+        else
+            write_some(keys[0], number, output);
+    }
+
+    // The keys that count and have a digit. Their order does not matter.
+    std::vector<Key> gather(int digit, int64_t size, const BlockCounts *of_blocks) const
+    {
+        std::vector<Key> keys(static_cast<size_t>(size));
+        std::vector<int64_t> starts(static_cast<size_t>(blocks));
+        int64_t start = 0;
+        for (int64_t block = 0; block < blocks; ++block) {
+            starts[size_t(block)] = start;
+            start += of_blocks[block].of_digit[digit];
+        }
+        Key *to = keys.data();
+        const int64_t *first = starts.data();
+        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
+            Key *next = to + first[block];
+            for (int64_t i = begin; i < end; ++i) {
+                const Key found = self.key(i);
+                if (found != 0 && int(found >> SHIFT) == digit)
+                    *next++ = found;
+            }
+        });
+        return keys;
+    }
+
+    // Leaves the keys that have the digit of the `number`-th largest one at a shift. Returns how many.
+    static int64_t narrow_down(Key *keys, int64_t size, int shift, int64_t &number)
+    {
+        int64_t of_digit[OHEM_DIGITS] = {};
+        for (int64_t i = 0; i < size; ++i)
+            ++of_digit[(keys[i] >> shift) & (OHEM_DIGITS - 1)];
+        const Key digit = Key(digit_of(of_digit, number));
+        int64_t left = 0;
+        for (int64_t i = 0; i < size; ++i) {
+            const Key found = keys[i];
+            keys[left] = found;
+            left += ((found >> shift) & (OHEM_DIGITS - 1)) == digit;
+        }
+        return left;
+    }
+
+    // Keeps the losses whose keys are at least `lowest`.
+    void write_from(Key lowest, T *output) const
+    {
+        for_each_block([=](const Selection &self, int64_t, int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+                output[i] = self.key(i) >= lowest ? self.data[i] : T();
+        });
+    }
+
+    // Keeps the losses whose keys are above `lowest`, and the first `number` of those that are equal to it.
+    void write_some(Key lowest, int64_t number, T *output) const
+    {
+        std::vector<int64_t> equal(static_cast<size_t>(blocks));
+        int64_t *of_blocks = equal.data();
+        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
+            int64_t found = 0;
+            for (int64_t i = begin; i < end; ++i)
+                found += self.key(i) == lowest;
+            of_blocks[block] = found;
+        });
+        for (int64_t block = 0; block < blocks; ++block) {   // from how many there are to how many are left to keep
+            const int64_t found = of_blocks[block];
+            of_blocks[block] = number;
+            number -= std::min(number, found);
+        }
+        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
+            int64_t left = of_blocks[block];
+            for (int64_t i = begin; i < end; ++i) {
+                const Key found = self.key(i);
+                const bool is_kept = found > lowest || (found == lowest && left > 0);
+                left -= found == lowest;
+                output[i] = is_kept ? self.data[i] : T();
+            }
+        });
+    }
+};
+
+template <typename T>
+void forward(const OhemCall &given)
+{
+    const OhemCall call = given;
+    const T *data = static_cast<const T *>(call.data);
+    T *output = static_cast<T *>(call.result);
+    parallel_for(call.selections, call.length * int64_t(3 * sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+            Selection<T>(call.rule, data + i * call.length, call.length).write(output + i * call.length);
+    });
+}
+
+template <bool STREAMING, typename T>
+void write_gradient(const OhemCall &call)
+{
+    typedef typename Simd<T>::Scalar A;
+    const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
+    T *data_grad = static_cast<T *>(call.result);
+    const int64_t size = call.selections * call.length;
+    parallel_for((size + OHEM_BLOCK - 1) / OHEM_BLOCK, OHEM_BLOCK * int64_t(3 * sizeof(T)),
+                 [=](int64_t first, int64_t last) {
+        const int64_t begin = first * OHEM_BLOCK, end = std::min(size, last * OHEM_BLOCK);
+        write_row<STREAMING>(data_grad + begin, end - begin, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto kept = load(output + begin + i, mask, A(0)), zero = broadcast(A(0));
+            return kept != 0 ? load(output_grad + begin + i, mask, A(0)) : zero;
+        });
+        store_fence();
+    });
+}
+
+template <typename T>
+void backward(const OhemCall &call)
+{
+    if (call.selections * call.length * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES)
+        write_gradient<true, T>(call);
+    else
+        write_gradient<false, T>(call);
+}
+
+}  // namespace
+
+}  // namespace GLUONOPS_TARGET
+
+inline OhemCall adapt(const OhemAttrs &attrs, const OhemTensors &tensors, Workspace &)
+{
+    OhemCall call = {};
+    call.type = tensors.data.type;
+    const int64_t batch = tensors.data.shape()[0], size = tensors.data.size();
+    call.selections = attrs.per_sample ? batch : 1;
+    call.length = attrs.per_sample && batch ? size / batch : size;
+    call.rule = {attrs.keep.has_value(), attrs.threshold.has_value(), attrs.keep.value_or(0), attrs.ratio,
+                 attrs.threshold.value_or(0)};
+    call.data = tensors.data.data;
+    call.output_grad = tensors.output_grad.data;
+    call.output = tensors.output.data;
+    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
+    return call;
+}
+
+}  // namespace gluonops

@@ -1,0 +1,143 @@
+"""yolo_loss: the loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
+
+``data`` is (B, A*(5+K), H, W), as for ``region_decode`` without its softmax. ``truth``, the ground truth, is (B, T, 5):
+centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding, at any position. The
+activations are x, y, o and the class probabilities p (sigmoids), and w, h (raw). The predicted box is ``bx = (column +
+s*x - (s - 1)/2) / W``, likewise by; ``bw = exp(w) * anchor_w / W``, likewise bh; with s = ``scale_x_y``. With
+``new_coords`` (YOLOv7, scaled YOLOv4) data is activated already, and ``bw = 4 * w^2 * anchor_w / W``.
+
+- **Matching.** Every ground truth is matched to the cell of its centre, and to the anchor with the most similar size,
+  by the IoU. If that is one of ``other_anchors``, another head takes it. With ``iou_thresh`` below 1, all anchors of
+  this head with a larger IoU match as well. With ``truth_thresh`` below 1, so do all predictions whose box overlaps a
+  ground truth more than that, with the one that it overlaps most.
+- **Objectness.** The cross-entropy of o: with 1 for a match, else with 0; nothing if the predicted box has an IoU above
+  ``ignore_thresh`` with a ground truth. Times ``obj_normalizer``. With ``objectness_smooth`` the target is the IoU in
+  place of nothing, and its square for a match by ``truth_thresh``. A match by its cell then changes nothing, unless the
+  error is 0.
+- **Class.** For matches: the cross-entropy of each p. If several ground truths have the same prediction, all their
+  classes are targets. ``label_smooth_eps`` makes the targets eps/2 and 1 - eps/2. ``focal_loss`` weights the errors by
+  ``(p - 1) * (2 * p * log(p) + p - 1) / 2``, with p of the first ground truth's class; a further ground truth's class
+  has the weight 1.
+- **Box.** For matches. ``box_loss="mse"``: ``(2 - bw*bh) * iou_normalizer`` of the ground truth, times the
+  cross-entropy of x and y with the place in the cell, and ``((w - tw)^2 + (h - th)^2) / 2`` with ``tw = log(w*W /
+  anchor_w)``. Else ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU. A later ground truth replaces an earlier
+  one in the dialect ``pjreddie``. In ``alexeyab`` they add up; with ``iou_thresh`` below 1 the sum is divided by the
+  number of classes whose error is positive.
+
+**The gradient is minus Darknet's delta**, times the head gradient, because nets must train as they do there. It is the
+derivative of the loss, with weights and targets as constants, except for boxes with an IoU loss. AlexeyAB's formula for
+these is the increase of the overlap by the box's x and y in fractions of the image (not divided by W, and without the
+sigmoid's slope), and twice that by its w and h, times ``exp(w)`` instead of bw. Boxes that are apart have a negative
+overlap in it. An infinite or undefined derivative is 0, and ``max_delta`` limits the others.
+
+========================================== ========================================== ==================================
+difference                                 ``pjreddie``, commit f6afaabc              ``alexeyab``
+========================================== ========================================== ==================================
+several ground truths for one prediction   the last one's box                         the sum, or average
+a prediction is ignored                    if the IoU is above ``ignore_thresh``      and if a class is above 0.25
+other losses of boxes, normalizers, ...    refused                                    as above
+``iou_normalizer`` in a cfg without it     1                                          0.75
+========================================== ========================================== ==================================
+
+Darknet's ``cls_normalizer`` has no effect there without ``counters_per_class``, and is not an argument. These are not
+supported: ``counters_per_class``, ``iou_thresh_kind`` other than IoU, class maps, tracking and adversarial training.
+``delta_normalizer`` is a factor of the loss.
+
+This operator differs from both programs where: a centre is at 1.0 (it is in the last cell; they write into the next
+row); a box is centred at x = 0 (it ends their list); two anchors fit equally well (those of this head come first); a
+probability is exactly 0 or 1 and several ground truths have one prediction (they may forget the earlier classes); and
+``truth_thresh`` is 1 or more (nothing matches; there rounding may decide).
+
+``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness of matches, objectness
+elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the matches by cell (the IoU, IoU > 0.5
+for recall, and the probability of the class), and the number of these matches.
+
+Invalid rows of ground truth are those of ``region_loss``, with the same result: NaN for the image, or an OpError with
+``GLUONOPS_CHECK_LABELS=1``. float16 is computed in float32, except in builtin graphs of variables with unknown types.
+
+Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
+gradient, which has the size of the map. Backward reads and writes the gradient once.
+
+Sources: Redmon and Farhadi, "YOLOv3" (2018); Bochkovskiy et al., "YOLOv4" (2020); pjreddie/darknet and
+AlexeyAB/darknet, ``src/yolo_layer.c`` and ``src/box.c``, recorded in ``tests/golden/yolo.npz``.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mxnet as mx
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["yolo_loss"]
+
+
+def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Sequence | None = None, classes: int,
+              dialect: str = "pjreddie", ignore_thresh: float = 0.5, truth_thresh: float = 1.0,
+              iou_thresh: float = 1.0, box_loss: str = "mse", iou_normalizer: float = 1.0, obj_normalizer: float = 1.0,
+              max_delta: float = 0.0, scale_x_y: float = 1.0, new_coords: bool = False, label_smooth_eps: float = 0.0,
+              objectness_smooth: bool = False, focal_loss: bool = False, parts: bool = False,
+              name: str | None = None) -> Array | tuple:
+    """The loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        (B, A*(5+K), H, W), the output of the head's last convolution; float16, float32 or float64.
+    truth : NDArray or Symbol
+        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
+        of ``data``.
+    anchors : sequence of float
+        Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in pixels of
+        the network's input: divide them by the head's stride.
+    other_anchors : sequence of float, optional
+        Sizes of the anchors of the net's other heads, also in cells of this head.
+    classes : int
+        K, at least 1.
+    dialect : {"pjreddie", "alexeyab"}, default "pjreddie"
+        The program whose deltas are the gradient. "pjreddie" takes no argument below ``truth_thresh``.
+    ignore_thresh : float, default 0.5
+        IoU with a ground truth above which a prediction without a match gets no loss. At least 0, as all thresholds.
+    truth_thresh : float, default 1.0
+        IoU with a ground truth above which a prediction is a match. 1 or more: none is.
+    iou_thresh : float, default 1.0
+        IoU of its size with a ground truth's above which an anchor is a match. 1 or more: only the best one is.
+    box_loss : {"mse", "iou", "giou", "diou", "ciou"}, default "mse"
+        The loss of the boxes of matches; Darknet's ``iou_loss``.
+    iou_normalizer : float, default 1.0
+        Weight of the loss of boxes, at least 0. AlexeyAB's default in cfgs is 0.75.
+    obj_normalizer : float, default 1.0
+        Weight of the objectness loss, at least 0.
+    max_delta : float, default 0.0
+        Limit of the derivatives of a box's IoU loss. 0: none.
+    scale_x_y : float, default 1.0
+        Factor of x and y around the middle of the cell, above 0.
+    new_coords : bool, default False
+        Whether ``data`` is activated already, and w and h are squared.
+    label_smooth_eps : float, default 0.0
+        The class targets are eps/2 and 1 - eps/2. At least 0, below 1.
+    objectness_smooth : bool, default False
+        Whether the target of the objectness is the IoU.
+    focal_loss : bool, default False
+        Whether the errors of classes have the weight of the focal loss.
+    parts : bool, default False
+        Whether to return the parts of the loss as well.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
+        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
+
+    Raises
+    ------
+    OpError
+        The number of channels is not A*(5+K), ``truth`` has a wrong shape, an attribute is out of range, or the dialect
+        does not have it. With ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
+    """
+    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
+        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    return call(OP, locals())

@@ -1,0 +1,130 @@
+"""The loss ``gluonops.loss.YOLOLoss``."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mxnet import nd
+from mxnet.gluon.loss import Loss
+
+from ...core import labels
+from ...core.attributes import Pairs
+from ...core.backend import Array
+from ...core.text import call_text
+from ..region_loss import averages
+from . import yolo_loss as _yolo_loss
+from .contract import OP
+
+
+class YOLOLoss(Loss):
+    """The loss of all heads of YOLOv3, YOLOv4 or YOLOv7, per image: the sum of :func:`gluonops.ops.yolo_loss`.
+
+    Parameters
+    ----------
+    anchors : sequence of float
+        Sizes of the net's anchors in pixels of its input, above 0: (w0, h0, w1, h1, ...), or pairs. ``anchors`` of a
+        cfg.
+    masks : sequence of sequence of int
+        For each head, the numbers of its anchors, from 0. ``mask`` of a cfg.
+    strides : sequence of int
+        For each head, the pixels of the net's input along a side of a cell, such as 32, 16, 8.
+    classes : int
+        Number of classes.
+    **options
+        Those of :func:`gluonops.ops.yolo_loss`, such as `dialect` or `box_loss`. A sequence with a value for each head
+        is taken as well: `scale_x_y` of YOLOv4 is (1.2, 1.1, 1.05) for the strides 8, 16, 32. `prefix` and `params` are
+        a block's.
+
+    Inputs:
+        - **preds**: for each head the output of its last convolution, (B, A*(5+K), H, W), in a list or tuple, or one
+          such array for one head; float16, float32 or float64.
+        - **truth**: ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
+
+    Outputs:
+        - **loss**: (B,), the dtype of `preds`.
+
+    Attributes
+    ----------
+    parts : dict of Context to NDArray
+        Parts of the last call on each device, summed over the heads, (B, 9). :meth:`report` averages them.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range, or the heads do not fit.
+    """
+
+    def __init__(self, anchors: Sequence, masks: Sequence, strides: Sequence, classes: int, prefix: str | None = None,
+                 params=None, **options):
+        super().__init__(None, 0, prefix=prefix, params=params)
+        self._arguments = {"anchors": anchors, "masks": masks, "strides": strides, "classes": classes, **options}
+        self._heads = _heads(anchors, masks, strides, classes, options)
+        self.parts = {}
+
+    def __repr__(self):
+        return call_text(self, self._arguments)
+
+    def forward(self, preds: Array | Sequence, truth: Array) -> Array:
+        preds = preds if isinstance(preds, (list, tuple)) else [preds]
+        if len(preds) != len(self._heads):
+            raise OP.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
+                           "Pass the output of every head")
+        labels.check_call(OP, self._heads[0], {"truth": truth})
+        loss, parts = super().forward(preds, truth)
+        if isinstance(parts, nd.NDArray):
+            self.parts[parts.context] = parts
+        return loss
+
+    def hybrid_forward(self, F, preds, truth):
+        results = [_yolo_loss(pred, truth, **head._asdict()) for pred, head in zip(preds, self._heads)]
+        losses, parts = zip(*results)
+        return sum(losses[1:], losses[0]), sum(parts[1:], parts[0])
+
+    def report(self) -> dict:
+        """The averages of `parts`, as :func:`gluonops.ops.region_loss.averages` returns them."""
+        return averages(list(self.parts.values()))
+
+
+def _heads(anchors, masks, strides, classes, options) -> list:
+    """The attributes of the operator for each head."""
+    sizes = _pairs(anchors)
+    if len(masks) == 0 or len(strides) != len(masks):
+        raise OP.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
+                       "each head", "Correct masks or strides")
+    _check_options(options, len(masks))
+    heads = []
+    for number, (mask, stride) in enumerate(zip(masks, strides)):
+        _check_head(mask, stride, len(sizes))
+        own = [size / stride for i in mask for size in sizes[i]]
+        others = [size / stride for i in range(len(sizes)) if i not in mask for size in sizes[i]]
+        of_head = {name: value[number] if isinstance(value, (list, tuple)) else value
+                   for name, value in options.items()}
+        heads.append(OP.parse({**of_head, "anchors": tuple(own), "other_anchors": tuple(others) or None,
+                               "classes": classes, "parts": True}))
+    return heads
+
+
+def _pairs(anchors) -> list[tuple]:
+    try:
+        flat = Pairs().parse(anchors)
+    except (ValueError, TypeError) as error:
+        raise OP.error(f"anchors is {anchors!r}; expected {Pairs.expected}", "Pass another anchors") from error
+    return list(zip(flat[0::2], flat[1::2]))
+
+
+def _check_options(options, heads) -> None:
+    for name in ("anchors", "other_anchors", "parts"):
+        if name in options:
+            raise OP.error(f"{name!r} is not an argument of YOLOLoss; expected anchors and masks", "Leave it out")
+    for name, value in options.items():
+        if isinstance(value, (list, tuple)) and len(value) != heads:
+            raise OP.error(f"{name} has {len(value)} values; expected {heads}, one for each head", "Correct it")
+
+
+def _check_head(mask, stride, anchors) -> None:
+    numbers = list(mask)
+    are_anchors = all(isinstance(number, int) and 0 <= number < anchors for number in numbers)
+    if not numbers or not are_anchors or len(set(numbers)) != len(numbers):
+        raise OP.error(f"a mask is {tuple(numbers)}; expected different numbers from 0 to {anchors - 1}",
+                       "Correct the masks")
+    if isinstance(stride, bool) or not isinstance(stride, (int, float)) or not 0 < stride < float("inf"):
+        raise OP.error(f"a stride is {stride!r}; expected a number above 0", "Correct the strides")

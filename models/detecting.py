@@ -1,0 +1,357 @@
+"""What the detectors have in common: classes, anchors, and a block that returns detections."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import mxnet as mx
+import numpy as np
+import numpy.typing as npt
+from gluonops.core.attributes import Attr, Float
+from gluonops.core.backend import Array
+from gluonops.core.errors import OpError
+from gluonops.darknet import Boxes, Convolution, Detector, Region
+from gluonops.darknet.heads import Yolo
+from gluonops.darknet.layers import Upsample
+from mxnet.gluon import HybridBlock, nn
+
+from .classes import class_names, copied_rows
+from .darknet19 import DarknetModel
+
+__all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output", "alternate", "anchor_array",
+           "unit_of"]
+
+# The batch norms of AlexeyAB's Darknet.
+ALEXEYAB = {"epsilon": 1e-5}
+
+
+class DetectorModel(DarknetModel):
+    """The base class of the detectors. A subclass has the layers.
+
+    Parameters
+    ----------
+    classes : int or sequence of str
+        Names of the classes, or their number.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Names of the classes. If only their number was given, they are "0", "1", ...
+    power : float or None
+        Of the suppression; see :class:`gluonops.darknet.Detector`.
+    """
+
+    power = None
+
+    def __init__(self, classes: int | Sequence[str], **kwargs):
+        super().__init__(**kwargs)
+        self.classes = class_names(self._where, classes)
+
+    @property
+    def _where(self):
+        return f"models.{type(self).__name__}"
+
+    def _outputs(self) -> list[tuple[HybridBlock, int]]:
+        """For each map the block that has its layer ``output``, and the number of anchors."""
+        raise NotImplementedError
+
+    def _candidates(self) -> list[HybridBlock]:
+        """For each map a new block that returns candidates, as ``Boxes`` does."""
+        raise NotImplementedError
+
+    def _make_output(self, in_channels: int, anchors: int) -> Convolution:
+        channels = anchors * (5 + len(self.classes))
+        return Convolution(channels, 1, in_channels, batch_norm=False, activation="linear", prefix="output_")
+
+    def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
+        """Change the classes. The net gets new output layers, as in gluoncv's detectors. The other layers stay.
+
+        Parameters
+        ----------
+        classes : int or sequence of str
+            Names of the new classes, or their number.
+        reuse_weights : dict or list, optional
+            Classes whose weights are kept: ``{new: old}`` by names or class ids, or a list of names that are in both.
+            The weights of boxes and objectness are then kept as well. Without it, the whole output layers are
+            initialized again.
+
+        Raises
+        ------
+        OpError
+            A class of ``reuse_weights`` does not exist.
+        """
+        old_classes, new_classes = self.classes, class_names(self._where, classes)
+        outputs = self._outputs()
+        rows = [copied_rows(self._where, old_classes, new_classes, anchors, reuse_weights) for _, anchors in outputs]
+        self.classes = new_classes
+        for (block, anchors), copied in zip(outputs, rows):
+            self._replace_output(block, anchors, copied)
+        self._clear_cached_op()
+
+    def _replace_output(self, block: HybridBlock, anchors: int, rows: list[tuple[int, int]]) -> None:
+        old_conv = block.output.conv
+        with block.name_scope():
+            block.output = self._make_output(old_conv.weight.shape[1], anchors)
+        if old_conv.weight._data is not None:
+            block.output.initialize(ctx=old_conv.weight.list_ctx())
+            _copy_rows(old_conv.weight, block.output.conv.weight, rows)
+            _copy_rows(old_conv.bias, block.output.conv.bias, rows)
+        block._clear_cached_op()
+
+    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
+        """The net with decoded boxes and non-maximum suppression, as a block that you can hybridize and export.
+
+        Parameters
+        ----------
+        threshold, nms, topk
+            Parameters of :class:`gluonops.darknet.Detector`.
+
+        Returns
+        -------
+        Detector
+            It shares the parameters of this net, which must be initialized. The anchors are constants.
+
+        Raises
+        ------
+        OpError
+            An argument is out of range.
+        """
+        block, _ = self._outputs()[0]
+        weight = block.output.conv.weight
+        heads = self._candidates()
+        for head in heads:
+            head.initialize(ctx=weight.list_ctx())
+            head.cast(weight.dtype)
+        return Detector(self, heads, len(self.classes), self.stride, threshold, nms, topk, self.power)
+
+    def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
+        """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.
+
+        Parameters
+        ----------
+        x : NDArray or Symbol
+            Images, (B, 3, H, W), RGB from 0 to 1. H and W are multiples of 32.
+        threshold, nms, topk
+            Parameters of :class:`gluonops.darknet.Detector`.
+
+        Returns
+        -------
+        tuple of NDArray or Symbol
+            ids (B, N, 1), scores (B, N, 1) and boxes (B, N, 4) in pixels of x, in the format of gluoncv's metrics and
+            ``plot_bbox``. Rows without a detection are -1.
+
+        Raises
+        ------
+        OpError
+            An argument is out of range, or H or W is not a multiple of 32.
+        """
+        return self.detector(threshold, nms, topk)(x)
+
+
+class Map(NamedTuple):
+    """What is known of a map of a :class:`MultiscaleDetector`.
+
+    Attributes
+    ----------
+    stride : int
+        Pixels from one cell to the next.
+    mask : tuple of int
+        Numbers of its anchors.
+    scale : float, default 1
+        ``scale_x_y``; see :class:`gluonops.darknet.heads.Yolo`.
+    """
+
+    stride: int
+    mask: tuple[int, ...]
+    scale: float = 1.0
+
+
+class MultiscaleDetector(DetectorModel):
+    """The base class of detectors with several maps: YOLOv3 and YOLOv4.
+
+    Parameters
+    ----------
+    classes : int or sequence of str
+        Names of the classes, or their number.
+    anchors : str or array_like
+        A name, or widths and heights in pixels, (A, 2).
+
+    Attributes
+    ----------
+    anchors : numpy.ndarray
+        (A, 2): widths and heights in pixels.
+    maps : tuple of Map
+        One for each output.
+    """
+
+    maps = ()
+    _published = {}   # anchors of the published weights, by name
+
+    def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
+        super().__init__(classes, **kwargs)
+        self.anchors = anchor_array(self._where, self._published, anchors, "pixels")
+        count = 1 + max(number for one in self.maps for number in one.mask)
+        if len(self.anchors) != count:
+            raise OpError(self._where, f"there are {len(self.anchors)} anchors; expected {count}",
+                          "Pass as many pairs, in increasing order")
+
+    def _output_blocks(self) -> list[HybridBlock]:
+        """The blocks with an output layer, in the order of ``maps``."""
+        raise NotImplementedError
+
+    def _outputs(self):
+        return [(block, len(one.mask)) for block, one in zip(self._output_blocks(), self.maps)]
+
+    def _candidates(self):
+        return [self._head(one, f"map{i}_") for i, one in enumerate(self.maps)]
+
+    def _head(self, one: Map, prefix: str) -> HybridBlock:
+        anchors, classes = self.anchors[list(one.mask)], len(self.classes)
+        head = nn.HybridSequential(prefix=prefix)
+        with head.name_scope():
+            if one.scale == 1:
+                head.add(Region(anchors, classes, class_softmax=False))
+            else:
+                head.add(Yolo(anchors, classes, one.scale))
+            head.add(Boxes(anchors, classes, one.stride))
+        return head
+
+
+class Output(HybridBlock):
+    """The last layers of a map: a 3x3 convolution and the output layer.
+
+    Parameters
+    ----------
+    channels, in_channels : int
+        Channels between the two layers, and of the input.
+    make_output : callable
+        Makes the output layer from its input's channels and the number of anchors.
+    anchors : int, default 3
+    **options
+        Arguments of :class:`gluonops.darknet.Convolution`.
+
+    Inputs:
+        - **data**: (B, in_channels, H, W).
+
+    Outputs:
+        - **out**: the raw map, (B, A*(5+K), H, W).
+    """
+
+    def __init__(self, channels: int, in_channels: int, make_output: Callable[[int, int], HybridBlock],
+                 anchors: int = 3, prefix: str | None = None, **options):
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.conv = Convolution(channels, 3, in_channels, **options)
+            self.output = make_output(channels, anchors)
+
+    def hybrid_forward(self, F, data):
+        return self.output(self.conv(data))
+
+
+class Lateral(HybridBlock):
+    """From a coarse map to the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
+
+    Parameters
+    ----------
+    channels, in_channels : int
+        Channels of the convolution, and of the coarse map.
+    **options
+        Arguments of :class:`gluonops.darknet.Convolution`.
+
+    Inputs:
+        - **coarse**: (B, in_channels, H, W).
+        - **fine**: (B, C, 2*H, 2*W).
+
+    Outputs:
+        - **out**: (B, channels + C, 2*H, 2*W).
+    """
+
+    def __init__(self, channels: int, in_channels: int, prefix: str | None = None, **options):
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.conv = Convolution(channels, 1, in_channels, **options)
+            self.upsample = Upsample(2)
+
+    def hybrid_forward(self, F, coarse, fine):
+        return F.concat(self.upsample(self.conv(coarse)), fine, dim=1)
+
+
+def alternate(channels: int, count: int, in_channels: int, prefix: str, **options) -> nn.HybridSequential:
+    """A sequence of 1x1 convolutions to ``channels``, and 3x3 convolutions to twice as many, by turns."""
+    block = nn.HybridSequential(prefix=prefix)
+    with block.name_scope():
+        for i in range(count):
+            if i % 2 == 0:
+                block.add(Convolution(channels, 1, in_channels, **options))
+                in_channels = channels
+            else:
+                block.add(Convolution(2 * channels, 3, in_channels, **options))
+                in_channels = 2 * channels
+    return block
+
+
+def unit_of(where: str, channels: int, width: float) -> int:
+    """Channels of a net's first layer. Those of all others are multiples of it.
+
+    Parameters
+    ----------
+    where : str
+        Name of the caller, for errors.
+    channels : int
+        Channels with a width of 1.
+    width : float
+        A factor, above 0.
+
+    Returns
+    -------
+    int
+        The nearest even number, at least 2, because some layers take half of the channels.
+
+    Raises
+    ------
+    OpError
+        ``width`` is not above 0.
+    """
+    width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(where, width)
+    return max(2, 2 * round(channels * width / 2))
+
+
+def anchor_array(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | npt.ArrayLike,
+                 unit: str) -> np.ndarray:
+    """Anchors as float32 (A, 2), from a name or an array.
+
+    Parameters
+    ----------
+    where : str
+        Name of the caller, for errors.
+    published : dict
+        Anchors by name.
+    anchors : str or array_like
+        A name, or the anchors.
+    unit : str
+        The unit of the anchors, for errors.
+
+    Raises
+    ------
+    OpError
+        The name is unknown, or they are not pairs of numbers above 0.
+    """
+    values = published.get(anchors) if isinstance(anchors, str) else anchors
+    try:
+        values = np.array(values, "float32")
+    except (TypeError, ValueError):
+        values = np.zeros(0, "float32")
+    if values.ndim != 2 or values.shape[1] != 2 or not len(values) or not (values > 0).all():
+        names = "".join(f"{name!r}, " for name in published)
+        raise OpError(where, f"anchors are {anchors!r}; expected {names}or pairs of a width and a height above 0",
+                      f"Pass an (A, 2) array, in {unit}")
+    return values
+
+
+def _copy_rows(source: mx.gluon.Parameter, target: mx.gluon.Parameter, rows: Sequence[tuple[int, int]]) -> None:
+    """Copy rows of a Parameter to another Parameter. ``rows`` is a list of (target row, source row)."""
+    source_values = source.data(source.list_ctx()[0])
+    target_values = target.data(target.list_ctx()[0])
+    for target_row, source_row in rows:
+        target_values[target_row] = source_values[source_row]
+    target.set_data(target_values)

@@ -1,0 +1,422 @@
+"""yolov4 and tiny_yolov4: object detectors of cross-stage partial networks.
+
+Layers of YOLOv4 for ``data`` of shape (B, 3, H, W), 3 anchors for each map and K classes:
+
+==============  =================================================================  =========================
+backbone        CSPDarknet-53: a 3x3 convolution with stride 2 for each stage;     (B, 256, H/8, W/8),
+                half of its channels go through residual units (mish)              (B, 512, H/16, W/16),
+                                                                                   (B, 1024, H/32, W/32)
+pyramid         512 1024 512, poolings of 5, 9 and 13 beside it, 512 1024 512      (B, 512, H/32, W/32)
+to_medium       256, twice the size, beside 256 of the features of stride 16;      (B, 256, H/16, W/16)
+                then 256 512 256 512 256
+to_fine         128, twice the size, beside 128 of the features of stride 8;       (B, 128, H/8, W/8)
+                then 128 256 128 256 128
+fine            256 and the raw map                                                (B, 3*(5+K), H/8, W/8)
+back_to_medium  256 with stride 2, beside to_medium; then 256 512 256 512 256      (B, 256, H/16, W/16)
+medium          512 and the raw map                                                (B, 3*(5+K), H/16, W/16)
+back_to_coarse  512 with stride 2, beside pyramid; then 512 1024 512 1024 512      (B, 512, H/32, W/32)
+coarse          1024 and the raw map                                               (B, 3*(5+K), H/32, W/32)
+==============  =================================================================  =========================
+
+Numbers are channels of convolutions with batch norm and leaky ReLU. The channels of a raw map are (3, 5+K): x, y, w, h,
+objectness and classes, before the sigmoids. ``net.detect`` computes boxes from the maps. As AlexeyAB's program does, it
+suppresses boxes by overlap and distance.
+
+Tiny YOLOv4 has three stages of 64, 128 and 256 channels, in which half of the channels go through two convolutions.
+
+Sources: Bochkovskiy, Wang and Liao, "YOLOv4" (2020); Wang, Bochkovskiy and Liao, "Scaled-YOLOv4" (2021);
+AlexeyAB/darknet ``cfg/yolov4.cfg``, ``cfg/yolov4-tiny.cfg``.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy.typing as npt
+from gluonops.darknet import Convolution, MaxPool
+from gluonops.darknet.layers import Upsample
+from gluonops.darknet.net import STRETCHED
+from mxnet.gluon import HybridBlock, nn
+
+from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output, alternate, unit_of
+from .weights import without_pretrained
+from .yolov3 import TINY_COCO, Residual
+
+__all__ = ["CSPDarknet53Features", "TinyYOLOv4", "YOLOv4", "tiny_yolov4", "yolov4"]
+
+# Widths and heights in pixels, from the published cfg. Tiny YOLOv4 has the anchors of Tiny YOLOv3.
+COCO = ((12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243), (459, 401))
+
+FIRST = 32                    # channels of the first layer
+RESIDUALS = (1, 2, 8, 8, 4)   # residual units of CSPDarknet-53's stages
+MISH = {"activation": "mish", **ALEXEYAB}
+POOLS = (5, 9, 13)            # sides of the pyramid's poolings
+POWER = 0.6                   # of the suppression, greedynms
+
+
+class PartialStage(HybridBlock):
+    """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of channels, one with residual units.
+
+    Parameters
+    ----------
+    in_channels : int
+        Channels of the input. The output has twice as many.
+    residuals : int
+        Number of residual units.
+    is_first : bool, default False
+        The halves have all channels, and the residual units half of them.
+
+    Inputs:
+        - **data**: (B, in_channels, H, W).
+
+    Outputs:
+        - **out**: (B, 2*in_channels, H/2, W/2).
+    """
+
+    def __init__(self, in_channels: int, residuals: int, is_first: bool = False, prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        channels = 2 * in_channels
+        half = channels if is_first else in_channels
+        with self.name_scope():
+            self.reduce = Convolution(channels, 3, in_channels, stride=2, **MISH)
+            self.beside = Convolution(half, 1, channels, **MISH)
+            self.through = nn.HybridSequential(prefix="through_")
+            with self.through.name_scope():
+                self.through.add(Convolution(half, 1, channels, **MISH))
+                self.through.add(*[Residual(half, in_channels, **MISH) for _ in range(residuals)])
+                self.through.add(Convolution(half, 1, half, **MISH))
+            self.merge = Convolution(channels, 1, 2 * half, **MISH)
+
+    def hybrid_forward(self, F, data):
+        data = self.reduce(data)
+        beside = self.beside(data)
+        return self.merge(F.concat(self.through(data), beside, dim=1))
+
+
+class CSPDarknet53Features(HybridBlock):
+    """CSPDarknet-53 without its classifier: the backbone of YOLOv4.
+
+    Parameters
+    ----------
+    unit : int, default 32
+        Channels of the first layer.
+
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32.
+
+    Outputs:
+        - **fine**: (B, 8*unit, H/8, W/8).
+        - **medium**: (B, 16*unit, H/16, W/16).
+        - **coarse**: (B, 32*unit, H/32, W/32).
+    """
+
+    def __init__(self, unit: int = FIRST, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.fine = nn.HybridSequential(prefix="fine_")
+            with self.fine.name_scope():
+                self.fine.add(Convolution(unit, 3, 3, **MISH))
+                self.fine.add(*[PartialStage(unit << i, count, is_first=i == 0)
+                                for i, count in enumerate(RESIDUALS[:3])])
+            self.medium = PartialStage(8 * unit, RESIDUALS[3], prefix="medium_")
+            self.coarse = PartialStage(16 * unit, RESIDUALS[4], prefix="coarse_")
+
+    def hybrid_forward(self, F, data):
+        fine = self.fine(data)
+        medium = self.medium(fine)
+        return fine, medium, self.coarse(medium)
+
+
+class PoolingPyramid(HybridBlock):
+    """Spatial pyramid pooling: three convolutions, poolings of three sizes beside their output, three convolutions.
+
+    Parameters
+    ----------
+    channels, in_channels : int
+        Channels of the output and of the input.
+
+    Inputs:
+        - **data**: (B, in_channels, H, W).
+
+    Outputs:
+        - **out**: (B, channels, H, W).
+    """
+
+    def __init__(self, channels: int, in_channels: int, prefix: str):
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.before = alternate(channels, 3, in_channels, prefix="before_", **ALEXEYAB)
+            self.pools = nn.HybridSequential(prefix="pools_")
+            with self.pools.name_scope():
+                self.pools.add(*[MaxPool(size, 1) for size in POOLS])
+            self.after = alternate(channels, 3, 4 * channels, prefix="after_", **ALEXEYAB)
+
+    def hybrid_forward(self, F, data):
+        data = self.before(data)
+        pooled = [pool(data) for pool in self.pools]
+        return self.after(F.concat(*pooled[::-1], data, dim=1))
+
+
+class Finer(HybridBlock):
+    """From a map to the next finer one, with convolutions of both, then five convolutions.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the output. Both inputs have multiples of it.
+    coarse, fine : int
+        Channels of the inputs.
+
+    Inputs:
+        - **coarse**: (B, coarse, H, W).
+        - **fine**: (B, fine, 2*H, 2*W).
+
+    Outputs:
+        - **out**: (B, channels, 2*H, 2*W).
+    """
+
+    def __init__(self, channels: int, coarse: int, fine: int, prefix: str):
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.from_coarse = Convolution(channels, 1, coarse, **ALEXEYAB)
+            self.upsample = Upsample(2)
+            self.from_fine = Convolution(channels, 1, fine, **ALEXEYAB)
+            self.body = alternate(channels, 5, 2 * channels, prefix="body_", **ALEXEYAB)
+
+    def hybrid_forward(self, F, coarse, fine):
+        larger = self.upsample(self.from_coarse(coarse))
+        return self.body(F.concat(self.from_fine(fine), larger, dim=1))
+
+
+class Coarser(HybridBlock):
+    """From a map to the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the output and of the coarse features. The fine ones have half as many.
+
+    Inputs:
+        - **fine**: (B, channels/2, 2*H, 2*W).
+        - **coarse**: (B, channels, H, W).
+
+    Outputs:
+        - **out**: (B, channels, H, W).
+    """
+
+    def __init__(self, channels: int, prefix: str):
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.reduce = Convolution(channels, 3, channels // 2, stride=2, **ALEXEYAB)
+            self.body = alternate(channels, 5, 2 * channels, prefix="body_", **ALEXEYAB)
+
+    def hybrid_forward(self, F, fine, coarse):
+        return self.body(F.concat(self.reduce(fine), coarse, dim=1))
+
+
+class YOLOv4(MultiscaleDetector):
+    """YOLOv4. :func:`gluonops.models.yolov4` describes the parameters.
+
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
+
+    Outputs:
+        - **fine**, **medium**, **coarse**: the raw maps, (B, 3*(5+K), H/8, W/8), H/16 and H/32.
+    """
+
+    maps = (Map(8, (0, 1, 2), 1.2), Map(16, (3, 4, 5), 1.1), Map(32, (6, 7, 8), 1.05))
+    power = POWER
+    preprocessing = STRETCHED
+    _published = {"coco": COCO}
+
+    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
+                 **kwargs):
+        super().__init__(classes, anchors, **kwargs)
+        unit = unit_of(self._where, FIRST, width)
+        with self.name_scope():
+            # The children have the order of Darknet's weights file.
+            self.backbone = CSPDarknet53Features(unit, prefix="cspdarknet53_")
+            self.pyramid = PoolingPyramid(16 * unit, 32 * unit, prefix="pyramid_")
+            self.to_medium = Finer(8 * unit, 16 * unit, 16 * unit, prefix="to_medium_")
+            self.to_fine = Finer(4 * unit, 8 * unit, 8 * unit, prefix="to_fine_")
+            self.fine = Output(8 * unit, 4 * unit, self._make_output, prefix="fine_", **ALEXEYAB)
+            self.back_to_medium = Coarser(8 * unit, prefix="back_to_medium_")
+            self.medium = Output(16 * unit, 8 * unit, self._make_output, prefix="medium_", **ALEXEYAB)
+            self.back_to_coarse = Coarser(16 * unit, prefix="back_to_coarse_")
+            self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
+
+    def _output_blocks(self):
+        return [self.fine, self.medium, self.coarse]
+
+    def hybrid_forward(self, F, data):
+        fine, medium, coarse = self.backbone(data)
+        coarse = self.pyramid(coarse)
+        medium = self.to_medium(coarse, medium)
+        fine = self.to_fine(medium, fine)
+        medium = self.back_to_medium(fine, medium)
+        coarse = self.back_to_coarse(medium, coarse)
+        return self.fine(fine), self.medium(medium), self.coarse(coarse)
+
+
+class TinyStage(HybridBlock):
+    """A stage of Tiny YOLOv4: a convolution, and two more of the second half of its channels.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the input. The output has twice as many.
+
+    Inputs:
+        - **data**: (B, channels, H, W).
+
+    Outputs:
+        - **out**: (B, 2*channels, H, W).
+        - **features**: (B, channels, H, W), what the two convolutions return, merged.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self._half = half = channels // 2
+        with self.name_scope():
+            self.whole = Convolution(channels, 3, channels, **ALEXEYAB)
+            self.first = Convolution(half, 3, half, **ALEXEYAB)
+            self.second = Convolution(half, 3, half, **ALEXEYAB)
+            self.merge = Convolution(channels, 1, channels, **ALEXEYAB)
+
+    def hybrid_forward(self, F, data):
+        whole = self.whole(data)
+        first = self.first(F.slice_axis(whole, axis=1, begin=self._half, end=None))
+        features = self.merge(F.concat(self.second(first), first, dim=1))
+        return F.concat(whole, features, dim=1), features
+
+
+class TinyYOLOv4Features(HybridBlock):
+    """The backbone of Tiny YOLOv4.
+
+    Parameters
+    ----------
+    unit : int, default 32
+        Channels of the first layer.
+
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32.
+
+    Outputs:
+        - **medium**: (B, 8*unit, H/16, W/16).
+        - **coarse**: (B, 16*unit, H/32, W/32).
+    """
+
+    def __init__(self, unit: int = FIRST, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.stem = nn.HybridSequential(prefix="stem_")
+            with self.stem.name_scope():
+                self.stem.add(Convolution(unit, 3, 3, stride=2, **ALEXEYAB),
+                              Convolution(2 * unit, 3, unit, stride=2, **ALEXEYAB))
+            self.stages = nn.HybridSequential(prefix="stages_")
+            with self.stages.name_scope():
+                self.stages.add(*[TinyStage(channels) for channels in (2 * unit, 4 * unit, 8 * unit)])
+            self.pool = MaxPool(2, 2)
+            self.last = Convolution(16 * unit, 3, 16 * unit, **ALEXEYAB)
+
+    def hybrid_forward(self, F, data):
+        data = self.stem(data)
+        for stage in self.stages:
+            data, features = stage(data)
+            data = self.pool(data)
+        return features, self.last(data)
+
+
+class TinyYOLOv4(MultiscaleDetector):
+    """Tiny YOLOv4. :func:`gluonops.models.tiny_yolov4` describes the parameters.
+
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
+
+    Outputs:
+        - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
+    """
+
+    # The published net leaves out the smallest anchor, and uses the fourth one twice.
+    maps = (Map(32, (3, 4, 5), 1.05), Map(16, (1, 2, 3), 1.05))
+    power = POWER
+    preprocessing = STRETCHED
+    _published = {"coco": TINY_COCO}
+
+    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
+                 **kwargs):
+        super().__init__(classes, anchors, **kwargs)
+        unit = unit_of(self._where, FIRST, width)
+        with self.name_scope():
+            # The children have the order of Darknet's weights file.
+            self.backbone = TinyYOLOv4Features(unit, prefix="backbone_")
+            self.neck = Convolution(8 * unit, 1, 16 * unit, prefix="neck_", **ALEXEYAB)
+            self.coarse = Output(16 * unit, 8 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
+            self.to_medium = Lateral(4 * unit, 8 * unit, prefix="to_medium_", **ALEXEYAB)
+            self.medium = Output(8 * unit, (4 + 8) * unit, self._make_output, prefix="medium_", **ALEXEYAB)
+
+    def _output_blocks(self):
+        return [self.coarse, self.medium]
+
+    def hybrid_forward(self, F, data):
+        medium, coarse = self.backbone(data)
+        features = self.neck(coarse)
+        return self.coarse(features), self.medium(self.to_medium(features, medium))
+
+
+def yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
+           **kwargs) -> YOLOv4:
+    """YOLOv4.
+
+    Parameters
+    ----------
+    classes : int or sequence of str, default 80
+        Names of the classes, or their number.
+    anchors : {'coco'} or array_like, default 'coco'
+        The anchors of the published weights, or widths and heights in pixels, (9, 2), above 0, from small to large.
+    width : float, default 1.0
+        Factor of all channels but those of the maps, above 0. For few classes a smaller factor is enough.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
+
+    Returns
+    -------
+    YOLOv4
+        Maps images (B, 3, H, W), RGB from 0 to 1, to three raw maps. H and W are multiples of 32. Images are resized
+        without a letterbox, as AlexeyAB's program does. ``net.detect`` returns detections. The net is not initialized:
+        call ``net.initialize()`` or ``net.load_darknet("yolov4.weights")``.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+    """
+    options = without_pretrained("models.yolov4", kwargs,
+                                 "Load Darknet's file with net.load_darknet('yolov4.weights')")
+    return YOLOv4(classes, anchors, width, **options)
+
+
+def tiny_yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
+                **kwargs) -> TinyYOLOv4:
+    """Tiny YOLOv4.
+
+    Parameters
+    ----------
+    classes, width, **kwargs
+        Those of :func:`yolov4`.
+    anchors : {'coco'} or array_like, default 'coco'
+        The anchors of the published weights, or widths and heights in pixels, (6, 2), above 0, from small to large.
+        The first of them has no map.
+
+    Returns
+    -------
+    TinyYOLOv4
+        It is used like the net of :func:`yolov4`, and has two maps. Its file is ``yolov4-tiny.weights``.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
+    """
+    options = without_pretrained("models.tiny_yolov4", kwargs,
+                                 "Load Darknet's file with net.load_darknet('yolov4-tiny.weights')")
+    return TinyYOLOv4(classes, anchors, width, **options)

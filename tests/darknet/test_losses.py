@@ -1,0 +1,101 @@
+"""The losses of a cfg's heads, against the operators and the recorded layers."""
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd
+
+NET = "[net]\nchannels=3\nheight=64\nwidth=64\n"
+CONV = "[convolutional]\nsize=1\nstride={stride}\nfilters={filters}\nactivation={activation}\n"
+YOLO = "[yolo]\nclasses=3\nnum=3\nanchors=10,14, 23,27, 37,58\n"
+TWO_HEADS = (NET + CONV.format(stride=16, filters=16, activation="linear") + YOLO + "mask=1,2\n{first}\n"
+             + "[route]\nlayers=-2\n" + "[upsample]\nstride=2\n" + CONV.format(stride=1, filters=8, activation="linear")
+             + YOLO + "mask=0\n{second}\n")
+TRUTH = [[[0.3, 0.4, 0.2, 0.3, 1], [0.7, 0.6, 0.5, 0.6, 2], [0] * 5], [[0.5, 0.2, 0.1, 0.1, 0], [0] * 5, [0] * 5]]
+
+
+def load(path, text, **kwargs):
+    path = path / "net.cfg"
+    path.write_text(text)
+    net = gops.darknet.load(path, **kwargs)
+    net.initialize(mx.init.Normal(1))
+    return net
+
+
+def images(rng):
+    return mx.nd.array(rng.rand(2, 3, 64, 64))
+
+
+def gradient_of(net, loss, data, truth):
+    """The loss, and the gradient of the first layer's weights."""
+    with autograd.record():
+        value = loss(data, truth)
+    value.backward()
+    return value.asnumpy(), next(iter(net.collect_params(".*weight").values())).grad().asnumpy()
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_yolo(hybrid, tmp_path, rng):
+    """The options of each head, and the defaults of AlexeyAB's program; the weight of the sum."""
+    options = "iou_loss=ciou\nscale_x_y={}\niou_thresh=0.213\nmax_delta=5\ndelta_normalizer=0.5\n"
+    net = load(tmp_path, TWO_HEADS.format(first=options.format(1.05), second=options.format(1.1)))
+    loss, data, truth = net.loss(), images(rng), mx.nd.array(TRUTH)
+    if hybrid:
+        loss.hybridize()
+    found, gradient = gradient_of(net, loss, data, truth)
+    sizes = np.array([[10, 14], [23, 27], [37, 58]], "float64")
+
+    def expected(data, truth):
+        outputs = net.layer_outputs(data)
+        total = 0
+        for layer, mask, stride, scale in ((0, [1, 2], 16, 1.05), (4, [0], 8, 1.1)):
+            others = np.delete(sizes, mask, axis=0)
+            total = total + 0.5 * gops.ops.yolo_loss(
+                outputs[layer], truth, anchors=(sizes[mask] / stride).ravel().tolist(),
+                other_anchors=(others / stride).ravel().tolist(), classes=3, dialect="alexeyab", box_loss="ciou",
+                scale_x_y=scale, iou_thresh=0.213, max_delta=5, iou_normalizer=0.75)
+        return total
+
+    value, expected_gradient = gradient_of(net, expected, data, truth)
+    np.testing.assert_allclose(found, value, rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+    assert loss.report()["truths"].asscalar() > 0
+
+
+def test_region(tmp_path, rng):
+    """Darknet's defaults are not those of the operator."""
+    cfg = NET + CONV.format(stride=16, filters=16, activation="linear")
+    net = load(tmp_path, cfg + "[region]\nclasses=3\nnum=2\nanchors=1.5,0.5, 0.75,2\nobject_scale=5\nbias_match=1\n")
+    data, truth = images(rng), mx.nd.array(TRUTH)
+    found = net.loss()(data, truth)
+    expected = gops.ops.region_loss(net[0](data), truth, mx.nd.array([0]), anchors=(1.5, 0.5, 0.75, 2), classes=3,
+                                    object_scale=5, noobject_scale=1, coord_scale=1, class_scale=1, thresh=0.5,
+                                    rescore=False, bias_match=True, softmax=False)
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("behind, weight", [("", 1), ("[cost]\ntype=sse\n", 2), ("[cost]\nscale=0.5\n", 1.5)])
+def test_softmax(behind, weight, tmp_path, rng):
+    cfg = NET + CONV.format(stride=16, filters=4, activation="linear") + "[avgpool]\n[softmax]\n" + behind
+    net, data, labels = load(tmp_path, cfg), images(rng), mx.nd.array([3, 1])
+    p = net(data).reshape((2, 4)).asnumpy()
+    np.testing.assert_allclose(net.loss()(data, labels).asnumpy(), -weight * np.log(p[[0, 1], [3, 1]]), rtol=1e-4)
+
+
+def test_errors(tmp_path):
+    conv = NET + CONV.format(stride=16, filters=16, activation="linear")
+    region = "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n"
+    for text, message in (
+            (conv, r"output of a \[convolutional\], which has no loss here"),
+            (conv + "[cost]\n", r"line 10: \[cost\]: the loss of a \[cost\] without a \[softmax\]"),
+            (conv + "[softmax]\nnoloss=1\n", "the weight of the loss is 0; expected a number above 0"),
+            (conv + "[softmax]\ngroups=2\n", "groups=2 is not supported"),
+            (conv + "[softmax]\n[cost]\ntype=smooth\n", "type is 'smooth'; expected one of sse"),
+            (conv + region + "map=9k.map\n", "map=9k.map is not supported"),
+            (conv + region + "thresh=x\n", "thresh is 'x'; expected"),
+            (TWO_HEADS.format(first="iou_loss=ciou\ncounters_per_class=1,2,3", second=""), "counters_per_class=1,2,3"),
+            (TWO_HEADS.format(first="delta_normalizer=2", second=""), "the heads have the kinds"),
+    ):
+        net = load(tmp_path, text)
+        with pytest.raises(gops.OpError, match=message):
+            net.loss()

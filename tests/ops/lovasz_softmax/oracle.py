@@ -1,0 +1,68 @@
+"""lovasz_softmax: Berman et al., definition 1 and equations 6 to 12: the sets of the places with the largest errors."""
+import math
+
+import numpy as np
+from ops._softmax.oracle import softmax, valid_rows
+
+
+def jaccard_loss(wrong, in_class):
+    """Equation 6: of the set of wrong places and that of the class."""
+    union = np.count_nonzero(wrong | in_class)
+    return np.count_nonzero(wrong) / union if union else 0.0
+
+
+def steps(errors, in_class):
+    """Equation 9: what each place adds to the Jaccard loss, in the order of falling errors."""
+    order = np.argsort(-errors, kind="stable")
+    wrong, before, found = np.zeros(errors.shape, bool), 0.0, np.zeros(errors.shape)
+    for place in order:
+        wrong[place] = True
+        after = jaccard_loss(wrong, in_class)
+        found[place], before = after - before, after
+    return found
+
+
+def selection(attrs, p, label):
+    """The loss of (places, classes) probabilities, and its derivative by them."""
+    classes = range(p.shape[1])
+    counted = [c for c in classes if np.any(label == c)] if attrs.present_only else list(classes) if len(p) else []
+    given = attrs.class_weight or (1.0,)
+    weights = np.array([given[c if len(given) > 1 else 0] for c in classes])
+    total = weights[counted].sum()
+    loss, derivative = 0.0, np.zeros(p.shape)
+    for c in counted if total else ():
+        in_class = label == c
+        errors = np.where(in_class, 1 - p[:, c], p[:, c])
+        step = steps(errors, in_class) * weights[c] / total
+        loss += (errors * step).sum()
+        derivative[:, c] = np.where(in_class, -step, step)
+    if not np.isin(label, classes).all():
+        return np.nan, np.full(p.shape, np.nan)
+    return loss, derivative
+
+
+def losses(attrs, data, label):
+    """The loss of each sample, and the derivative by the logits of that of its selection."""
+    batch, classes = data.shape[:2]
+    places = math.prod(data.shape[2:])
+    data, label = np.moveaxis(data.reshape(batch, classes, places), 1, 2), label.reshape(batch, places)
+    counted = valid_rows(label, attrs.ignore_label)
+    p = softmax(np.where(counted[..., None], data, 0), 2)
+    found, derivative = np.zeros(batch), np.zeros(p.shape)
+    for chosen in [[n] for n in range(batch)] if attrs.per_sample else [list(range(batch))]:
+        mask = np.zeros(counted.shape, bool)
+        mask[chosen] = counted[chosen]
+        found[chosen], by_p = selection(attrs, p[mask], label[mask])
+        derivative[mask] = p[mask] * (by_p - (by_p * p[mask]).sum(1, keepdims=True))
+    return found, np.moveaxis(derivative, 2, 1)
+
+
+def forward(attrs, data, label):
+    found, derivative = losses(attrs, data, label)
+    return {"output": found, "derivative": derivative.reshape(data.shape)}
+
+
+def backward(attrs, head, data, label):
+    _, derivative = losses(attrs, data, label)
+    factor = head if attrs.per_sample else np.full(head.shape, head.sum())
+    return {"data": (derivative * factor[:, None, None]).reshape(data.shape)}
