@@ -132,7 +132,7 @@ def test_a_cfg(train, tmp_path):
     net = gops.models.region_detector(CFG, list("0123456789"), 3, results(folder)["anchors"])
     net.load_parameters(str(folder / "best.params"))
     assert not net.class_softmax and net.detect(mx.nd.zeros((1, 3, 64, 64)))[0].shape[0] == 1
-    with pytest.raises(gops.OpError, match=r"mini-yolov3.cfg has \[yolo\] layers; expected \[region\]: gluonops"):
+    with pytest.raises(gops.OpError, match=r"mini-yolov3.cfg has \[yolo\] layers; expected \[region\]\. Name a cfg"):
         train("out", *QUICK, "--cfg", str(CFG.with_name("mini-yolov3.cfg")))
 
 

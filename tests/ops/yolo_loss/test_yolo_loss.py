@@ -25,6 +25,7 @@ class TestYoloLoss(OpSuite):
              "label_smooth_eps": ["0", "0.1", "1"], "new_coords": ["1"]}
     cases = (
         Case("v3", ((2, 16, 1, 3), (2, 3, 5)), TWO),
+        Case("larger", ((1, 16, 3, 4), (1, 5, 5)), TWO),
         Case("v4", ((1, 16, 2, 2), (1, 7, 5)), V4),
         Case("v7", ((1, 16, 2, 2), (1, 7, 5)), V7),
         Case("giou_focal", ((1, 16, 3, 2), (1, 8, 5)), {**V4, "box_loss": "giou", "focal_loss": True,
