@@ -17,7 +17,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,8 +35,14 @@ test: $(STAMP) ## the tests, without the slow ones
 test-all: $(STAMP) ## all tests, and every case in every mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
+coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; an hour
+	sh tools/coverage.sh $(BIN)/python $(PYTEST)
+
 fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind for SECONDS=600 from SEED=0; OP=reorg for one
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
+
+test-matrix: $(STAMP) ## the core tests on each Python from 3.9 to 3.12 that is installed, and three releases of NumPy
+	$(BIN)/python tools/python_matrix.py
 
 test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill/kill_driver.py --kills $(KILLS) --seed $(SEED)

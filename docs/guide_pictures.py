@@ -31,19 +31,20 @@ def speed() -> plt.Figure:
     """Forward and backward in a hybridized net: how many times as long as gluonops others take."""
     measured = results.load(ROOT / "benchmarks" / "operators" / "results.json")
     cases = first_cases(next(iter(measured["runs"].values())))
-    figure, (axes,) = panels(1, height=3.6)
+    figure, (axes,) = panels(1, height=0.8 + 0.35 * len(cases))
     for place, (name, times) in enumerate(zip(SPEED_NAMES, zip(*map(ratios, cases)))):
         rows = np.arange(len(cases)) + (place - 1) * 0.27
         widths = [np.nan if time is None else time for time in times]
         bars = axes.barh(rows, widths, 0.25, color=SPEED_NAMES[name], label=name)
         axes.bar_label(bars, ["" if time is None else f"{time:.1f}x" for time in times], padding=3, fontsize=8)
     names = [case["name"].split()[0] for case in cases]
-    axes.set(xscale="log", xlim=(1, 120), yticks=range(len(cases)), yticklabels=names,
+    axes.set(xscale="log", xlim=(0.5, 120), yticks=range(len(cases)), yticklabels=names,
              xlabel="time, as a multiple of the time of gluonops")
+    axes.axvline(1, color=GREY, linewidth=1)
     axes.set_xticks([1, 3, 10, 30, 100], ["1x", "3x", "10x", "30x", "100x"])
     axes.minorticks_off()
     axes.invert_yaxis()
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return figure
 
 
@@ -64,7 +65,8 @@ def ratios(case: dict) -> tuple[float | None, ...]:
     def time(peer: str) -> float | None:
         return of(case, peer, "net", "both")
 
-    own = min(time(peer) for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS))
+    of_mxnet = [peer for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
+    own = min(map(time, of_mxnet), default=None)
     return tuple(None if value is None else value / time(OURS) for value in (time("torch"), own, time("numpy")))
 
 

@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("gluonops")
 
 
 def pytest_addoption(parser):
-    text = ("run every case of an operator in every mode: imperative, hybridized, static, reloaded, module. "
+    text = ("run every case of an operator in every mode: imperative, hybridized, static, reloaded. "
             "Without it, each case runs in one of them, in turn")
     parser.addoption("--every-mode", action="store_true", help=text)
 
@@ -103,7 +103,7 @@ def pytest_runtest_setup(item):
 
 
 BACKENDS = ["custom", "reference", "native", "builtin", "cuda"]
-MODES = ["imperative", "hybridized", "static", "reloaded", "module"]
+MODES = ["imperative", "hybridized", "static", "reloaded"]
 
 
 def pytest_generate_tests(metafunc):
@@ -136,7 +136,7 @@ def every_combination(suite):
 def one_mode_each(suite):
     """Every case, dtype and backend in one mode, the modes in turn.
 
-    Five dtypes that follow one another take a case and a backend through every mode; so do five cases of one dtype.
+    Four dtypes that follow one another take a case and a backend through every mode; so do four cases of one dtype.
     """
     indices = (range(len(suite.axes("case"))), range(len(suite.axes("dtype"))), range(len(BACKENDS)))
     for of_case, of_dtype, of_backend in itertools.product(*indices):

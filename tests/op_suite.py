@@ -143,8 +143,6 @@ class OpSuite:
 
     def run(self, case, arrays, head, backend, mode="imperative", context="cpu"):
         """Output and gradients of all inputs; ``mode`` is how the operator is run."""
-        if mode == "module":
-            return self.run_in_module(case, arrays, head, backend)
         context = mx.Context(context)
         inputs = [mx.nd.array(a, dtype=a.dtype).as_in_context(context) for a in arrays]
         with gops.backend(backend):
@@ -157,23 +155,6 @@ class OpSuite:
                     output = net(*inputs)
                 output.backward(mx.nd.array(head, dtype=output.dtype).as_in_context(context))
         return output.asnumpy(), {arg.name: gradient.asnumpy() for arg, gradient in zip(self.op.inputs, gradients)}
-
-    def run_in_module(self, case, arrays, head, backend):
-        """Output and gradients of all inputs, which are data of a Module."""
-        names = [arg.name for arg in self.op.inputs]
-        # Without a batch axis: Module would cut the head gradient to the batch of the first input.
-        with gops.backend(backend), mx.AttrScope(__layout__="C"):
-            graph = self.function(*[mx.sym.var(name) for name in names], **case.attrs)
-        layouts = ["N"] + ["C"] * (len(names) - 1)
-        module = mx.mod.Module(graph, names, None)
-        module.bind([mx.io.DataDesc(name, array.shape, array.dtype, layout)
-                     for name, array, layout in zip(names, arrays, layouts)], inputs_need_grad=True)
-        module.init_params()
-        module.forward(mx.io.DataBatch([mx.nd.array(array, dtype=array.dtype) for array in arrays]), is_train=True)
-        output, = module.get_outputs()
-        module.backward([mx.nd.array(head, dtype=output.dtype)])
-        gradients = module.get_input_grads()
-        return output.asnumpy(), {name: gradient.asnumpy() for name, gradient in zip(names, gradients)}
 
     def net(self, case, mode):
         if mode == "imperative":
@@ -368,6 +349,27 @@ class OpSuite:
             self.close(views[name].asnumpy(), gradient, f"gradient of {name}")
             whole = stored[name].asnumpy()
             assert np.isnan(whole[0]).all() and np.isnan(whole[-1]).all(), "wrote outside the view"
+
+    def test_module(self, backend, rng):
+        """Output and gradients of all inputs, which are data of a Module."""
+        case = self.cases[0]
+        arrays = self.draw(case, "float32", rng)
+        head = self.head(case, arrays, rng).astype("float32")
+        expected, gradients = self.expected(case, arrays, head)
+        names = [arg.name for arg in self.op.inputs]
+        # Without a batch axis: Module would cut the head gradient to the batch of the first input.
+        with gops.backend(backend), mx.AttrScope(__layout__="C"):
+            graph = self.function(*[mx.sym.var(name) for name in names], **case.attrs)
+        layouts = ["N"] + ["C"] * (len(names) - 1)
+        module = mx.mod.Module(graph, names, None)
+        module.bind([mx.io.DataDesc(name, array.shape, array.dtype, layout)
+                     for name, array, layout in zip(names, arrays, layouts)], inputs_need_grad=True)
+        module.init_params()
+        module.forward(mx.io.DataBatch([mx.nd.array(array, dtype=array.dtype) for array in arrays]), is_train=True)
+        self.close(module.get_outputs()[0].asnumpy(), expected, "output")
+        module.backward([mx.nd.array(head)])
+        for name, gradient in zip(names, module.get_input_grads()):
+            self.close(gradient.asnumpy(), gradients.get(name, np.zeros(gradient.shape)), f"gradient of {name}")
 
     def test_label_dtypes(self, label_dtype, backend, rng):
         case = self.cases[0]

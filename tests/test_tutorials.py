@@ -246,8 +246,11 @@ def test_repr(block, text):
 @pytest.mark.parametrize("block", [getattr(space, name) for space in (gops.nn, gops.loss) for name in space.__all__])
 def test_every_argument_is_printed(block):
     """A layer whose text leaves one out would print like another layer."""
-    names = set(inspect.signature(block.__init__).parameters) - {"self", "kwargs", "prefix", "params"}
-    required = {"anchors": (1, 2), "classes": 3, "features": 4, "tiles": 2, "channels": 32, "factor": 2}
+    parameters = inspect.signature(block.__init__).parameters.values()
+    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    names = named - {"self", "prefix", "params"}
+    required = {"anchors": (1, 2), "classes": 3, "features": 4, "tiles": 2, "channels": 32, "factor": 2,
+                "masks": ((0,),), "strides": (32,), "loss": gops.loss.SoftmaxCELoss()}
     text = repr(block(**{name: required[name] for name in names if name in required}))
     assert {name for name in names if f"{name}=" not in text} == set()
 

@@ -163,7 +163,7 @@ def test_the_python_of_operators_is_traced_in_the_threads_of_mxnet():
     code = ("import sys, threading; import engine_threads; seen = set(); "
             "threading.settrace(lambda frame, *_: seen.add((frame.f_code.co_name, threading.get_ident()))); "
             "import gluonops, mxnet; gluonops.backend('custom'); gluonops.ops.abs(mxnet.nd.ones(3)).asnumpy(); "
-            "print({thread == threading.get_ident() for name, thread in seen if name == 'forward_entry'})")
+            "print({thread == threading.get_ident() for name, thread in seen.copy() if name == 'forward_entry'})")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])})
     assert done.stdout == "{False}\n", done.stderr

@@ -139,7 +139,8 @@ struct TypedCall : LovaszSoftmaxCall {
             A *max = max_buffer, *sum = sum_buffer;
             const int64_t inner = call.sizes.inner;
             A *probabilities = call.slopes() + start;
-            column_max_and_sum<true>(call.logits() + start, call.sizes, columns, A(1), max, sum, probabilities, inner);
+            const ColumnLines<T> lines = {call.sizes.length, inner, columns, 1, 0};
+            column_max_and_sum<true>(call.logits() + start, lines, A(1), max, sum, probabilities, inner);
             for (int64_t j = 0; j < columns; ++j) {
                 sum[j] = 1 / sum[j];
                 call.max_of_places()[first + j] = max[j];

@@ -64,7 +64,8 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
     scale : float, default 64.0
         Factor of the cosines, above 0.
     m1 : float, default 1.0
-        Factor of the label's angle, above 0. SphereFace's is 4; with embeddings of one length, 1.35 is usual.
+        Factor of the label's angle, above 0 and below 16. SphereFace's is 4; with embeddings of one length, 1.35 is
+        usual.
     m2 : float, default 0.5
         Added to the label's angle, in radians; at least 0 and below pi. ArcFace's is 0.5.
     m3 : float, default 0.0

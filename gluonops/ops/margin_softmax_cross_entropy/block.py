@@ -22,7 +22,7 @@ class MarginSoftmaxCELoss(LabelledLoss):
     scale : float, default 64.0
         Factor of the cosines, above 0.
     m1 : float, default 1.0
-        Factor of the label's angle, above 0.
+        Factor of the label's angle, above 0 and below 16.
     m2 : float, default 0.5
         Added to the label's angle, in radians; at least 0 and below pi.
     m3 : float, default 0.0

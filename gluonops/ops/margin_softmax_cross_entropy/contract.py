@@ -46,7 +46,7 @@ OP = Op(
              Out("max", "A", "maximum per row, with the margin"),
              Out("log_sum", "A", "log(sum(exp(scale * (row - max)))) per row, with the margin")),
     attrs=(Attr("scale", Float(above=0), 64.0, "factor of the cosines"),
-           Attr("m1", Float(above=0), 1.0, "factor of the label's angle (SphereFace)"),
+           Attr("m1", Float(above=0, below=16), 1.0, "factor of the label's angle (SphereFace)"),
            Attr("m2", Float(low=0, below=math.pi), 0.5, "added to the label's angle, in radians (ArcFace)"),
            Attr("m3", Float(), 0.0, "subtracted from the label's cosine (CosFace)"),
            Attr("easy_margin", Bool(), False, "no angular margin for a label whose angle is above 90 degrees"),

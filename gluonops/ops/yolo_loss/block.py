@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mxnet import nd
+from mxnet import gluon, nd
 from mxnet.gluon.loss import Loss
 
 from ...core import labels
@@ -54,7 +54,7 @@ class YOLOLoss(Loss):
     """
 
     def __init__(self, anchors: Sequence, masks: Sequence, strides: Sequence, classes: int, prefix: str | None = None,
-                 params=None, **options):
+                 params: gluon.ParameterDict | None = None, **options):
         super().__init__(None, 0, prefix=prefix, params=params)
         self._arguments = {"anchors": anchors, "masks": masks, "strides": strides, "classes": classes, **options}
         self._heads = _heads(anchors, masks, strides, classes, options)

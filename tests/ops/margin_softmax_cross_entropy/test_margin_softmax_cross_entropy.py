@@ -53,13 +53,13 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
         Bad("label", ((4, 3), (5,)), {}, "label has shape (5,); expected (4,) to match data of shape (4, 3)",
             first=False),
         Bad("scale", ((4, 3), (4,)), {"scale": 0}, "expected a finite number above 0"),
-        Bad("m1", ((4, 3), (4,)), {"m1": -1}, "expected a finite number above 0"),
+        Bad("m1", ((4, 3), (4,)), {"m1": -1}, "expected a finite number above 0 and below 16"),
         Bad("m2", ((4, 3), (4,)), {"m2": 28.6}, "expected a finite number of at least 0 and below 3.14"),
         Bad("class_weight", ((4, 3), (4,)), {"class_weight": (1, 2)},
             "class_weight has 2 numbers; expected 3, one for each of the classes. Pass another class_weight"),
         Bad("m3", ((4, 3), (4,)), {"m3": "no"}, "m3 is 'no'; expected a finite number"),
     )
-    texts = {"scale": ["64", "0", "-1", "inf"], "m1": ["4", "0", "1.35"],
+    texts = {"scale": ["64", "0", "-1", "inf"], "m1": ["4", "0", "1.35", "16"],
              "m2": ["0.5", "3.1415926", "3.1416", "-0.1"], "m3": ["-0.5", "nan"],
              "easy_margin": ["1", "yes"], "ignore_label": ["None", "-1"]}
     determined = (

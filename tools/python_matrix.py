@@ -1,0 +1,80 @@
+"""The core tests on several Pythons and NumPys: ``tools/python_matrix.py [pytest's arguments]``.
+
+Each pair gets a virtual environment under ``.venv-matrix``. A Python that is not installed is named, and not an error.
+The C++ library calls no Python, so all of them load the one that is built.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / ".venv-matrix"
+PYTHONS = ("3.9", "3.10", "3.11", "3.12")
+# Release of NumPy -> the Pythons that it has wheels for, as far as they are to be checked.
+NUMPYS = {"1.21": ("3.9",), "1.23": ("3.9", "3.10", "3.11"), "1.26": PYTHONS}
+PACKAGES = ("pytest>=7.4", "pytest-timeout>=2.2", "pytest-xdist>=3.3", "hypothesis>=6.80")
+TESTS = ("tests/core", "tests/nn", "tests/test_compat.py", "tests/native/test_native_library.py", "tests/ops/abs",
+         "tests/ops/reorg", "tests/ops/softmax_cross_entropy")
+# Without what other extras bring, and without the emulator of CUDA, which knows no Python.
+LEFT_OUT = ("-m", "not slow", "-k", "not cuda and not nvrtc", "--ignore", "tests/core/test_optional.py")
+NOT_INSTALLED = "no Python"
+
+
+def installed(python: str) -> str | None:
+    """The path of a Python that runs, on the PATH or of pyenv; None if it is not installed."""
+    of_pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{python}.*/bin/python"))
+    for path in filter(None, [shutil.which(f"python{python}"), *map(str, of_pyenv)]):
+        tried = subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True, check=False)
+        if tried.returncode == 0:   # a shim of pyenv exists also for a Python that is not chosen
+            return path
+    return None
+
+
+def environment(path: str, python: str, numpy: str) -> pathlib.Path:
+    """The Python of the virtual environment of a pair, which is made if it is not there."""
+    folder = FOLDER / f"python{python}-numpy{numpy}"
+    inside, complete = folder / "bin" / "python", folder / "complete"
+    if not complete.exists():
+        subprocess.run([path, "-m", "venv", "--clear", folder], check=True)
+        # No compiler: the library is there, and does not depend on the Python.
+        wanted = ["-e", f"{ROOT}[cpu]", f"numpy=={numpy}.*", *PACKAGES]
+        subprocess.run([inside, "-m", "pip", "install", "--quiet", *wanted], check=True,
+                       env={**os.environ, "CXX": "none"}, stderr=subprocess.DEVNULL)
+        complete.touch()
+    return inside
+
+
+def result(python: str, numpy: str, options: list[str]) -> str:
+    """The last line of the tests' output, or why they did not run."""
+    path = installed(python)
+    if path is None:
+        return NOT_INSTALLED
+    inside = environment(path, python, numpy)
+    done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *options, *TESTS],
+                          cwd=ROOT, capture_output=True, text=True, check=False,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    if done.returncode:
+        print("\n".join(lines[-40:]), file=sys.stderr)
+        return f"FAILED: {lines[-1]}"
+    return lines[-1]
+
+
+def main() -> None:
+    options = sys.argv[1:]
+    failed = False
+    print(f"{'Python':8} {'NumPy':8} result", flush=True)
+    for numpy, pythons in NUMPYS.items():
+        for python in pythons:
+            text = result(python, numpy, options)
+            failed = failed or text.startswith("FAILED")
+            print(f"{python:8} {numpy:8} {text}", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
