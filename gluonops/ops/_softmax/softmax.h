@@ -80,14 +80,13 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
     lines.fold_sums(sum);
 }
 
-// As above, of a block whose lines are those of a tensor. The lines of the exponentials are `pitch` elements apart, or
-// else have no gaps.
+// As above, of a block whose lines are those of a tensor. The lines of the exponentials have no gaps.
 template <bool STORE, typename T, typename A>
 GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
-                                        A *exponentials = nullptr, int64_t pitch = 0)
+                                        A *exponentials = nullptr)
 {
     const ColumnLines<T> lines = {sizes.length, sizes.inner, columns, 1, 0};
-    column_max_and_sum<STORE>(x, lines, scale, max, sum, exponentials, pitch ? pitch : columns);
+    column_max_and_sum<STORE>(x, lines, scale, max, sum, exponentials, columns);
 }
 
 // Softmax of rows whose elements are neighbours. Exponentials are computed once, or twice without scratch memory.
