@@ -3,7 +3,7 @@
 // Where inner is less than a vector, most lanes would be empty. There are two ways to fill them. Where a column is short,
 // a block covers several neighbours along outer, and is packed: their columns are copied into one matrix, side by side,
 // and the results are copied back. Where it is long, a line of the matrix is several lines of the tensor. So a column
-// has several lanes, which are reduced one by one; then they are folded into one. See ColumnLines.
+// has several lanes, each of which reduces a share of it; then the shares are folded into one. See ColumnLines.
 #ifndef GLUONOPS_NATIVE_COLUMNS_H_
 #define GLUONOPS_NATIVE_COLUMNS_H_
 

@@ -289,6 +289,8 @@ template <typename T>
 void forward(const SoftmaxCrossEntropyCall &call)
 {
     const TypedCall<T> typed(call);
+    if (call.sizes.empty())
+        return;
     if (call.sizes.inner > 1)
         forward_columns(typed);
     else if (typed.weights)
@@ -312,6 +314,8 @@ template <typename T>
 void backward(const SoftmaxCrossEntropyCall &call)
 {
     const TypedCall<T> typed(call);
+    if (call.sizes.empty())
+        return;
     if (use_streaming_stores<T>(call.sizes))
         backward_of_layout<true>(typed);
     else
