@@ -1,4 +1,4 @@
-"""A pytest plugin of ``make coverage``: MXNet's threads are traced too.
+"""A pytest plugin of ``make coverage``: MXNet's threads are traced too, and workers write the counts of the C++.
 
 MXNet runs the Python of custom operators in threads that it makes in C++. Python gives such a thread a new state at
 each call, and a state begins without a trace function: neither ``sys.settrace`` nor ``threading.settrace`` reaches it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -50,3 +51,8 @@ def traced_type(*signature: type, **options: bool) -> type:
 
 
 ctypes.CFUNCTYPE = traced_type
+
+
+def pytest_sessionfinish() -> None:
+    """A worker of xdist ends without the handlers of C, which would write the counts."""
+    ctypes.CDLL(os.environ["GLUONOPS_LIBRARY"]).gluonops_write_counts()
