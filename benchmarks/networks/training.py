@@ -10,7 +10,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import torch
-from gluonops.darknet import layers
+from gluonops.darknet import activations, layers
 
 from .cases import TRAINED
 
@@ -118,7 +118,7 @@ def torch_convolution(block: layers.Convolution) -> list[torch.nn.Module]:
         convolution.bias.data = torch.from_numpy(block.conv.bias.data().asnumpy())
         return [convolution]
     batch_norm = torch.nn.BatchNorm2d(out, norm._kwargs["eps"])
-    return [convolution, batch_norm, torch.nn.LeakyReLU(layers.SLOPE, inplace=True)]
+    return [convolution, batch_norm, torch.nn.LeakyReLU(activations.SLOPE, inplace=True)]
 
 
 class Predictions:
