@@ -23,7 +23,7 @@ const Seconds SHORTEST(0.25);
 // A process that began lately would be lost in the average of a longer time.
 const Seconds LONGEST(1);
 // In processors.
-const double BUSY = 0.25;
+const double BUSY_FROM = 0.25;
 
 #ifdef __linux__
 // Seconds of work on one processor, from its line of /proc/stat after the name: user, nice, system, idle, waiting for
@@ -81,24 +81,26 @@ struct Count {
     static Count now() { return {Clock::now(), seconds_of_all(), seconds_of_this_process()}; }
 };
 
-// Whether other processes were busy from one count to another.
-bool were_busy(const Count &from, const Count &to)
+// What other processes were from one count to another.
+Neighbours compare(const Count &from, const Count &to)
 {
     const Seconds passed = to.when - from.when;
+    if (passed > LONGEST || to.all < 0)
+        return UNKNOWN;
     const double theirs = (to.all - from.all) - (to.ours - from.ours);
-    return passed > LONGEST || to.all < 0 || theirs > BUSY * passed.count();
+    return theirs > BUSY_FROM * passed.count() ? BUSY : QUIET;
 }
 
 }  // namespace
 
-bool neighbours_are_busy()
+Neighbours neighbours()
 {
     static thread_local Count last = Count::now();
-    static thread_local bool answer = true;
+    static thread_local Neighbours answer = UNKNOWN;
     if (Clock::now() - last.when < SHORTEST)
         return answer;
     const Count now = Count::now();
-    answer = were_busy(last, now);
+    answer = compare(last, now);
     last = now;
     return answer;
 }

@@ -4,9 +4,11 @@
 
 namespace gluonops {
 
-// Whether other processes took more than a quarter of one processor lately: in a quarter of a second or more that ended
-// less than a second ago. True as well where that is not known. The answer is the calling thread's own.
-bool neighbours_are_busy();
+enum Neighbours { UNKNOWN, QUIET, BUSY };
+
+// Busy are other processes that took more than a quarter of one processor lately: in a quarter of a second or more that
+// ended less than a second ago. The answer is the calling thread's own.
+Neighbours neighbours();
 
 }  // namespace gluonops
 

@@ -151,6 +151,8 @@ public:
         if (!use.owns_lock())
             return;
         start_helpers(1);
+        if (neighbours() == BUSY)   // then no processor sleeps
+            return;
         calls_.fetch_add(1);
         wake(first_wakes_);
     }
@@ -187,7 +189,7 @@ private:
             if (outcome == LATE)
                 sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
             const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
-            if (was_displaced && neighbours_are_busy())
+            if (was_displaced && neighbours() != QUIET)
                 std::this_thread::sleep_for(AWAY);
         }
     }

@@ -24,11 +24,10 @@ int main()
     printf("%g\n", seconds_of_work(stat, allowed) * double(sysconf(_SC_CLK_TCK)));
 
     const Count first = after(0, 10, 4);
-    printf("%d", were_busy(first, after(0.5, 10.9, 4.8)));    // they had 0.1 of 0.5 s
-    printf("%d", were_busy(first, after(0.5, 10.9, 4.75)));   // 0.15
-    printf("%d", were_busy(first, after(0.5, 10, 4.9)));      // ours are counted finer than all
-    printf("%d", were_busy(first, after(1.5, 10, 4)));        // too long ago
-    printf("%d\n", were_busy(first, after(0.5, -1, 4)));     // not known
-    const bool at_first = neighbours_are_busy();
-    printf("%d\n", at_first);
+    printf("%d", compare(first, after(0.5, 10.9, 4.8)) == QUIET);    // they had 0.1 of 0.5 s
+    printf("%d", compare(first, after(0.5, 10.9, 4.75)) == BUSY);    // 0.15
+    printf("%d", compare(first, after(0.5, 10, 4.9)) == QUIET);      // ours are counted finer than all
+    printf("%d", compare(first, after(1.5, 10, 4)) == UNKNOWN);      // too long ago
+    printf("%d\n", compare(first, after(0.5, -1, 4)) == UNKNOWN);
+    printf("%d\n", neighbours() == UNKNOWN);
 }
