@@ -38,7 +38,8 @@ class Image:
         self.attrs = attrs
         self.numbers = numbers
         self.anchors, _, self.height, self.width = numbers.shape
-        self.sizes = np.reshape(attrs.anchors + (attrs.other_anchors or ()), (-1, 2)) / (self.width, self.height)
+        anchors = [*attrs.anchors, *(attrs.other_anchors or ())]
+        self.sizes = np.reshape(anchors, (-1, 2)) / (self.width, self.height)
         self.out = numbers.copy() if attrs.new_coords else sigmoid(numbers)
         self.out[:, :2] = attrs.scale_x_y * self.out[:, :2] - (attrs.scale_x_y - 1) / 2
         self.out[:, 2:4] = numbers[:, 2:4]
