@@ -29,6 +29,17 @@ from .checkpoint import (
     restore_net,
     save_checkpoint,
 )
+from .darknet_recipe import (
+    LaterSchedule,
+    darknet_anchors,
+    darknet_augment,
+    darknet_epochs,
+    darknet_optimizer,
+    darknet_schedule_from,
+    initialize_darknet,
+    load_first_layers,
+    shorten_cfg,
+)
 from .devices import KVSTORES, Workers, devices, join_workers
 from .exporting import DETECTIONS, OUTPUTS, Comparison, export_and_check
 from .files import make_folder, save_tensors, write
@@ -119,21 +130,22 @@ from .usage import how_to_run, save_example
 
 __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
-    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter",
-    "Exponential", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
+    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter", "Exponential",
+    "LaterSchedule", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
     "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts", "Workers",
     "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
-    "confusion_matrix", "cut_symbol", "darknet_schedule", "default_augment", "describe_epoch",
-    "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",
-    "draw_detections", "draw_embedding", "draw_predictions", "draw_roc", "evaluate_detector", "export_and_check",
-    "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
-    "gradient_limit", "hint_for_classifier", "hint_for_detector", "how_to_run", "is_small", "join_workers",
-    "keep_statistics", "load_detector", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
+    "confusion_matrix", "cut_symbol", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
+    "darknet_schedule", "darknet_schedule_from", "default_augment", "describe_epoch", "describe_pretrained",
+    "detection_parts", "detections", "devices", "draw_confusion", "draw_curves", "draw_detections", "draw_embedding",
+    "draw_predictions", "draw_roc", "evaluate_detector", "export_and_check", "find_anchors", "find_checkpoint",
+    "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze", "gradient_limit", "hint_for_classifier",
+    "hint_for_detector", "how_to_run", "initialize_darknet", "is_small", "join_workers", "keep_statistics",
+    "load_detector", "load_first_layers", "load_module", "load_pretrained_classifier", "load_pretrained_detector",
     "make_folder", "make_trainer", "natural", "net_tensors", "non_negative", "passes_over_objects", "plan",
     "positive", "predict_logits", "pretrain_backbone", "pretrained_source", "read_checkpoint", "read_parameters",
-    "repeats", "reproducible", "restore_checkpoint", "restore_net", "run_arguments", "run_script",
-    "save_checkpoint", "save_example", "save_figure", "save_tensors", "schedule", "schedule_of", "set_seeds",
-    "split_batches", "total", "updates_per_epoch", "verification", "warning_of_few_updates", "write",
-    "write_history", "write_results", "zero_gradients",
+    "repeats", "reproducible", "restore_checkpoint", "restore_net", "run_arguments", "run_script", "save_checkpoint",
+    "save_example", "save_figure", "save_tensors", "schedule", "schedule_of", "set_seeds", "shorten_cfg",
+    "split_batches", "total", "updates_per_epoch", "verification", "warning_of_few_updates", "write", "write_history",
+    "write_results", "zero_gradients",
 ]
