@@ -1,33 +1,39 @@
-"""Train or fine-tune the net of a Darknet cfg as its [net] section says; measure it, write Darknet's weights, export.
+"""Train or fine-tune the net of a Darknet cfg as its [net] section says; measure it, and write Darknet's weights.
 
-    python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 160 --batch 16 --batches 3000   # digits
+    python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --lr 0.004 --epochs 20
     python examples/train_darknet.py --cfg yolov4.cfg --data obj.data --weights yolov4.conv.137
     python examples/train_darknet.py --cfg yolov4-tiny.cfg --data obj.data --weights yolov4-tiny.weights --layers 29
     python examples/train_darknet.py --cfg yolov3.cfg --dataset voc --root VOCdevkit --weights darknet53.conv.74
     python examples/train_darknet.py --cfg darknet19.cfg --dataset folder --root DIR --epochs 30
 
-The cfg gets the classes of the data set, and the anchors of its boxes. It is in --out, with weights beside it: Darknet
-reads both. Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
+The first command trains on scenes of digits. The cfg gets the classes of the data set and the anchors of its boxes. It
+is in --out, with the weights beside it, and Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of
+a run that was never stopped.
 """
+import hashlib
+import pathlib
 import time
 
 import gluonops as gops
-import numpy as np
 from gluonops import data, train
 from gluonops.darknet import adapt_cfg, read_training, save_weights
-from mxnet import autograd, gluon
+from mxnet import autograd
 
 FORMATS = sorted({*data.format_names("detection"), *data.format_names("classification")})
-METRICS = ("mAP", "mAP_voc07", "AP", "AP50", "AP75", "matched_iou")
+FOR_DATA_FILES = {"detection": "yolo", "classification": "folder"}
+OUT = "out/train_darknet"
 
 
 def arguments():
     options = train.Options(__doc__)
     options.add("data", "--dataset", choices=FORMATS, default="digits", help="its format; see docs/fine_tuning.md")
     options.add("data", "--root", help="where the data set is")
-    options.add("data", "--data", help="Darknet's .data file, in the place of --dataset and --root")
+    options.add("data", "--data", help="Darknet's .data file, in the place of --dataset and --root; its backup is the "
+                "default of --out")
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
                 help="scenes of digits to train on, and held out")
+    options.add("data", "--flip", type=int, choices=(0, 1), help="mirror images (default: the cfg's; digits: 0)")
+    options.add("data", "--jitter", type=train.fraction, help="how far images are cropped (default: the cfg's)")
     options.add("net", "--cfg", required=True, help="Darknet's cfg of the net")
     options.add("net", "--dialect", choices=("pjreddie", "alexeyab"), help="whose Darknet (default: the cfg tells)")
     options.add("net", "--size", type=train.positive, help="height and width of the input, always (default: the cfg's)")
@@ -41,26 +47,26 @@ def arguments():
     options.add("training", "--batch", type=train.positive, help="images of an update (default: the cfg's)")
     options.add("training", "--subdivisions", type=train.positive, help="parts of a batch (default: the cfg's)")
     options.add("training", "--lr", type=train.non_negative, help="learning rate (default: the cfg's)")
-    options.add("training", "--flip", type=int, choices=(0, 1), help="mirror images (default: the cfg's; digits: 0)")
-    options.add("training", "--jitter", type=train.fraction, help="how far images are cropped (default: the cfg's)")
     options.add("training", "--clip", type=train.non_negative, default=0, help="largest norm of the gradients; 0: any")
     options.add_machine()
-    options.add_run(out="out/train_darknet")
-    options.defaults(threads=2)
+    options.add_run(OUT)
+    options.defaults(threads=2, out=None)
     args = options.parse()
     args.task = read_training(args.cfg, args.dialect).task
     if args.data:
-        args.root = args.data
-        args.dataset = "yolo" if args.task == "detection" else "folder"
+        args.dataset, args.root = FOR_DATA_FILES[args.task], args.data
+    backup = data.read_data_file(args.data).backup if args.data else None
+    args.out = args.out or pathlib.Path(backup or OUT)
     return args
 
 
-def load_images(args, size):
-    """(training, validation, classes)"""
+def load_images(args):
+    """(training images, held-out images, names of the classes)"""
+    size = args.size or max(read_training(args.cfg).size)
     if args.task == "detection":
-        training, validation = train.detection_parts(args.dataset, args.root, None, max(size), args.seed, args.count)
-        return training, validation, training.classes
-    parts = train.classification_parts(args.dataset, args.root, None, max(size), args.seed)
+        images = train.detection_parts(args.dataset, args.root, None, size, args.seed, args.count)
+        return (*images, images[0].classes)
+    parts = train.classification_parts(args.dataset, args.root, None, size, args.seed)
     return parts.training, parts.held_out, parts.classes
 
 
@@ -72,11 +78,9 @@ def write_cfg(args, path, images, classes):
         options["flip"] = 0
     if args.task == "classification":
         options["channels"] = images[0][0].shape[2]
-    given = {name: value for name, value in options.items() if value is not None}
-    heads = {} if args.jitter is None else {"jitter": args.jitter}
-    if args.size:
-        heads["random"] = 0
-    adapt_cfg(args.cfg, path, len(classes), args.width, net=given, heads=heads)
+    of_heads = {"jitter": args.jitter, "random": 0 if args.size else None}
+    given, of_heads = ({key: value for key, value in some.items() if value is not None} for some in (options, of_heads))
+    adapt_cfg(args.cfg, path, len(classes), args.width, net=given, heads=of_heads)
     if args.task == "detection" and args.anchors == "auto":
         adapt_cfg(path, path, anchors=train.darknet_anchors(path, images, args.seed))
     train.shorten_cfg(path, len(images), args.batches, args.epochs)
@@ -89,7 +93,7 @@ def make_net(path, args):
 
 
 def fit(net, path, images, args, workers, device, seen):
-    """Train the net; returns the run."""
+    """Train the net, whose weights have seen so many images; returns the run."""
     training, validation, classes = images
     options = read_training(path, args.dialect)
     if options.not_followed:
@@ -98,19 +102,21 @@ def fit(net, path, images, args, workers, device, seen):
     training = train.Repeated(training, repeats)
     updates = train.updates_per_epoch(len(training), options.mini_batch, workers, options.subdivisions)
     train.fit_batch_norm(net, epochs * updates)
+    score = train.darknet_scorer(net, validation, options, device, classes, args.threads)
     loss = net.loss()
     loss.hybridize(static_alloc=True)   # the net is a part of it
-    score = scorer(net, validation, options, args, device, classes)
+    loss.set_seen(seen)
 
     optimizer, arguments = train.darknet_optimizer(options)
     schedule = train.darknet_schedule_from(path, seen)
     trainer = train.make_trainer(net.collect_params(), optimizer, schedule, options.decay, decay_biases=False,
                                  workers=workers, **arguments)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     run = train.Run(net, trainer, len(training), epochs=epochs, batch_size=options.mini_batch, out=args.out,
                     seed=args.seed, blocks={"loss": loss.loss}, workers=workers, accumulate=options.subdivisions,
-                    clip=args.clip, average=options.ema_alpha, dtype=args.dtype, save_every=args.save_every,
+                    clip=args.clip, average=options.ema_alpha, save_every=args.save_every,
                     tensorboard=args.tensorboard, data=training.fingerprint(), extra={"classes": classes},
-                    options={"cfg": path.read_text(), "seen": seen})
+                    options={**train.reproducible(args), "digest of the cfg": digest})
     run.resume(train.find_checkpoint(args.out, args.resume))
 
     augmented = data.Augmented(training, options.size, train.darknet_augment(options), args.seed)
@@ -118,6 +124,8 @@ def fit(net, path, images, args, workers, device, seen):
     every = options.resize_every * options.subdivisions
     for _ in run.epochs():
         for batch in run.batches(augmented, batchify, args.threads, options.sizes or None, every):
+            if workers.count > 1:   # each sees its own images only
+                loss.set_seen(seen + run.seen)
             with autograd.record():
                 losses = [loss(*part) for part in zip(*map(run.split, batch))]
             run.backward(losses)
@@ -131,56 +139,37 @@ def fit(net, path, images, args, workers, device, seen):
     return run
 
 
-def scorer(net, images, options, args, device, classes):
-    """A function that measures the net."""
-    is_stretched = net.preprocessing["resize"] == "stretch"
-    fitted = (data.Stretched if is_stretched else data.Letterboxed)(images, options.size)
-    batchify = data.validation_batch if args.task == "detection" else train.classification_batch
-    loader = gluon.data.DataLoader(fitted, options.mini_batch, batchify_fn=batchify, num_workers=args.threads,
-                                   thread_pool=True)
-    if args.task == "detection":
-        detector = net.detector(threshold=0.01, topk=100)
-        return lambda: train.evaluate_detector(detector, loader, options.size, device, classes,
-                                               stretched=is_stretched).summary()
-
-    def accuracy():
-        pairs = [(net(batch.as_in_context(device)).flatten().asnumpy(), labels.asnumpy()) for batch, labels in loader]
-        return {"accuracy": train.accuracy(*map(np.concatenate, zip(*pairs)))}
-    return accuracy
-
-
 def main(args):
     began = time.time()
     train.set_seeds(args.seed)
     train.make_folder(args.out)
     devices = train.devices(args.gpus or args.ctx)
-    train.check_dtype(args.dtype, devices)
     workers = train.join_workers(args.kvstore, len(devices))
-    images = load_images(args, (args.size,) if args.size else read_training(args.cfg).size)
-    path = args.out / "net.cfg"
-    write_cfg(args, path, images[0], images[2])
-    net = make_net(path, args)
-    seen = 0
+    images = training, validation, classes = load_images(args)
+    path, weights, names = (args.out / name for name in ("net.cfg", "best.weights", "net.names"))
+    write_cfg(args, path, training, classes)
+    net, seen = make_net(path, args), 0
     if args.weights:
         seen = train.load_first_layers(net, args.weights, args.layers)
-        print(f"{args.weights} is loaded.")
+        print(f"{args.weights} is loaded; it has seen {seen} images.")
+    if args.clear:
+        seen = 0
     net.collect_params().reset_ctx(devices)
-    run = fit(net, path, images, args, workers, devices[0], 0 if args.clear else seen)
+    run = fit(net, path, images, args, workers, devices[0], seen)
     if workers.rank:
         return
 
-    net = make_net(path, args)
+    net, best = make_net(path, args), run.best_row
     net.load_parameters(str(run.best_path))
-    save_weights(net, args.out / "best.weights", seen + run.seen)
-    (args.out / "net.names").write_text("".join(f"{name}\n" for name in images[2]))
-    results = {"options": vars(args), "classes": images[2], "epochs": run.history, **run.best_row,
-               "seconds": time.time() - began}
-    train.write_results(results, args.out / "results.json")
-    what = f"an mAP of {run.best_row['mAP']:.4f}" if args.task == "detection" else f"an accuracy of {run.best:.4f}"
-    print(f"On {len(images[1])} held-out images, epoch {run.best_row['epoch']} has {what}.\n"
-          f"{args.out} has net.cfg, net.names and best.weights, for Darknet and for gluonops:\n\n"
-          f"gluonops detect photograph.jpg --cfg {path} --weights {args.out / 'best.weights'} "
-          f"--names {args.out / 'net.names'}")
+    save_weights(net, weights, seen + best["epoch"] * run.images)
+    names.write_text("".join(f"{name}\n" for name in classes))
+    train.write_results({"options": vars(args), "classes": classes, "epochs": run.history, **best,
+                         "seconds": time.time() - began}, args.out / "results.json")
+    reached = f"an mAP of {best['mAP']:.4f}" if args.task == "detection" else f"an accuracy of {best['accuracy']:.4f}"
+    command = "detect" if args.task == "detection" else "classify"
+    print(f"On {len(validation)} held-out images, epoch {best['epoch']} has {reached}.\n"
+          f"{path}, {weights} and {names} are for Darknet and for gluonops. Run the net on a picture, such as\n\n"
+          f"gluonops {command} photograph.jpg --cfg {path} --weights {weights} --names {names}")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,11 @@ from .transforms.pipeline import (
     validation_batch,
 )
 
-__all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "Detection", "DigitScenes", "ImageFolder", "Letterbox",
-           "Letterboxed", "Resize", "SampleKey", "ShapeScenes", "Split", "Stretched", "Turn", "anchors_of",
+__all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "Detection", "DigitScenes", "ImageFolder",
+           "Letterbox", "Letterboxed", "Resize", "SampleKey", "ShapeScenes", "Split", "Stretched", "Turn", "anchors_of",
            "classification", "coco_average_precision", "detection", "detection_batch", "digits", "format_names",
-           "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "resize", "unletterbox_boxes", "validation_batch"]
+           "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "resize", "unletterbox_boxes",
+           "validation_batch"]
 
 _BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
 moved.install(__name__, {

@@ -5,8 +5,11 @@ import math
 import os
 import pathlib
 import re
+from collections.abc import Callable, Sequence
 
 import mxnet as mx
+import numpy as np
+from mxnet import gluon
 
 from .. import data
 from ..core.errors import OpError
@@ -21,13 +24,17 @@ from ..darknet import (
 )
 from ..darknet.cfg import read_cfg
 from ..data.anchors import box_sizes
+from .images import classification_batch
+from .metrics import accuracy, evaluate_detector
 from .schedules import Schedule, darknet_schedule
 
 __all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs",
-           "darknet_optimizer", "darknet_schedule_from", "initialize_darknet", "load_first_layers", "shorten_cfg"]
+           "darknet_optimizer", "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
-LEAST_UPDATES = 100   # of an epoch: as often does AlexeyAB's program measure at most
+LEAST_UPDATES = 100   # of an epoch; AlexeyAB's program does not measure more often
+LEAST_SCORE = 0.01     # of the detections that are measured
+MOST_DETECTIONS = 100  # of an image that is measured
 
 
 def darknet_augment(options: TrainingOptions) -> data.Augment:
@@ -117,6 +124,41 @@ def darknet_epochs(options: TrainingOptions, images: int) -> tuple[int, int]:
     least = min(LEAST_UPDATES, options.max_batches)
     repeats = max(1, round(least * options.batch / images))
     return math.ceil(options.max_batches / _updates_per_epoch(options, repeats * images)), repeats
+
+
+def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: TrainingOptions, device: mx.Context,
+                   classes: Sequence[str], threads: int = 0) -> Callable[[], dict[str, float]]:
+    """A function that measures a net: the summary of :class:`gluonops.train.DetectionMetrics`, or ``accuracy``.
+
+    Parameters
+    ----------
+    net : DarknetNet
+        Initialized.
+    images : gluon.data.Dataset
+        Held out. They are letterboxed or stretched, as ``net.preprocessing`` says.
+    options : TrainingOptions
+    device : mxnet.Context
+    classes : sequence of str
+        Names of the classes.
+    threads : int, default 0
+        Threads that read images ahead.
+    """
+    stretched = net.preprocessing["resize"] == "stretch"
+    fitted = data.Stretched(images, options.size) if stretched else data.Letterboxed(images, options.size)
+    batchify = data.validation_batch if options.task == "detection" else classification_batch
+    loader = gluon.data.DataLoader(fitted, options.mini_batch, batchify_fn=batchify, num_workers=threads,
+                                   thread_pool=True)
+    if options.task == "detection":
+        detector = net.detector(threshold=LEAST_SCORE, topk=MOST_DETECTIONS)
+        return lambda: evaluate_detector(detector, loader, options.size, device, classes,
+                                         stretched=stretched).summary()
+
+    def score():
+        outputs = [(net(batch.as_in_context(device)).flatten().asnumpy(), labels.asnumpy())
+                   for batch, labels in loader]
+        return {"accuracy": accuracy(*map(np.concatenate, zip(*outputs)))}
+
+    return score
 
 
 def initialize_darknet(net: DarknetNet) -> None:
