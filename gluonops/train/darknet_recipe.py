@@ -13,15 +13,7 @@ from mxnet import gluon
 
 from .. import data
 from ..core.errors import OpError
-from ..darknet import (
-    DarknetNet,
-    TrainingOptions,
-    adapt_cfg,
-    load,
-    load_weights,
-    read_training,
-    shorter_policy,
-)
+from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
 from ..data.anchors import box_sizes
 from .images import classification_batch
@@ -29,7 +21,8 @@ from .metrics import accuracy, evaluate_detector
 from .schedules import Schedule, darknet_schedule
 
 __all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs",
-           "darknet_optimizer", "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]
+           "darknet_optimizer", "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers",
+           "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
 LEAST_UPDATES = 100   # of an epoch; AlexeyAB's program does not measure more often

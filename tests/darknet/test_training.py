@@ -10,8 +10,8 @@ from gluonops.darknet import adapt_cfg, read_training, shorter_policy
 NET = "[net]\nwidth=64\nheight=32\nchannels=3\n"
 CONV = "[convolutional]\nbatch_normalize=1\nsize=3\nstride=2\npad=1\nfilters={}\nactivation=leaky\n"
 YOLO = "[yolo]\nmask={}\nanchors=1,2, 3,4, 5,6\nclasses=2\nnum=3\n"
-DETECTOR = CONV.format(16) + CONV.format(14) + YOLO.format("0,1") + "[route]\nlayers=-2\n" + CONV.format(7) + YOLO.format(
-    "2")
+DETECTOR = (CONV.format(16) + CONV.format(14) + YOLO.format("0,1") + "[route]\nlayers=-2\n" + CONV.format(7)
+            + YOLO.format("2"))
 CLASSIFIER = CONV.format(10) + CONV.format(5) + "[avgpool]\n[softmax]\n"
 
 

@@ -19,7 +19,8 @@ def folder(tmp_path, rng):
 def test_options(folder):
     found = read_data_file(folder / "obj.data")
     assert found.classes == ("cat", "dog") and found.backup == "weights/"
-    assert found.images("train") == found.images("val") == [str(folder / "images" / f"{place}.png") for place in range(3)]
+    expected = [str(folder / "images" / f"{place}.png") for place in range(3)]
+    assert found.images("train") == found.images("val") == expected
 
 
 @pytest.mark.parametrize("split", ["train", "val"])

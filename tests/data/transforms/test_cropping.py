@@ -107,8 +107,10 @@ class TestMosaic:
         assert 12 <= cut_x <= 51 and 12 <= cut_y <= 51
         column, row = np.arange(64), np.arange(64)[:, None]
         np.testing.assert_array_equal(number, 50 * ((column >= cut_x) + 2 * (row >= cut_y)))
-        np.testing.assert_array_equal(x, np.broadcast_to(np.where(column < cut_x, 64 - cut_x, -cut_x) + column, x.shape))
-        np.testing.assert_array_equal(y, np.broadcast_to(np.where(row < cut_y, 64 - cut_y, -cut_y) + row, y.shape))
+        across = np.where(column < cut_x, 64 - cut_x, -cut_x) + column
+        down = np.where(row < cut_y, 64 - cut_y, -cut_y) + row
+        np.testing.assert_array_equal(x, np.broadcast_to(across, x.shape))
+        np.testing.assert_array_equal(y, np.broadcast_to(down, y.shape))
 
     def test_every_second_picture(self):
         """Augmented makes them; the same for a key, whatever was read before."""
