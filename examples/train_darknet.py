@@ -98,7 +98,7 @@ def fit(net, path, images, args, workers, device, seen):
     options = read_training(path, args.dialect)
     if options.not_followed:
         print(f"These options of the cfg are not followed: {', '.join(options.not_followed)}.")
-    epochs, repeats = train.darknet_epochs(options, len(training))
+    epochs, repeats = train.darknet_epochs(options, len(training), seen)
     training = train.Repeated(training, repeats)
     updates = train.updates_per_epoch(len(training), options.mini_batch, workers, options.subdivisions)
     train.fit_batch_norm(net, epochs * updates)

@@ -94,8 +94,8 @@ def _updates_per_epoch(options, images):
     return math.ceil(math.ceil(images / options.mini_batch) / options.subdivisions)
 
 
-def darknet_epochs(options: TrainingOptions, images: int) -> tuple[int, int]:
-    """(epochs, times that an epoch shows each image) of a run of ``max_batches`` updates.
+def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0) -> tuple[int, int]:
+    """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
     have some more.
@@ -105,18 +105,24 @@ def darknet_epochs(options: TrainingOptions, images: int) -> tuple[int, int]:
     options : TrainingOptions
     images : int
         Number of training images.
+    seen : int, default 0
+        Number of images that the net has been trained on.
 
     Raises
     ------
     OpError
-        The cfg does not say how long it is trained.
+        The cfg does not say how long it is trained, or the net has been trained so long.
     """
+    where = "train.darknet_epochs"
     if not options.max_batches:
-        raise OpError("train.darknet_epochs", "the cfg has no max_batches; expected the number of updates",
+        raise OpError(where, "the cfg has no max_batches; expected the number of updates",
                       "Add it, or pass --batches or --epochs")
-    least = min(LEAST_UPDATES, options.max_batches)
-    repeats = max(1, round(least * options.batch / images))
-    return math.ceil(options.max_batches / _updates_per_epoch(options, repeats * images)), repeats
+    left = options.max_batches - seen // options.batch
+    if left <= 0:
+        raise OpError(where, f"the weights have seen {seen} images, {seen // options.batch} batches; expected less "
+                      f"than max_batches, {options.max_batches}", "Pass --clear to begin anew, or more --batches")
+    repeats = max(1, round(min(LEAST_UPDATES, left) * options.batch / images))
+    return math.ceil(left / _updates_per_epoch(options, repeats * images)), repeats
 
 
 def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: TrainingOptions, device: mx.Context,
@@ -174,7 +180,7 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
     Returns
     -------
     int
-        Number of images that the weights have seen.
+        Number of images that the weights have seen; 0 for first layers, as in Darknet.
 
     Raises
     ------
@@ -184,7 +190,8 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
     match = FIRST_LAYERS.search(pathlib.Path(path).name)
     if layers is None and match:
         layers = int(match.group(1))
-    return load_weights(net, path, layers=layers).seen
+    header = load_weights(net, path, layers=layers)
+    return header.seen if layers is None else 0
 
 
 def darknet_schedule_from(cfg: str | os.PathLike, seen: int) -> Schedule:

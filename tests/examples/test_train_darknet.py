@@ -41,19 +41,33 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(train, capsys):
         np.testing.assert_array_equal(parameter.data().asnumpy(), best[name])
 
 
-def test_weights_of_another_net_in_front(train, capsys):
-    """The first layer of four classes' weights, and the images that they have seen: the burn-in is over."""
+def test_first_layers_of_another_net(train):
+    """Its heads have four classes. A learning rate of 0 keeps what is loaded."""
     source = gops.darknet.load("net.cfg")
     source.initialize(mx.init.Normal(0.1))
     gops.darknet.save_weights(source, "old.weights", seen=400)
-    out = train("next", *QUICK, "--weights", "old.weights", "--layers", "1", "--lr", "0", "--batches", "3")
+    out = train("next", *QUICK, "--weights", "old.weights", "--layers", "1", "--lr", "0", "--batches", "1")
     net = gops.darknet.load(out / "net.cfg", out / "last.weights")
     for new, old in zip(net[0].conv.collect_params().values(), source[0].conv.collect_params().values()):
         np.testing.assert_array_equal(new.data().asnumpy(), old.data().asnumpy())
-    assert net.darknet_header.seen == 400 + train_state(out)["seen"]
-    out = train("clear", *QUICK, "--weights", "old.weights", "--layers", "1", "--clear", "--batches", "1")
-    net = gops.darknet.load(out / "net.cfg", out / "last.weights")
     assert net.darknet_header.seen == train_state(out)["seen"]
+
+
+def test_weights_that_have_seen_images(train, tmp_path):
+    """They go on where they stopped: two of four batches are done, and the rate is that of the third."""
+    source = tmp_path / "source.cfg"
+    gops.darknet.adapt_cfg("net.cfg", source, classes=10)
+    net = gops.darknet.load(source)
+    net.initialize()
+    gops.darknet.save_weights(net, "old.weights", seen=8)
+    options = ("--cfg", "source.cfg", *QUICK[2:], "--weights", "old.weights")
+    out = train("goes_on", *options)
+    assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == 8 + train_state(out)["seen"]
+    assert train_state(out)["seen"] == 10 and results(out)["learning_rate"] == pytest.approx(0.001)
+    with pytest.raises(gops.OpError, match="have seen 8 images, 2 batches; expected less than max_batches, 1. Pass"):
+        train("over", *options, "--batches", "1")
+    out = train("anew", *options, "--batches", "1", "--clear")
+    assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == train_state(out)["seen"]
 
 
 def test_a_data_file(train, tmp_path, rng):
