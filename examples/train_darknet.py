@@ -169,7 +169,7 @@ def main(args):
     command = "detect" if args.task == "detection" else "classify"
     print(f"On {len(validation)} held-out images, epoch {best['epoch']} has {reached}.\n"
           f"{path}, {weights} and {names} are for Darknet and for gluonops. Run the net on a picture, such as\n\n"
-          f"gluonops {command} photograph.jpg --cfg {path} --weights {weights} --names {names}")
+          f"gluonops {command} {path} {weights} photograph.jpg --names {names}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
 from ..core.files import replace
 from .cfg import Section, read_cfg
+from .options import HEADS
 
 __all__ = ["adapt_cfg"]
 
 WHERE = "darknet.adapt_cfg"
-HEADS = ("region", "yolo", "Gaussian_yolo")
 NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, without its classes
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 

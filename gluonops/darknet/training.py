@@ -10,14 +10,13 @@ import os
 from typing import NamedTuple
 
 from .cfg import Section, read_cfg
-from .options import dialect_of
+from .options import HEADS, dialect_of
 
 __all__ = ["TrainingOptions", "read_training", "shorter_policy"]
 
-HEADS = ("region", "yolo", "Gaussian_yolo")
 CELL = 32              # multi-scale training changes the input by so many pixels
-SIZES = {"pjreddie": range(320, 640, CELL)}   # inputs of its multi-scale training of detectors
-CLASSIFIER_SIZES = range(128, 480, CELL)      # the same of classifiers
+DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
+CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers
 LARGEST_FACTOR = 1.4   # of AlexeyAB's multi-scale training, where the cfg has random=1
 DRAWS = 32             # factors on either side that stand for his continuous ones
 RESIZE_EVERY = {"detection": 10, "classification": 40}   # updates with one size
@@ -222,7 +221,7 @@ def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> 
     if head is net:
         return list(CLASSIFIER_SIZES)
     if dialect == "pjreddie":
-        return list(SIZES[dialect])
+        return list(DETECTOR_SIZES)
     largest = LARGEST_FACTOR if factor == 1 else max(factor, 1 / factor)
     step = net.integer("resize_step", CELL, 1)
     ups = [1 + (largest - 1) * (draw + 0.5) / DRAWS for draw in range(DRAWS)]
