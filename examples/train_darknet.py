@@ -1,14 +1,14 @@
 """Train or fine-tune the net of a Darknet cfg as its [net] section says; measure it, and write Darknet's weights.
 
-    python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --lr 0.004 --epochs 20
+    python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --lr 0.004
+        --jitter 0.1 --epochs 20                                             # scenes of digits
     python examples/train_darknet.py --cfg yolov4.cfg --data obj.data --weights yolov4.conv.137
     python examples/train_darknet.py --cfg yolov4-tiny.cfg --data obj.data --weights yolov4-tiny.weights --layers 29
     python examples/train_darknet.py --cfg yolov3.cfg --dataset voc --root VOCdevkit --weights darknet53.conv.74
     python examples/train_darknet.py --cfg darknet19.cfg --dataset folder --root DIR --epochs 30
 
-The first command trains on scenes of digits. The cfg gets the classes of the data set and the anchors of its boxes. It
-is in --out, with the weights beside it, and Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of
-a run that was never stopped.
+The cfg gets the classes of the data set and the anchors of its boxes. It is in --out, with the weights beside it, and
+Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
 import hashlib
 import pathlib
