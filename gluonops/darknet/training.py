@@ -14,6 +14,7 @@ from .options import HEADS, dialect_of
 
 __all__ = ["TrainingOptions", "read_training", "shorter_policy"]
 
+DETECTING = (*HEADS, "detection")
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
 CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers
@@ -52,7 +53,7 @@ class TrainingOptions(NamedTuple):
     ema_alpha : float
         Decay of an exponential moving average of the parameters; 0: none.
     saturation, exposure, hue : float
-        How far colours change.
+        How far colours change: two factors of at least 1, and a part of the colour circle.
     flip : bool
         Whether every second image is mirrored.
     jitter, resize : float
@@ -125,7 +126,7 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
     sections = read_cfg(cfg)
     net = sections[0]
     dialect = dialect or dialect_of(sections)
-    heads = [section for section in sections if section.kind in HEADS]
+    heads = [section for section in sections if section.kind in DETECTING]
     task = "detection" if heads else "classification"
     head = heads[-1] if heads else net
     width, height = (net.integer(key, low=1) for key in ("width", "height"))
@@ -142,8 +143,8 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
         decay=_at_least(net, "decay", 0.0001, 0),
         adam=_adam(net, dialect),
         ema_alpha=_below(net, "ema_alpha", 0, 1),
-        saturation=_at_least(net, "saturation", 1, 1),
-        exposure=_at_least(net, "exposure", 1, 1),
+        saturation=_factor(net, "saturation"),
+        exposure=_factor(net, "exposure"),
         hue=_below(net, "hue", 0, 1),
         flip=bool(net.integer("flip", 1)),
         jitter=_below(head, "jitter", 0.2, 1) if heads else 0.0,
@@ -152,7 +153,7 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
         mosaic_bound=net.flag("mosaic_bound"),
         letter_box=net.flag("letter_box"),
         angle=_at_least(net, "angle", 0, 0),
-        aspect=_at_least(net, "aspect", 1, 1),
+        aspect=_factor(net, "aspect"),
         crops=_crops(net, width),
         sizes=_sizes(net, head, dialect, (width, height)),
         resize_every=RESIZE_EVERY[task],
@@ -234,6 +235,12 @@ def _scaled(size: tuple[int, int], factor: float, step: int) -> tuple[int, int]:
     if factor < 1 and any(new > old for new, old in zip(scaled, size)):
         return size
     return scaled
+
+
+def _factor(section: Section, key: str) -> float:
+    """A largest factor. Darknet draws from it to 1, and divides by the half of the factors: 0.75 is like 4/3."""
+    value = _above(section, key, 1)
+    return max(value, 1 / value)
 
 
 def _at_least(section: Section, key: str, default: float, low: float) -> float:

@@ -35,3 +35,18 @@ def test_all_but_recurrent_ones_load(program, shipped):
 def test_dialects(name, dialect, shipped):
     sections = gops.darknet.cfg.read_cfg(shipped / f"{name}.cfg")
     assert gops.darknet.options.dialect_of(sections) == dialect
+
+
+@pytest.mark.parametrize("program", RECURRENT)
+def test_how_they_are_trained(program, shipped):
+    """Every one is understood, with the numbers of the cfg."""
+    found = {}
+    for path in sorted((shipped / program).glob("*.cfg")):
+        if path.stem not in RECURRENT[program]:
+            found[path.stem] = options = gops.darknet.read_training(path)
+            gops.train.darknet_augment(options)
+            assert gops.train.darknet_schedule(path)(options.max_batches // 2) <= options.learning_rate * 10
+    tasks = [options.task for options in found.values()]
+    assert tasks.count("detection") == {"pjreddie": 13, "alexeyab": 54}[program]
+    assert found["darknet19"].crops == {"pjreddie": (0.5, 448 / 256), "alexeyab": (1, 2)}[program]
+    assert found["darknet19"].aspect == {"pjreddie": pytest.approx(4 / 3), "alexeyab": 1}[program]

@@ -45,8 +45,7 @@ class TestRead:
         assert found.adam == {"beta1": 0.8, "beta2": 0.999, "epsilon": 1e-6} and found.ema_alpha == 0.99
 
     def test_classifiers(self, write):
-        found = read_training(write(NET + "min_crop=48\nmax_ratio=3\naspect=.75\nrandom=1\n".replace(".75", "1.25")
-                                    + CLASSIFIER))
+        found = read_training(write(NET + "min_crop=48\nmax_ratio=3\naspect=.8\nrandom=1\n" + CLASSIFIER))
         assert (found.task, found.crops, found.aspect) == ("classification", (0.75, 3), 1.25)
         assert found.sizes == [32 * cells for cells in range(4, 15)] and found.resize_every == 40
 
@@ -63,7 +62,7 @@ class TestRead:
     @pytest.mark.parametrize("text, line, message", [
         ("batch=x\n", 5, r"\[net\]: batch is 'x'; expected an integer"),
         ("batch=4\nsubdivisions=8\n", 6, "batch is 4 and subdivisions is 8; expected at most as many"),
-        ("saturation=0.5\n", 5, "saturation is 0.5; expected at least 1"),
+        ("saturation=0\n", 5, "saturation is 0; expected a number above 0"),
         ("momentum=1\n", 5, "momentum is 1; expected a number from 0 that is below 1"),
         ("adam=1\neps=0\n", 6, "eps is 0; expected a number above 0"),
         ("max_crop=32\n", 5, "images are cropped from 1 to 0.5 widths of the input"),

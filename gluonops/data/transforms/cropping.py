@@ -2,10 +2,11 @@
 
 Sources: ``load_data_detection``, ``blend_truth_mosaic`` and ``fill_truth_detection`` in src/data.c and
 ``image_data_augmentation`` in src/image_opencv.cpp of AlexeyAB/darknet, commit 59596d78; ``random_augment_image`` and
-``rotate_crop_image`` in src/image.c of pjreddie/darknet, commit f6afaabc. There are two differences:
+``rotate_crop_image`` in src/image.c of pjreddie/darknet, commit f6afaabc. There are three differences:
 
 - Pixels are sampled at their centres, in float32. AlexeyAB's program rounds to 8 bits after each step.
 - Crops are whole pixels of the canvas. His are whole pixels of the image.
+- A mosaic can have letterboxed images, as 14 of his cfgs want. His program refuses it.
 """
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core.attributes import Attr, Bool, Float
-from ...core.errors import OpError
 from .augment import Augment, Size, flip, place, place_boxes
 
 __all__ = ["Crop", "Turn"]
@@ -48,7 +48,7 @@ class Crop(Augment):
     Raises
     ------
     OpError
-        An argument is out of range, or ``letter_box`` is combined with ``mosaic``.
+        An argument is out of range.
     """
 
     def __init__(self, jitter: float = 0.2, resize: float = 1, letter_box: bool = False, mosaic: bool = False,
@@ -60,8 +60,6 @@ class Crop(Augment):
         self.letter_box = Attr("letter_box", Bool(), False, "").parse(where, letter_box)
         self.mosaic_bound = Attr("mosaic_bound", Bool(), False, "").parse(where, mosaic_bound)
         is_mosaic = Attr("mosaic", Bool(), False, "").parse(where, mosaic)
-        if is_mosaic and self.letter_box:
-            raise OpError(where, "mosaic and letter_box are both set; expected one of them", "Leave one of them out")
         self.mosaic_share = MOSAIC_SHARE if is_mosaic else 0.0
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,

@@ -67,18 +67,16 @@ class TestCrop:
         assert 1 < min(widths) < 1.5
 
     def test_errors(self):
-        with pytest.raises(gops.OpError, match="mosaic and letter_box are both set"):
-            Crop(letter_box=True, mosaic=True)
         with pytest.raises(gops.OpError, match="resize is 0; expected"):
             Crop(resize=0)
 
 
 class TestMosaic:
-    @pytest.mark.parametrize("bound", [False, True])
+    @pytest.mark.parametrize("bound, letter_box", [(False, False), (True, False), (True, True)])
     @pytest.mark.parametrize("corner", range(4))
-    def test_boxes_move_with_each_image(self, corner, bound):
+    def test_boxes_move_with_each_image(self, corner, bound, letter_box):
         """One of the four images has the red box, the others are green."""
-        augment = Crop(jitter=0.3, resize=1.4, mosaic=True, mosaic_bound=bound, **PLAIN)
+        augment = Crop(jitter=0.3, resize=1.4, letter_box=letter_box, mosaic=True, mosaic_bound=bound, **PLAIN)
         green = np.full((24, 36, 3), GREEN, "uint8"), np.zeros((0, 6), "float32")
         found = 0
         for seed in range(25):
