@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import textwrap
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 WORK = HERE.parent / "out" / "gallery"   # where the commands run
 PICTURES = HERE / "gallery"
 RESULTS = PICTURES / "results.json"
+CFGS = HERE.parent / "tests" / "golden" / "darknet" / "shipped.tar.xz"
 WIDTHS = range(1000, 400, -100)   # pixels: the first one with which a picture is small enough
 LARGEST = 300_000                 # bytes of a picture
 
@@ -77,6 +79,12 @@ EXAMPLES = [
             ("python examples/finetune_detector.py --size 128 --count 2000 100 --epochs 10 --seed 1",),
             r"On 100 images, .*?average\.", "out/finetune_detector/detections.png",
             "Held-out scenes: what the detector finds, and the ground truth in dashes."),
+    Example("Train the net of a Darknet cfg",
+            "Tiny YOLOv3 at half its width, as its cfg says: loss, changes of images, momentum, decay and steps of the "
+            "learning rate. The cfg gets the classes and anchors of the scenes, and Darknet reads what comes out.",
+            ("python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --jitter 0.1 "
+             "--lr 0.004 --epochs 20",),
+            r"On 200 held-out images, .*?\.\d+\."),
     Example("Evaluate a detector",
             "The exported files are enough: classes, anchors and sizes are in them.",
             ("python examples/evaluate.py --exported out/finetune_detector/detector --count 100",),
@@ -163,12 +171,14 @@ def main() -> None:
 
 
 def prepare() -> None:
-    """The folder in which the commands run: with the examples, and with some images to detect objects in."""
+    """The folder in which the commands run: with the examples, a cfg, and some images to detect objects in."""
     PICTURES.mkdir(exist_ok=True)
     scenes = WORK / "scenes"
     scenes.mkdir(parents=True, exist_ok=True)
     if not (WORK / "examples").exists():
         (WORK / "examples").symlink_to(HERE.parent / "examples")
+    with tarfile.open(CFGS) as archive:
+        (WORK / "yolov3-tiny.cfg").write_bytes(archive.extractfile("pjreddie/yolov3-tiny.cfg").read())
     images = gops.data.detection("digits", None, "val", count=6, size=320)
     for number in range(len(images)):
         Image.fromarray(images[number][0]).save(scenes / f"scene{number}.png")
