@@ -51,6 +51,8 @@ class Example(NamedTuple):
         A file that the commands write. None if it is empty.
     shows : str
         What is in the picture.
+    called : str
+        The name of the example. The script's if it is empty.
     """
     title: str
     words: str
@@ -58,11 +60,16 @@ class Example(NamedTuple):
     said: str
     picture: str = ""
     shows: str = ""
+    called: str = ""
+
+    @property
+    def script(self) -> str:
+        """The script's name, without its ending."""
+        return pathlib.Path(self.commands[0].split()[1]).stem
 
     @property
     def name(self) -> str:
-        """The name of the script."""
-        return pathlib.Path(self.commands[0].split()[1]).stem
+        return self.called or self.script
 
 
 EXAMPLES = [
@@ -104,6 +111,13 @@ EXAMPLES = [
             ("python examples/finetune_classifier.py --embedding 2 --center-loss 0.1 --epochs 15 --seed 1",),
             r"The net classifies .*? rightly\.", "out/finetune_classifier/embedding.png",
             "The two features of each held-out digit, a colour for each class."),
+    Example("Compare classes that the net has never seen",
+            "ArcFace trains on the digits 0 to 4. Then pairs of images of 5 to 9 are compared by the angle between "
+            "their vectors: does a pair show one class? [Which loss](which_loss.md) compares five losses by it.",
+            ("python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 --epochs 15 --seed 1",),
+            r"Of pairs of .*? is [\d.]+\d\.", "out/finetune_classifier/roc.png",
+            "The share of pairs of one class that it accepts, over the share of pairs of two classes that it accepts.",
+            called="arcface"),
     Example("Fine-tune on new classes",
             "A net that knows the digits 0 to 4 gets a new output for 5 to 9. First the output alone is trained, then "
             "the whole net.",
@@ -203,7 +217,7 @@ def keep(source: pathlib.Path, target: pathlib.Path) -> None:
 def section(example: Example, said: str) -> str:
     """The Markdown of an example."""
     commands = "\n".join(wrapped(command) for command in example.commands)
-    words = textwrap.fill(f"`{example.name}.py`: {example.words}", 120, break_on_hyphens=False)
+    words = textwrap.fill(f"`{example.script}.py`: {example.words}", 120, break_on_hyphens=False)
     parts = [f"## {example.title}", words, f"```sh\n{commands}\n```",
              f"```text\n{said}\n```"]
     if example.picture:
