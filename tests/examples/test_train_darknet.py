@@ -71,9 +71,10 @@ def test_weights_that_have_seen_images(train, tmp_path):
 
 
 def test_a_data_file(train, tmp_path, rng):
+    """In several sizes, as the cfg says."""
     make_yolo(tmp_path, rng)
     (tmp_path / "obj.data").write_text("train=train.txt\nvalid=val.txt\nnames=my.names\nbackup=kept\n")
-    out = train("own", "--cfg", "net.cfg", "--data", "obj.data", "--size", "64", "--threads", "1", "--epochs", "1")
+    out = train("own", "--cfg", "net.cfg", "--data", "obj.data", "--threads", "1", "--epochs", "1")
     assert results(out)["classes"] == ["cat", "dog"] and (out / "net.names").read_text() == "cat\ndog\n"
 
 

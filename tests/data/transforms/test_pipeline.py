@@ -140,6 +140,12 @@ class TestBatches:
         with pytest.raises(gops.OpError, match="gluonops.data.Batches: sizes are .*; expected multiples of 32"):
             Batches([[0]], sizes)
 
+    def test_pairs(self):
+        drawn = {batch[0].size for batch in Batches([[0]] * 60, [(64, 96), (96, 64)], every=3)}
+        assert drawn == {(64, 96), (96, 64)}
+        with pytest.raises(gops.OpError, match="expected multiples of 32"):
+            Batches([[0]], [(64, 65)])
+
     def test_one_size(self):
         assert [batch[0].size for batch in Batches([[0]] * 3, 416)] == [416] * 3
 
