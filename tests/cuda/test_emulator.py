@@ -11,6 +11,7 @@ import cuda_emulator
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import oracles
 import pytest
 from cuda_emulator import CudaModule, EmulatorError
 from gluonops.core import registry, rtc
@@ -221,7 +222,17 @@ def planted(old, new):
 MORE = {
     "center_loss": lambda shape, rng: {"label": rng.randint(0, 2, shape[:1]), "centers": rng.randn(2, *shape[1:])},
     "region_loss": lambda shape, rng: {"truth": rng.uniform(0.2, 0.8, (shape[0], 4, 5)) * [1, 1, 1, 1, 0], "seen": [0]},
+    "rms_norm": lambda shape, rng: {"scale": rng.randn(shape[-1])},
+    "dice_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], (shape[0], *shape[2:]))},
+    "box_iou": lambda shape, rng: {"lhs": corners(rng, 600), "rhs": corners(rng, 67)},
+    "ohem": lambda shape, rng: {"data": rng.randint(1, 9, shape)},   # equal losses
 }
+DEFAULTS = (None, None, None, None, "data", "float32")   # of what is launched: also the tensor, and the dtype
+
+
+def corners(rng, count):
+    """Boxes of corners that overlap."""
+    return np.sort(rng.rand(count, 2, 2), axis=1).reshape(count, 4)
 
 
 @pytest.fixture
@@ -233,28 +244,33 @@ def launched(monkeypatch, rng):
     monkeypatch.setattr(cuda_emulator, "_seeds", itertools.count(1))
 
     def launched(module, what, request="write"):
-        name, shape, attrs, direction, *gradient = what
+        name, shape, attrs, direction, gradient, dtype, *_ = (*what, *DEFAULTS[len(what):])
         op, function = registry.get(name).op, getattr(gops.ops, name)
         monkeypatch.setattr(cuda_emulator, "instances", lambda exports: tuple(e for e in exports if direction in e))
         cuda_emulator.install(monkeypatch, module)
         others = MORE[name](shape, rng) if name in MORE else {}
-        inputs = {key: mx.nd.array(values) for key, values in {"data": rng.randn(*shape), **others}.items()}
+        drawn = {op.inputs[0].name: rng.randn(*shape), **others}
+        inputs = {key: mx.nd.array(values, dtype=dtype) for key, values in drawn.items()}
         for arg in op.inputs:
             if arg.gradient:
                 inputs[arg.name].attach_grad()
         with gops.backend("builtin"), mx.autograd.record():
             output = function(*inputs.values(), **attrs)
-        head = mx.nd.array(rng.randn(*output.shape))
+        head = mx.nd.array(rng.randn(*output.shape), dtype=dtype)
         output.backward(head)
-        tensors = {**inputs, "output": output, "output_grad": head}
-        written = "output" if direction == "forward" else (gradient or ["data"])[0]
+        hidden = {}
+        if len(op.outputs) > 1 and direction == "backward":
+            hidden = oracles.get(name).forward(op.parse(attrs), *[array.asnumpy() for array in inputs.values()])
+            hidden = {key: mx.nd.array(values, dtype=dtype) for key, values in hidden.items()}
+        tensors = {**hidden, **inputs, "output": output, "output_grad": head}
+        written = "output" if direction == "forward" else gradient
         expected = output if direction == "forward" else inputs[written].grad
-        before = rng.randn(*expected.shape).astype("float32")
-        found = mx.nd.array(before)
+        before = rng.randn(*expected.shape).astype(dtype)
+        found = mx.nd.array(before, dtype=dtype)
         requests, targets = [], []
         for tensor in rtc.written(op, direction):
             requests.append(request if tensor.name == written else "null")
-            targets.append(found if tensor.name == written else mx.nd.zeros(1))
+            targets.append(found if tensor.name == written else mx.nd.zeros(1, dtype=dtype))
         rtc.launch(op, direction, op.parse(attrs), tuple(requests), rtc.Node.of(list(inputs.values())),
                    [tensors[name] for name in rtc.read(op, direction)], targets)
         return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
@@ -302,6 +318,9 @@ TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
 DECODE = ("region_decode", (3, 170, 7, 9), {**TWO_ANCHORS, "classes": 80})   # lanes share a prediction
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
+DICE = ("dice_loss", (2, 40, 600), {}, "forward")
+PAIRS = ("box_iou", (600, 4), {}, "backward", "rhs")
+HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
     "sums_before": ("", "   // the sums before", ("softmax", (9, 1500), {}, "backward")),
@@ -323,6 +342,19 @@ BARRIERS = {
     "center_samples_before": ("", "   // the samples before", CENTERS),
     "center_samples_after": ("", "   // the samples are there", CENTERS),
     "center_sums": ("", "   // every thread's sums", (*CENTERS, "centers")),
+    "rms_values": ("", "   // the values of all threads", ("rms_norm", (9, 1500), {}, "forward")),
+    "rms_before": ("", "   // the sums before may", ("rms_norm", (9, 1500), {}, "forward")),
+    "rms_sums": ("", "   // the sums of all threads", ("rms_norm", (90, 64), {}, "backward", "scale")),
+    "rms_read": ("", "   // the sums are read", ("rms_norm", (90, 1000), {}, "backward", "scale", "float64")),
+    "dice_before": ("", "   // the sums of the classes before", DICE),
+    "dice_sums": ("", "   // the sums of all warps", DICE),
+    "iou_before": ("", "   // the sums of the tile before", PAIRS),
+    "iou_sums": ("", "   // the sums of all warps are there", PAIRS),
+    "ohem_empty": ("", "   // the bins are empty", HARDEST),
+    "ohem_counted": ("", "   // the losses are counted", HARDEST),
+    "ohem_sums": ("", "   // the sums of all warps", HARDEST),
+    "ohem_found": ("", "   // the bin is found", HARDEST),
+    "ohem_place": ("", "   // the place is found", HARDEST),
 }
 
 

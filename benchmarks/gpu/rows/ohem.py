@@ -1,4 +1,4 @@
-"""ohem: of the losses of a batch, and of each sample. Its time is that of one block of threads, not that of a copy."""
+"""ohem: of the losses of a batch, which is read once for each digit of the losses' bits, and of each sample."""
 from ..cases import Row
 
 TYPICAL = [Row((7, 149)), Row((1, 4099), {"keep": 1000})]

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Int, Op, Out, Shapes
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
+from .._softmax.contract import length_for, power_of_two, threads_per_row
 
-MOST_SLICES = 64         # of the batch, whose gradients of the scale are summed at the same time
-LEAST_OF_A_SLICE = 4     # samples
-NARROW_ROW = 32          # elements of a row that gets 4 threads
+HELD = 32            # elements that a thread holds in registers
+WARP = 32            # threads
+THREADS = 256        # of a block
+MOST_BLOCKS = 512    # of backward; each has sums of its own for the gradient of the scale
 
 DATA = "batch..., channels@axis, ..."
 ROWS_AND_AXIS = "batch..., 1, ..."   # one value per row, as keepdims shape
@@ -20,36 +22,45 @@ def sizes(attrs, known: dict) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
 
 
-def row_length(length: int, inner: int) -> int:
-    """The length that decides on the number of threads. Rows that are neighbours in memory get few."""
-    return max(2, length if inner == 1 else min(length, NARROW_ROW))
+def threads(length: int, inner: int) -> int:
+    """The threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
+    if inner == 1:
+        return threads_per_row(length)
+    return min(WARP, power_of_two(length / HELD))
 
 
 def forward_work(attrs, known: dict) -> tuple[int, int]:
     """One row for each (outer, inner)."""
     outer, length, inner = sizes(attrs, known)
-    return outer * inner, row_length(length, inner)
+    return outer * inner, length_for(threads(length, inner))
 
 
-def slices(attrs, known: dict) -> int:
-    """Into how many slices the samples are divided for the gradient of the scale."""
-    outer, _, _ = sizes(attrs, known)
-    return max(1, min(MOST_SLICES, outer // LEAST_OF_A_SLICE))
+def parts(attrs, known: dict) -> int:
+    """The number of parts of a row, each of which its threads can hold."""
+    _, length, inner = sizes(attrs, known)
+    return -(-length // (HELD * threads(length, inner))) or 1
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """The rows of a slice, and at least the channels."""
-    outer, length, inner = sizes(attrs, known)
-    rows = -(-outer * inner // slices(attrs, known))
-    return max(rows, length if inner > 1 else 1), row_length(length, inner)
+    """As many rows as the blocks have at the same time."""
+    rows, length = forward_work(attrs, known)
+    _, channels, inner = sizes(attrs, known)
+    most = max(1, MOST_BLOCKS // parts(attrs, known)) * (THREADS // threads(channels, inner))
+    return min(rows, most), length
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """Backward: every slice has a partial of each channel's gradient."""
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """Backward: the dot products of long rows; the data's gradient; the scale's gradient.
+
+    ``partial`` has the dot product of each part of a row, if there are several, and each block's sums for each channel.
+    """
     if direction == "forward":
-        return 1, 0
-    count = slices(attrs, known)
-    return count, count * known["data"][attrs.axis]
+        return Steps()
+    outer, length, inner = sizes(attrs, known)
+    number_of_parts = parts(attrs, known)
+    if number_of_parts == 1:
+        return Steps(1, MOST_BLOCKS * length, (1, 2))
+    return Steps(number_of_parts, outer * inner * number_of_parts + MOST_BLOCKS * length, (0, 1, 2))
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:

@@ -1,54 +1,107 @@
 // Rows of a (outer, length, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps, and
-// scaled. A row has up to 32 threads or a block.
+// scaled.
+//
+// A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive numbers
+// where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of different
+// rows. A thread holds a chunk of elements, at the same places of every row: there it sums the gradient of the scale.
+#include "../_softmax/softmax.cuh"
+
+enum { THREADS = 256 };
+enum Step { DOTS, ROWS, SCALE };   // of backward
 
 __device__ inline float square_root(float x) { return sqrtf(x); }
 __device__ inline double square_root(double x) { return sqrt(x); }
 
-// Whether rows consist of packs in all three tensors.
-template <typename T>
-__device__ bool packed_rows(int64_t length, int64_t inner, const T *a, const T *b, const T *c)
+__device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
+
+// The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`; both
+// are powers of two. Every thread of the block calls it.
+template <typename A>
+__device__ A sum_over_threads(A value, int first, int end)
 {
-    return inner == 1 && length % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
+    for (int step = first; step < end && step < 32; step *= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, step);
+    if (first == end || end <= 32)   // nothing goes from warp to warp
+        return value;
+    __shared__ A values[THREADS];
+    __syncthreads();   // the sums before may still be computed
+    values[thread_number()] = value;
+    __syncthreads();   // the values of all threads
+    const int step = first < 32 ? 32 : first, start = thread_number() / end * end + thread_number() % step;
+    value = 0;
+    for (int other = start; other < start + end; other += step)
+        value += values[other];
+    return value;
 }
 
-// This thread's elements of a row: packs of 16 bytes, or single elements.
-//     for (int64_t i = row.first; i < row.end; i += row.step)
-// Where the row is not packed, the first of `values` counts, and the others are 0.
+// The rows of a block, and what this thread has of them.
 template <typename T>
-struct PackedRow {
+struct RowsOfBlock {
     typedef typename Accumulator<T>::type A;
-    enum { SIZE = Pack<T>::SIZE };
-    bool packed;
-    int64_t start, end, inner, first, step;
+    Rows<T> rows;
+    int64_t count;
+    int own;   // the number of this thread's row in the block
 
-    __device__ PackedRow(int64_t index, int64_t length, int64_t inner, bool packed)
-        : packed(packed), start(index / inner * length * inner + index % inner), end(start + length * inner),
-          inner(inner), first(start + threadIdx.x * (packed ? int64_t(SIZE) : inner)),
-          step(blockDim.x * (packed ? int64_t(SIZE) : inner)) {}
-
-    __device__ void read(const T *from, int64_t i, A *values) const { read_at(from, i, values); }
-    // What is at the same place along the axis.
-    __device__ void read_scale(const T *scale, int64_t i, A *values) const { read_at(scale, (i - start) / inner, values); }
-
-    __device__ void write(T *to, int64_t i, const A *values, int request) const
+    __device__ RowsOfBlock(int64_t outer, int64_t length, int64_t inner, bool aligned_tensors)
+        : rows(length, inner, aligned_tensors), count(outer * inner), own(threadIdx.y)
     {
-        if (packed)
-            store_pack(to, i, values, request);
-        else
-            store(to, i, values[0], request);
+        if (inner > 1) {
+            own = thread_number() % blockDim.y;
+            rows.first = thread_number() / blockDim.y;
+        }
     }
 
- private:
-    __device__ void read_at(const T *from, int64_t place, A *values) const
+    // This thread's row where the block's rows begin with `block_row`; behind the last row is an empty one.
+    __device__ RowPart part(int64_t block_row) const
     {
-        Pack<T> pack;
-        if (packed)
-            pack = load_pack(from, place);
+        RowPart part = rows.part(block_row + own, blockIdx.y);
+        if (block_row + own >= count)
+            part.length = 0;
+        return part;
+    }
+
+    __device__ bool is_first(const RowPart &part) const { return part.length > 0 && rows.first == 0; }
+
+    __device__ A sum_over_row(A value) const
+    {
+        const bool neighbours = rows.inner > 1;
+        return sum_over_threads(value, neighbours ? blockDim.y : 1, neighbours ? THREADS : blockDim.x);
+    }
+
+    // The number of the thread that has the same as the first row's `position`-th thread, in another row.
+    __device__ int thread_of(int row, int position) const
+    {
+        return rows.inner > 1 ? position * blockDim.y + row : row * blockDim.x + position;
+    }
+
+    // The offset in a chunk of the k-th element of a row's `position`-th thread, where `place` is k blockDim.x + position.
+    __device__ int offset(int place) const
+    {
+        const int k = place / blockDim.x, position = place % blockDim.x, width = rows.width();
+        return k / width * rows.step + position * width + k % width;
+    }
+
+    // Multiplies each element by the scale at its place; `scale` is that of the chunk's first place.
+    __device__ void multiply(RowChunk<T> &x, const T *scale) const
+    {
+        enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
+        const T *from = scale + rows.first;
+        const int64_t step = opaque(rows.step);
+        if (rows.packed) {
 #pragma unroll
-        for (int j = 0; j < SIZE; ++j)
-            values[j] = packed ? load(pack.items, j) : 0;
-        if (!packed)
-            values[0] = load(from, place);
+            for (int k = 0; k < SIZE; k += GROUP, from += step)
+                if (k < x.count) {
+                    const Pack<T> factors = load_pack(from, 0);
+#pragma unroll
+                    for (int j = 0; j < GROUP; ++j)
+                        x.values[k + j] *= load(factors.items, j);
+                }
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k, from += opaque(step))
+            if (k < x.count)
+                x.values[k] *= load(from, 0);
     }
 };
 
@@ -57,99 +110,151 @@ __device__ void scale_rows(const T *__restrict__ data, const T *__restrict__ sca
                            A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
                            int64_t length, int64_t inner, double share, double eps)
 {
-    enum { SIZE = Pack<T>::SIZE };
-    const bool packed = packed_rows(length, inner, data, scale, output);
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const PackedRow<T> row(r, length, inner, packed);
-        A x[SIZE], factor[SIZE], squares = 0;
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            row.read(data, i, x);
-#pragma unroll
-            for (int j = 0; j < SIZE; ++j)
-                squares += x[j] * x[j];
+    const RowsOfBlock<T> block(outer, length, inner, aligned(data) && aligned(scale) && aligned(output));
+    const Rows<T> &rows = block.rows;
+    for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
+        const RowPart part = block.part(r);
+        RowChunk<T> x;
+        A squares = 0;
+        for (int64_t i = 0; i < part.length; i += x.length()) {
+            x.read(data, rows, part, i, 0);
+            squares = x.dot(x, squares);
         }
-        squares = reduce_row(squares, Sum());
-        const A by_root = 1 / square_root(squares * A(share) + A(eps));
-        if (threadIdx.x == 0)
-            store(inverse, r, by_root, inverse_request);
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            row.read(data, i, x);
-            row.read_scale(scale, i, factor);
-#pragma unroll
-            for (int j = 0; j < SIZE; ++j)
-                x[j] *= by_root * factor[j];
-            row.write(output, i, x, output_request);
+        const A by_root = 1 / square_root(block.sum_over_row(squares) * A(share) + A(eps));
+        if (block.is_first(part))
+            store(inverse, r + block.own, by_root, inverse_request);
+        const Product<A> unit = {by_root};
+        for (int64_t i = 0; i < part.length; i += x.length()) {
+            if (part.length > x.length())
+                x.read(data, rows, part, i, 0);
+            x.apply(unit);
+            block.multiply(x, scale + i);
+            x.write(output, rows, part, i, output_request);
         }
     }
 }
 
-template <typename T, typename A>
-__device__ void data_gradient(const T *__restrict__ output_grad, const T *__restrict__ data,
-                              const T *__restrict__ scale, const A *__restrict__ inverse, T *__restrict__ data_grad,
-                              int request, int64_t r, const PackedRow<T> &row, double share, double eps, bool single)
-{
-    enum { SIZE = Pack<T>::SIZE };
-    const A by_root = inverse[r];
-    A x[SIZE], head[SIZE], factor[SIZE], dot = 0;   // of the data and the gradient of the row before it is scaled
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        row.read(data, i, x);
-        row.read(output_grad, i, head);
-        row.read_scale(scale, i, factor);
-#pragma unroll
-        for (int j = 0; j < SIZE; ++j)
-            dot += head[j] * factor[j] * x[j];
-    }
-    dot = single ? 0 : reduce_row(dot, Sum()) * by_root * by_root * A(share);
-    const A own = single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference that cancels
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        row.read(data, i, x);
-        row.read(output_grad, i, head);
-        row.read_scale(scale, i, factor);
-#pragma unroll
-        for (int j = 0; j < SIZE; ++j)
-            x[j] = (head[j] * factor[j] * own - x[j] * dot) * by_root;
-        row.write(data_grad, i, x, request);
-    }
-}
+// The gradients of the scale, summed over rows: for each thread those of its chunk. They are in shared memory, so that
+// more threads have enough registers.
+template <typename T>
+struct ScaleSums {
+    typedef typename Accumulator<T>::type A;
+    enum { SIZE = RowChunk<T>::SIZE, TOGETHER = 4 };
+    struct __align__(16) Group { A values[TOGETHER]; };
+    typedef Group Groups[SIZE / TOGETHER][THREADS];
+    Groups &groups;
 
-// The gradient of the scale, summed over a slice of the samples: this thread's channels. The elements of a sample are
-// neighbours.
-template <typename T, typename A>
-__device__ void scale_partials(const T *__restrict__ output_grad, const T *__restrict__ data,
-                               const A *__restrict__ inverse, double *__restrict__ partial, int64_t outer,
-                               int64_t length)
-{
-    const int64_t threads = int64_t(blockDim.x) * blockDim.y;
-    const int64_t thread = threadIdx.y * blockDim.x + threadIdx.x;
-    for (int64_t c = blockIdx.x * threads + thread; c < length; c += gridDim.x * threads) {
+    __device__ explicit ScaleSums(Groups &groups) : groups(groups) {}
+
+    __device__ void clear()
+    {
+        const Group zeros = {{0, 0, 0, 0}};
+#pragma unroll
+        for (int k = 0; k < SIZE; k += TOGETHER)
+            groups[k / TOGETHER][thread_number()] = zeros;
+    }
+
+    __device__ void add(const RowChunk<T> &x, const RowChunk<T> &head, A by_root)
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += TOGETHER) {
+            if (k >= x.count)
+                continue;
+            Group group = groups[k / TOGETHER][thread_number()];
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j)
+                group.values[j] += head.values[k + j] * (x.values[k + j] * by_root);
+            groups[k / TOGETHER][thread_number()] = group;
+        }
+    }
+
+    // The sums over the rows of the block, of the chunk at the i-th element of a part.
+    __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowPart &part, int64_t i) const
+    {
+        __syncthreads();   // the sums of all threads
+        const int64_t left = part.length - i;
+        for (int place = thread_number(); place < blockDim.x * SIZE; place += THREADS) {
+            const int offset = block.offset(place);
+            if (offset < left)
+                sums[part.position + i + offset] = sum_over_rows(block, place);
+        }
+        __syncthreads();   // the sums are read
+    }
+
+ private:
+    // `place` counts the places that the threads of a row hold, thread by thread.
+    __device__ A sum_over_rows(const RowsOfBlock<T> &block, int place) const
+    {
+        const int k = place / blockDim.x;
         A sum = 0;
-        for (int64_t o = blockIdx.y; o < outer; o += gridDim.y)
-            sum += load(output_grad, o * length + c) * load(data, o * length + c) * inverse[o];
-        partial[blockIdx.y * length + c] = sum;
+        for (int row = 0; row < blockDim.y; ++row)
+            sum += groups[k / TOGETHER][block.thread_of(row, place % blockDim.x)].values[k % TOGETHER];
+        return sum;
     }
-}
+};
 
-// The same where the elements of a channel are neighbours: the threads of a row take a channel.
+// The gradient of the data: (head * own - x * dot) * by_root. `head` has the scale in it.
 template <typename T, typename A>
-__device__ void channel_partials(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                 const A *__restrict__ inverse, double *__restrict__ partial, int64_t outer,
-                                 int64_t length, int64_t inner)
+__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot,
+                                   A by_root)
 {
-    for (int64_t c = first_row(); c < length; c += row_step()) {
+    enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
+#pragma unroll
+    for (int k = 0; k < SIZE; k += GROUP)
+        if (k < x.count)
+#pragma unroll
+            for (int j = k; j < k + GROUP; ++j)
+                x.values[j] = (head.values[j] * own - x.values[j] * dot) * by_root;
+}
+
+// This thread's dot product of a part of a row, but for the chunk at its i-th element. A part in float64 may have two
+// chunks, others have one.
+template <typename T>
+__device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                                       const T *__restrict__ scale, const RowsOfBlock<T> &block,
+                                                       const RowPart &part, int64_t i)
+{
+    typename Accumulator<T>::type dot = 0;
+    const bool may_have_others = sizeof(T) == 8;   // known to the compiler
+    for (int64_t other = 0; may_have_others && other < part.length; other += RowChunk<T>::length()) {
+        if (other == i)
+            continue;
+        RowChunk<T> x, head;
+        x.read(data, block.rows, part, other, 0);
+        head.read(output_grad, block.rows, part, other, 0);
+        block.multiply(head, scale + part.position + other);
+        dot = head.dot(x, dot);
+    }
+    return dot;
+}
+
+template <typename A>
+__device__ A sum_of_parts(const A *dots)
+{
+    A sum = 0;
+    for (int part = 0; part < gridDim.y; ++part)
+        sum += dots[part];
+    return sum;
+}
+
+// Adds up what the blocks have summed: 8 places of the axis at a time.
+template <typename T, typename A>
+__device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ scale_grad, int request, int64_t length)
+{
+    enum { PLACES = 8 };
+    const int place = thread_number() % PLACES, first = thread_number() / PLACES;
+    for (int64_t c = int64_t(blockIdx.x) * PLACES; blockIdx.y == 0 && c < length; c += int64_t(gridDim.x) * PLACES) {
         A sum = 0;
-        for (int64_t o = blockIdx.y; o < outer; o += gridDim.y) {
-            const int64_t start = (o * length + c) * inner;
-            for (int64_t k = threadIdx.x; k < inner; k += blockDim.x)
-                sum += load(output_grad, start + k) * load(data, start + k) * inverse[o * inner + k];
-        }
-        sum = reduce_row(sum, Sum());
-        if (threadIdx.x == 0)
-            partial[blockIdx.y * length + c] = sum;
+        for (int block = first; block < gridDim.x && c + place < length; block += THREADS / PLACES)
+            sum += sums[block * length + c + place];
+        sum = sum_over_threads(sum, PLACES, THREADS);
+        if (first == 0 && c + place < length)
+            store(scale_grad, c + place, sum, request);
     }
 }
 
-// The write pass computes the partials of the scale's gradient; gridDim.y is the number of slices. The combine pass adds
-// them up, and its blocks divide the rows of the data.
+// The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
+// gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename T, typename A>
 __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                     const T *__restrict__ scale, const A *__restrict__ inverse,
@@ -158,30 +263,46 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
                                     int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
                                     double eps)
 {
-    if (step == 0 && inner == 1) {
-        scale_partials(output_grad, data, inverse, partial, outer, length);
+    const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
+    const RowsOfBlock<T> block(outer, length, inner, all_aligned);
+    const Rows<T> &rows = block.rows;
+    A *const dots = reinterpret_cast<A *>(partial), *const sums = dots + (gridDim.y > 1 ? block.count * gridDim.y : 0);
+    if (step == SCALE) {
+        combine_scale_sums(sums, scale_grad, scale_grad_request, length);
         return;
     }
-    if (step == 0) {
-        channel_partials(output_grad, data, inverse, partial, outer, length, inner);
-        return;
-    }
-
-    const int slices = outer * inner ? gridDim.y : 0;
-    for (int64_t c = first_row() * blockDim.x + threadIdx.x; blockIdx.y == 0 && c < length;
-         c += row_step() * blockDim.x) {
-        double sum = 0;
-        for (int slice = 0; slice < slices; ++slice)
-            sum += partial[slice * length + c];
-        store(scale_grad, c, A(sum), scale_grad_request);
-    }
-
-    if (data_grad_request == NOTHING)
-        return;
-    const bool packed = packed_rows(length, inner, output_grad, data, data_grad) && aligned(scale);
-    for (int64_t r = first_row() + blockIdx.y * row_step(); r < outer * inner; r += row_step() * gridDim.y) {
-        const PackedRow<T> row(r, length, inner, packed);
-        data_gradient(output_grad, data, scale, inverse, data_grad, data_grad_request, r, row, share, eps,
-                      length == 1);
+    const RowPart places = rows.part(0, blockIdx.y);
+    __shared__ typename ScaleSums<T>::Groups groups;
+    ScaleSums<T> scale_sums(groups);
+    for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
+        scale_sums.clear();
+        for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
+            const RowPart part = block.part(r);
+            const int64_t row = part.length > 0 ? r + block.own : 0;
+            const A by_root = inverse[row];
+            RowChunk<T> x, head;
+            A dot = dot_of_others(output_grad, data, scale, block, part, i);
+            x.read(data, rows, part, i, 0);
+            head.read(output_grad, rows, part, i, 0);
+            scale_sums.add(x, head, by_root);
+            block.multiply(head, scale + part.position + i);
+            if (gridDim.y == 1 || step == DOTS)
+                dot = block.sum_over_row(head.dot(x, dot));
+            if (step == DOTS) {
+                if (block.is_first(part))
+                    dots[row * gridDim.y + blockIdx.y] = dot;
+                continue;
+            }
+            if (gridDim.y > 1)
+                dot = sum_of_parts(dots + row * gridDim.y);
+            const bool is_single = length == 1;
+            const A own = is_single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
+            dot = is_single ? 0 : dot * by_root * by_root * A(share);
+            turn_into_gradient<T>(x, head, own, dot, by_root);
+            x.write(data_grad, rows, part, i, data_grad_request);
+        }
+        if (step == DOTS)
+            return;
+        scale_sums.store_to(sums + blockIdx.x * length, block, places, i);
     }
 }

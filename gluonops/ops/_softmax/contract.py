@@ -50,7 +50,7 @@ def threads_per_row(classes: int) -> int:
     """Up to a warp with 8 elements for each thread in a short row, and 16 or 32 in a longer one; else a block."""
     if classes > HELD * WARP:
         return BLOCK
-    return max(_power_of_two(min(classes, 32) / 8), min(WARP, _power_of_two(classes / 16)))
+    return max(power_of_two(min(classes, 32) / 8), min(WARP, power_of_two(classes / 16)))
 
 
 def threads_of_neighbours(classes: int) -> int:
@@ -61,7 +61,7 @@ def threads_of_neighbours(classes: int) -> int:
     return 1 if classes <= HELD else 4
 
 
-def _power_of_two(number: float) -> int:
+def power_of_two(number: float) -> int:
     """The lowest that is not below the number."""
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 

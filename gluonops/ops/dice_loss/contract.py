@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 
-SHORTEST_ROW = 2   # a length of 1 has another meaning; see Cuda
+TILE = 512        # places that a block takes
+CLASS_SUMS = 2    # the intersection and the total
 MAPS = "batch, classes"
 PLACES = "batch, ..."
 
@@ -22,24 +23,22 @@ def scalars(attrs, known: dict) -> dict:
     return {**sizes(known), **ignore_scalars(attrs), "squared": int(attrs.squared), "smooth": attrs.smooth}
 
 
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """One row for each class of a sample."""
-    size = sizes(known)
-    return size["batch"] * size["classes"], max(SHORTEST_ROW, size["inner"])
+def tiles(known: dict) -> int:
+    """The number of tiles of each sample."""
+    return -(-sizes(known)["inner"] // TILE)
 
 
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One thread for some places."""
-    size = sizes(known)
-    return size["batch"] * size["inner"], 1
+def work(attrs, known: dict) -> tuple[int, int]:
+    """A block for each tile."""
+    return sizes(known)["batch"] * tiles(known), BLOCK
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: the divisor of each place's softmax, which are two numbers in ``partial``; the sums of each class."""
+    """In forward: the sums of each class over each tile, which are ``partial``; those over all tiles of a sample."""
     if direction == "backward":
         return Steps()
     size = sizes(known)
-    return Steps(1, 2 * size["batch"] * size["inner"], (0, 1))
+    return Steps(1, CLASS_SUMS * size["batch"] * size["classes"] * tiles(known), (0, 1))
 
 
 OP = Op(
@@ -60,6 +59,6 @@ OP = Op(
     shapes=Shapes(data="batch, classes, ...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    cuda=Cuda(scalars=scalars, forward=work, backward=work, steps=steps),
     accumulate_fp32=True,
 )

@@ -1,52 +1,93 @@
-// distillation_loss. The threads of a row read it for its maxima, and again, from the cache, for its sums.
+// distillation_loss. The threads of a row read it once: of a chunk they hold the logits of the student and of the teacher.
+#include "../_softmax/softmax.cuh"
 
+enum { BYTES = 64 };   // of each of both rows, that a thread holds
+
+// Of a row, or a part of it: the maxima, and the sums relative to them. A power is (logit - maximum) / temperature.
+// A part without elements has sums of 0.
 template <typename A>
-struct Sums {
-    A exponentials, teacher_exponentials, differences;   // of the powers, weighted by the teacher's exponentials
-};
+struct PairSums {
+    enum { NUMBERS = 5 };
+    A scale, max, teacher_max;
+    A exponentials, teacher_exponentials;
+    A differences;   // of the teacher's power from the student's, weighted by the teacher's exponentials
 
-// A row's logits relative to their maximum, at the temperature.
-template <typename T>
-struct Powers {
-    typedef typename Accumulator<T>::type A;
-    const T *logits;
-    A max, scale;
+    __device__ explicit PairSums(A scale)
+        : scale(scale), max(lowest<A>()), teacher_max(lowest<A>()), exponentials(0), teacher_exponentials(0),
+          differences(0) {}
 
-    __device__ Powers(const T *logits, A max, A scale) : logits(logits), max(max), scale(scale) {}
-
-    __device__ A operator()(int64_t i) const { return (load(logits, i) - max) * scale; }
-};
-
-template <typename T>
-__device__ typename Accumulator<T>::type row_max(const T *__restrict__ logits, const Row &row)
-{
-    typedef typename Accumulator<T>::type A;
-    A max = lowest<A>();
-    for (int64_t i = row.first; i < row.end; i += row.step)
-        max = Max()(load(logits, i), max);
-    return reduce_row(max, Max());
-}
-
-template <typename T>
-__device__ Sums<typename Accumulator<T>::type> row_sums(const Powers<T> &student, const Powers<T> &teacher,
-                                                        const Row &row)
-{
-    typedef typename Accumulator<T>::type A;
-    Sums<A> sums = {0, 0, 0};
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-        const A power = student(i), teacher_power = teacher(i), weight = exponential(teacher_power);
-        sums.exponentials += exponential(power);
-        sums.teacher_exponentials += weight;
-        sums.differences += weight * (teacher_power - power);
+    // The sums relative to other maxima, which are not below these. A difference of maxima that no element had yet is
+    // infinite: it counts for nothing.
+    __device__ void raise_maxima(A to, A teacher_to)
+    {
+        const A power = (max - to) * scale, teacher_power = (teacher_max - teacher_to) * scale;
+        const A raised = teacher_exponentials * (teacher_power - power);
+        differences = teacher_exponentials == 0 ? A(0) : (differences + raised) * exponential(teacher_power);
+        exponentials *= exponential(power);
+        teacher_exponentials *= exponential(teacher_power);
+        max = to;
+        teacher_max = teacher_to;
     }
-    sums.exponentials = reduce_row(sums.exponentials, Sum());
-    sums.teacher_exponentials = reduce_row(sums.teacher_exponentials, Sum());
-    sums.differences = reduce_row(sums.differences, Sum());
+
+    template <typename Chunk>
+    __device__ void add(const Chunk &student, const Chunk &teacher)
+    {
+        raise_maxima(student.fold(max, Max()), teacher.fold(teacher_max, Max()));
+#pragma unroll
+        for (int k = 0; k < Chunk::SIZE; ++k)
+            if (k < student.count)
+                add(student.values[k], teacher.values[k]);
+    }
+
+    __device__ void reduce(const OverLanes &over)
+    {
+        raise_maxima(over(max, Max()), over(teacher_max, Max()));
+        exponentials = over(exponentials, Sum());
+        teacher_exponentials = over(teacher_exponentials, Sum());
+        differences = over(differences, Sum());
+    }
+
+    __device__ A &number(int i)
+    {
+        switch (i) {
+        case 0: return max;
+        case 1: return teacher_max;
+        case 2: return exponentials;
+        case 3: return teacher_exponentials;
+        default: return differences;
+        }
+    }
+
+ private:
+    __device__ void add(A student, A teacher)
+    {
+        const A power = (student - max) * scale, teacher_power = (teacher - teacher_max) * scale;
+        const A weight = exponential(teacher_power);
+        exponentials += exponential(power);
+        teacher_exponentials += weight;
+        differences += weight * (teacher_power - power);
+    }
+};
+
+template <typename T>
+__device__ PairSums<typename Accumulator<T>::type> sum_pair(const T *__restrict__ data, const T *__restrict__ teacher,
+                                                            const Rows<T> &rows, const RowPart &row,
+                                                            typename Accumulator<T>::type scale)
+{
+    typedef typename Accumulator<T>::type A;
+    PairSums<A> sums(scale);
+    for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
+        RowChunk<T, BYTES> x, target;
+        x.read(data, rows, row, i, -infinity<A>());
+        target.read(teacher, rows, row, i, -infinity<A>());
+        sums.add(x, target);
+    }
+    reduce_sums<A>(sums);
     return sums;
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
 distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teacher, T *__restrict__ output,
                           typename Accumulator<T>::type *__restrict__ max,
                           typename Accumulator<T>::type *__restrict__ log_sum,
@@ -56,26 +97,39 @@ distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teac
                           int64_t outer, int64_t classes, int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = A(1 / temperature);
+    const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher));
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const Row row(r, classes, inner);
-        const Powers<T> student(data, row_max(data, row), scale), target(teacher, row_max(teacher, row), scale);
-        const Sums<A> sums = row_sums(student, target, row);
+        const PairSums<A> sums = sum_pair(data, teacher, rows, rows.part(r, 0), A(1 / temperature));
         if (threadIdx.x > 0)
             continue;
         // The logarithm of a quotient: a difference of logarithms would be less exact.
         const A divergence = sums.differences / sums.teacher_exponentials
                              - logarithm(sums.teacher_exponentials / sums.exponentials);
         store(output, r, divergence * A(temperature * temperature), output_request);
-        store(max, r, student.max, max_request);
+        store(max, r, sums.max, max_request);
         store(log_sum, r, logarithm(sums.exponentials), log_sum_request);
-        store(teacher_max, r, target.max, teacher_max_request);
+        store(teacher_max, r, sums.teacher_max, teacher_max_request);
         store(teacher_log_sum, r, logarithm(sums.teacher_exponentials), teacher_log_sum_request);
     }
 }
 
+// A logit's probability at the temperature.
+template <typename A>
+struct Probability {
+    A max, scale, log_sum;
+    __device__ A operator()(A x, int) const { return exponential((x - max) * scale - log_sum); }
+};
+
+// The gradient, from the student's probability: its distance from the teacher's, times the head gradient.
+template <typename A, typename Chunk>
+struct Distance {
+    const Chunk &target;
+    A head;
+    __device__ A operator()(A probability, int number) const { return (probability - target.values[number]) * head; }
+};
+
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
 distillation_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                            const T *__restrict__ teacher, const typename Accumulator<T>::type *__restrict__ max,
                            const typename Accumulator<T>::type *__restrict__ log_sum,
@@ -85,14 +139,23 @@ distillation_loss_backward(const T *__restrict__ output_grad, const T *__restric
                            int64_t inner, double temperature)
 {
     typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, BYTES> Chunk;
     const A scale = A(1 / temperature);
+    const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher) && aligned(data_grad));
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const Row row(r, classes, inner);
-        const Powers<T> student(data, max[r], scale), target(teacher, teacher_max[r], scale);
-        const A head = load(output_grad, r) * A(temperature), divisor = log_sum[r], target_divisor = teacher_log_sum[r];
-        for (int64_t i = row.first; i < row.end; i += row.step) {
-            const A error = exponential(student(i) - divisor) - exponential(target(i) - target_divisor);
-            store(data_grad, i, error * head, data_grad_request);
+        const RowPart row = rows.part(r, 0);
+        const Probability<A> of_student = {max[r], scale, log_sum[r]};
+        const Probability<A> of_teacher = {teacher_max[r], scale, teacher_log_sum[r]};
+        const A head = load(output_grad, r) * A(temperature);
+        for (int64_t i = 0; i < row.length; i += Chunk::length()) {
+            Chunk x, target;
+            x.read(data, rows, row, i, 0);
+            target.read(teacher, rows, row, i, 0);
+            x.apply(of_student);
+            target.apply(of_teacher);
+            const Distance<A, Chunk> distance = {target, head};
+            x.apply(distance);
+            x.write(data_grad, rows, row, i, data_grad_request);
         }
     }
 }

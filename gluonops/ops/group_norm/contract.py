@@ -7,6 +7,9 @@ from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Int, Op, Out, Shape
 
 GROUPS = "batch, num_groups"
 SHORTEST_ROW = 2     # a length of 1 has another meaning; see Cuda
+LONGEST_ROW = 4096   # a longer row gets as many threads
+LONG_ROW = 513       # the shortest row that has a block
+MOST_ROWS = 2048     # of such rows at a time, in backward
 CHANNEL_SUMS = 2     # of the head gradient, and of its product with the normalised data
 
 
@@ -21,16 +24,22 @@ def scalars(attrs, known: dict) -> dict:
     return {**sizes(attrs, known), "eps": attrs.eps}
 
 
+def row_length(length: int) -> int:
+    """The length that decides on the number of threads."""
+    return min(max(SHORTEST_ROW, length), LONGEST_ROW)
+
+
 def forward_work(attrs, known: dict) -> tuple[int, int]:
     """One row for each group of a sample."""
     size = sizes(attrs, known)
-    return size["batch"] * size["groups"], max(SHORTEST_ROW, size["channels"] // size["groups"] * size["inner"])
+    return size["batch"] * size["groups"], row_length(size["channels"] // size["groups"] * size["inner"])
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One row for each channel of a sample."""
+    """One row for each channel of a sample. Where each would have a block, a block has several."""
     size = sizes(attrs, known)
-    return size["batch"] * size["channels"], max(SHORTEST_ROW, size["inner"])
+    rows = size["batch"] * size["channels"]
+    return rows if size["inner"] < LONG_ROW else min(rows, MOST_ROWS), row_length(size["inner"])
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:

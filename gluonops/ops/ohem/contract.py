@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Attr, Bool, Cuda, Float, Int, Op, Optional, Out, Refused, Shapes
+from ...core.contract import BLOCK, FLOATS, Arg, Attr, Bool, Cuda, Float, Int, Op, Optional, Out, Refused, Shapes, Steps
 
-WHOLE_BLOCK = 513   # the shortest row that a whole block of threads takes
+ONE_BLOCK = 8192            # losses of a selection that a block selects from by itself
+PART = 4096                 # losses that a block takes where a selection has several
+MOST_BLOCKS = 1024
+BINS, DIGITS = 2048, 6      # of float64, which has the most digits; for each digit there is a count in each bin
+NUMBERS = BINS * DIGITS + 3 * (DIGITS + 1) + 1   # and what is known of the lowest loss that is kept
 
 
 def sizes(attrs, known: dict) -> dict:
@@ -29,14 +33,22 @@ def scalars(attrs, known: dict) -> dict:
 
 
 def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block of threads for each selection."""
-    size = sizes(attrs, known)
-    return size["selections"], max(WHOLE_BLOCK, size["length"])
+    """A block of threads, or several, for each selection."""
+    return sizes(attrs, known)["selections"], BLOCK
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
     """One thread per element."""
     return math.prod(known["data"]), 1
+
+
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """In forward, if selections have several blocks: 0 for the counts, the digits, equal losses, the output."""
+    size = sizes(attrs, known)
+    parts = min(-(-size["length"] // PART), MOST_BLOCKS // max(1, size["selections"]))
+    if direction == "backward" or size["length"] <= ONE_BLOCK or parts < 2:
+        return Steps()
+    return Steps(parts, size["selections"] * (NUMBERS + parts), range(DIGITS + 3))
 
 
 OP = Op(
@@ -53,5 +65,5 @@ OP = Op(
     shapes=Shapes(data="batch, ...", output="batch, ..."),
     refused=(Refused("ratio > 1", "ratio is above 1; expected a number from 0 to 1", "Pass a fraction"),),
     backward=("output_grad", "output"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
 )

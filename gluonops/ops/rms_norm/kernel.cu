@@ -2,7 +2,7 @@
 #include "../_rms/rms.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(512, 1)
+__global__ void __launch_bounds__(256, 2)
 rms_norm_forward(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
                  typename Accumulator<T>::type *__restrict__ inverse, double *__restrict__ partial, int output_request,
                  int inverse_request, int64_t step, int64_t outer, int64_t length, int64_t inner, double share, double eps)
@@ -11,7 +11,7 @@ rms_norm_forward(const T *__restrict__ data, const T *__restrict__ scale, T *__r
 }
 
 template <typename T>
-__global__ void __launch_bounds__(512, 1)
+__global__ void __launch_bounds__(256, 2)
 rms_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
                   const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
                   T *__restrict__ scale_grad, double *__restrict__ partial, int data_grad_request, int scale_grad_request,
