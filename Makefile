@@ -17,7 +17,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -34,6 +34,11 @@ test: $(STAMP) ## the tests, without the slow ones
 
 test-all: $(STAMP) ## all tests, and every case in every mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
+
+matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.md: how many vary what; some minutes
+	mkdir -p out
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p matrix_recorder --matrix out/matrix.json $(PYTEST) tests/ops
+	$(BIN)/python tools/matrix.py out/matrix.json
 
 coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; an hour
 	sh tools/coverage.sh $(BIN)/python $(PYTEST)

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import textwrap
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 WORK = HERE.parent / "out" / "gallery"   # where the commands run
 PICTURES = HERE / "gallery"
 RESULTS = PICTURES / "results.json"
+CFGS = HERE.parent / "tests" / "golden" / "darknet" / "shipped.tar.xz"
 WIDTHS = range(1000, 400, -100)   # pixels: the first one with which a picture is small enough
 LARGEST = 300_000                 # bytes of a picture
 
@@ -49,6 +51,8 @@ class Example(NamedTuple):
         A file that the commands write. None if it is empty.
     shows : str
         What is in the picture.
+    called : str
+        The name of the example. The script's if it is empty.
     """
     title: str
     words: str
@@ -56,11 +60,16 @@ class Example(NamedTuple):
     said: str
     picture: str = ""
     shows: str = ""
+    called: str = ""
+
+    @property
+    def script(self) -> str:
+        """The script's name, without its ending."""
+        return pathlib.Path(self.commands[0].split()[1]).stem
 
     @property
     def name(self) -> str:
-        """The name of the script."""
-        return pathlib.Path(self.commands[0].split()[1]).stem
+        return self.called or self.script
 
 
 EXAMPLES = [
@@ -70,6 +79,12 @@ EXAMPLES = [
             ("python examples/finetune_detector.py --size 128 --count 2000 100 --epochs 10 --seed 1",),
             r"On 100 images, .*?average\.", "out/finetune_detector/detections.png",
             "Held-out scenes: what the detector finds, and the ground truth in dashes."),
+    Example("Train the net of a Darknet cfg",
+            "Tiny YOLOv3 at half its width, as its cfg says: loss, changes of images, momentum, decay and steps of the "
+            "learning rate. The cfg gets the classes and anchors of the scenes, and Darknet reads what comes out.",
+            ("python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --jitter 0.1 "
+             "--lr 0.004 --epochs 20",),
+            r"On 200 held-out images, .*?\.\d+\."),
     Example("Evaluate a detector",
             "The exported files are enough: classes, anchors and sizes are in them.",
             ("python examples/evaluate.py --exported out/finetune_detector/detector --count 100",),
@@ -96,6 +111,13 @@ EXAMPLES = [
             ("python examples/finetune_classifier.py --embedding 2 --center-loss 0.1 --epochs 15 --seed 1",),
             r"The net classifies .*? rightly\.", "out/finetune_classifier/embedding.png",
             "The two features of each held-out digit, a colour for each class."),
+    Example("Compare classes that the net has never seen",
+            "ArcFace trains on the digits 0 to 4. Then pairs of images of 5 to 9 are compared by the angle between "
+            "their vectors: does a pair show one class? [Which loss](which_loss.md) compares five losses by it.",
+            ("python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 --epochs 15 --seed 1",),
+            r"Of pairs of .*? is [\d.]+\d\.", "out/finetune_classifier/roc.png",
+            "The share of pairs of one class that it accepts, over the share of pairs of two classes that it accepts.",
+            called="arcface"),
     Example("Fine-tune on new classes",
             "A net that knows the digits 0 to 4 gets a new output for 5 to 9. First the output alone is trained, then "
             "the whole net.",
@@ -149,12 +171,14 @@ def main() -> None:
 
 
 def prepare() -> None:
-    """The folder in which the commands run: with the examples, and with some images to detect objects in."""
+    """The folder in which the commands run: with the examples, a cfg, and some images to detect objects in."""
     PICTURES.mkdir(exist_ok=True)
     scenes = WORK / "scenes"
     scenes.mkdir(parents=True, exist_ok=True)
     if not (WORK / "examples").exists():
         (WORK / "examples").symlink_to(HERE.parent / "examples")
+    with tarfile.open(CFGS) as archive:
+        (WORK / "yolov3-tiny.cfg").write_bytes(archive.extractfile("pjreddie/yolov3-tiny.cfg").read())
     images = gops.data.detection("digits", None, "val", count=6, size=320)
     for number in range(len(images)):
         Image.fromarray(images[number][0]).save(scenes / f"scene{number}.png")
@@ -193,7 +217,7 @@ def keep(source: pathlib.Path, target: pathlib.Path) -> None:
 def section(example: Example, said: str) -> str:
     """The Markdown of an example."""
     commands = "\n".join(wrapped(command) for command in example.commands)
-    words = textwrap.fill(f"`{example.name}.py`: {example.words}", 120, break_on_hyphens=False)
+    words = textwrap.fill(f"`{example.script}.py`: {example.words}", 120, break_on_hyphens=False)
     parts = [f"## {example.title}", words, f"```sh\n{commands}\n```",
              f"```text\n{said}\n```"]
     if example.picture:

@@ -18,6 +18,7 @@ from mxnet.gluon import HybridBlock, nn
 
 from .classes import class_names, copied_rows
 from .darknet19 import DarknetModel
+from .weights import without_pretrained
 
 __all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output", "alternate", "anchor_array",
            "unit_of"]
@@ -183,10 +184,23 @@ class MultiscaleDetector(DetectorModel):
         (A, 2): widths and heights in pixels.
     maps : tuple of Map
         One for each output.
+    function : str
+        Name of the function that makes the net.
+    weights_file : str
+        Name of Darknet's file with the published weights.
     """
 
     maps = ()
+    function = ""
+    weights_file = ""
     _published = {}   # anchors of the published weights, by name
+
+    @classmethod
+    def made(cls, classes: int | Sequence[str], anchors: str | npt.ArrayLike, width: float,
+             options: Mapping[str, object]) -> MultiscaleDetector:
+        """The net for the function with its name, which takes the options of model zoos: ``pretrained`` is refused."""
+        remedy = f"Load Darknet's file with net.load_darknet({cls.weights_file!r})"
+        return cls(classes, anchors, width, **without_pretrained(f"models.{cls.function}", options, remedy))
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(classes, **kwargs)

@@ -31,7 +31,6 @@ from gluonops.darknet import Convolution, MaxPool
 from mxnet.gluon import HybridBlock, nn
 
 from .detecting import Lateral, Map, MultiscaleDetector, Output, alternate, unit_of
-from .weights import without_pretrained
 
 __all__ = ["Darknet53Features", "Residual", "TinyYOLOv3", "YOLOv3", "tiny_yolov3", "yolov3"]
 
@@ -156,6 +155,8 @@ class YOLOv3(MultiscaleDetector):
         - **coarse**, **medium**, **fine**: the raw maps, (B, 3*(5+K), H/32, W/32), H/16 and H/8.
     """
 
+    function = "yolov3"
+    weights_file = "yolov3.weights"
     maps = (Map(32, (6, 7, 8)), Map(16, (3, 4, 5)), Map(8, (0, 1, 2)))
     _published = {"coco": COCO}
 
@@ -193,6 +194,8 @@ class TinyYOLOv3(MultiscaleDetector):
         - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
     """
 
+    function = "tiny_yolov3"
+    weights_file = "yolov3-tiny.weights"
     maps = (Map(32, (3, 4, 5)), Map(16, (0, 1, 2)))
     _published = {"coco": TINY_COCO}
 
@@ -251,9 +254,7 @@ def yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "co
     OpError
         An argument is out of range.
     """
-    options = without_pretrained("models.yolov3", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov3.weights')")
-    return YOLOv3(classes, anchors, width, **options)
+    return YOLOv3.made(classes, anchors, width, kwargs)
 
 
 def tiny_yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
@@ -277,6 +278,4 @@ def tiny_yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike 
     OpError
         An argument is out of range.
     """
-    options = without_pretrained("models.tiny_yolov3", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov3-tiny.weights')")
-    return TinyYOLOv3(classes, anchors, width, **options)
+    return TinyYOLOv3.made(classes, anchors, width, kwargs)

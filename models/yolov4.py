@@ -39,7 +39,6 @@ from gluonops.darknet.net import STRETCHED
 from mxnet.gluon import HybridBlock, nn
 
 from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output, alternate, unit_of
-from .weights import without_pretrained
 from .yolov3 import TINY_COCO, Residual
 
 __all__ = ["CSPDarknet53Features", "TinyYOLOv4", "YOLOv4", "tiny_yolov4", "yolov4"]
@@ -228,6 +227,8 @@ class YOLOv4(MultiscaleDetector):
         - **fine**, **medium**, **coarse**: the raw maps, (B, 3*(5+K), H/8, W/8), H/16 and H/32.
     """
 
+    function = "yolov4"
+    weights_file = "yolov4.weights"
     maps = (Map(8, (0, 1, 2), 1.2), Map(16, (3, 4, 5), 1.1), Map(32, (6, 7, 8), 1.05))
     power = POWER
     preprocessing = STRETCHED
@@ -341,6 +342,8 @@ class TinyYOLOv4(MultiscaleDetector):
         - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
     """
 
+    function = "tiny_yolov4"
+    weights_file = "yolov4-tiny.weights"
     # The published net leaves out the smallest anchor, and uses the fourth one twice.
     maps = (Map(32, (3, 4, 5), 1.05), Map(16, (1, 2, 3), 1.05))
     power = POWER
@@ -374,30 +377,21 @@ def yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "co
 
     Parameters
     ----------
-    classes : int or sequence of str, default 80
-        Names of the classes, or their number.
-    anchors : {'coco'} or array_like, default 'coco'
-        The anchors of the published weights, or widths and heights in pixels, (9, 2), above 0, from small to large.
-    width : float, default 1.0
-        Factor of all channels but those of the maps, above 0. For few classes a smaller factor is enough.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
+    classes, anchors, width, **kwargs
+        Those of :func:`gluonops.models.yolov3`.
 
     Returns
     -------
     YOLOv4
-        Maps images (B, 3, H, W), RGB from 0 to 1, to three raw maps. H and W are multiples of 32. Images are resized
-        without a letterbox, as AlexeyAB's program does. ``net.detect`` returns detections. The net is not initialized:
-        call ``net.initialize()`` or ``net.load_darknet("yolov4.weights")``.
+        It is used like the net of :func:`gluonops.models.yolov3`. Images are resized without a letterbox, as AlexeyAB's
+        program does. Its file is ``yolov4.weights``.
 
     Raises
     ------
     OpError
         An argument is out of range.
     """
-    options = without_pretrained("models.yolov4", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov4.weights')")
-    return YOLOv4(classes, anchors, width, **options)
+    return YOLOv4.made(classes, anchors, width, kwargs)
 
 
 def tiny_yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
@@ -406,11 +400,8 @@ def tiny_yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike 
 
     Parameters
     ----------
-    classes, width, **kwargs
-        Those of :func:`yolov4`.
-    anchors : {'coco'} or array_like, default 'coco'
-        The anchors of the published weights, or widths and heights in pixels, (6, 2), above 0, from small to large.
-        The first of them has no map.
+    classes, anchors, width, **kwargs
+        Those of :func:`gluonops.models.tiny_yolov3`. The first of the anchors has no map.
 
     Returns
     -------
@@ -422,6 +413,4 @@ def tiny_yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike 
     OpError
         An argument is out of range.
     """
-    options = without_pretrained("models.tiny_yolov4", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov4-tiny.weights')")
-    return TinyYOLOv4(classes, anchors, width, **options)
+    return TinyYOLOv4.made(classes, anchors, width, kwargs)

@@ -115,6 +115,9 @@ def pytest_generate_tests(metafunc):
         chosen = every_combination if metafunc.config.getoption("every_mode") else one_mode_each
         metafunc.parametrize("case, dtype, backend, mode", list(chosen(suite)), indirect=["backend"])
         return
+    if metafunc.function.__name__ == "test_requests_of_arrays":
+        metafunc.parametrize("request_, backend, mode", list(one_mode_per_request()), indirect=["backend"])
+        return
     for name in ("case", "dtype", "row", "error", "label_dtype"):
         if name in metafunc.fixturenames:
             values = suite.axes(name)
@@ -143,3 +146,10 @@ def one_mode_each(suite):
         case, dtype, backend = suite.axes("case")[of_case], suite.axes("dtype")[of_dtype], BACKENDS[of_backend]
         mode = MODES[(of_case + of_dtype + of_backend) % len(MODES)]
         yield pytest.param(case, dtype, backend, mode, id=f"{case.id}-{dtype}-{backend}-{mode}")
+
+
+def one_mode_per_request():
+    """Every backend adds to gradients and leaves them alone, in one mode each; five backends take both through all."""
+    for of_request, request in enumerate(("add", "null")):
+        for of_backend, backend in enumerate(BACKENDS):
+            yield request, backend, MODES[(of_request + of_backend) % len(MODES)]

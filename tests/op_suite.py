@@ -299,6 +299,29 @@ class OpSuite:
                 self.close(gradient.asnumpy(), want, f"gradient of {name}, pass {passes}", backend, dtype,
                            exact=self.exact and request_ != "add")
 
+    def test_requests_of_arrays(self, request_, backend, mode, rng):
+        """As test_requests, of the gradients that are attached to arrays."""
+        case = self.cases[0]
+        arrays = self.draw(case, "float32", rng)
+        head = self.head(case, arrays, rng).astype("float32")
+        _, expected = self.expected(case, arrays, head)
+        inputs = [mx.nd.array(array) for array in arrays]
+        stored = [mx.nd.array(rng.randn(*array.shape)) for array in arrays]
+        before = [gradient.asnumpy() for gradient in stored]
+        needed = mx.nd.array(rng.randn(*head.shape))   # without it null would leave nothing to differentiate
+        needed.attach_grad()
+        autograd.mark_variables(inputs, stored, request_)
+        with gops.backend(backend):
+            net = self.net(case, mode)
+            for _ in range(2):
+                with autograd.record():
+                    output = net(*inputs) + needed
+                output.backward(mx.nd.array(head))
+        for arg, old, gradient in zip(self.op.inputs, before, stored):
+            added = 2 * expected.get(arg.name, 0) if request_ == "add" else 0
+            self.close(gradient.asnumpy(), old + added, f"gradient of {arg.name}",
+                       exact=self.exact and request_ == "null")
+
     def test_input_used_twice(self, backend, mode, rng):
         """If data is the input of two nodes, its gradient is the sum of both."""
         self.compare_sum(2, backend, mode, rng)
@@ -325,28 +348,32 @@ class OpSuite:
         for name, gradient in gradients.items():
             np.testing.assert_allclose(got[name], count * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
 
-    def test_offset_view(self, backend, rng):
+    def test_offset_view(self, dtype, backend, rng):
         """Inputs and gradients that start in the middle of an array."""
         case = self.cases[0]
-        arrays = self.draw(case, "float32", rng)
-        head = self.head(case, arrays, rng).astype("float32")
+        arrays = self.draw(case, dtype, rng)
+        head = self.head(case, arrays, rng).astype(dtype)
         expected, gradients = self.expected(case, arrays, head)
         inputs, stored = {}, {}
         for arg, array in zip(self.op.inputs, arrays):
-            whole = np.full((array.shape[0] + 2, *array.shape[1:]), np.nan, "float32")
+            outside = np.nan if array.dtype.kind == "f" else 99
+            whole = np.full((array.shape[0] + 2, *array.shape[1:]), outside, array.dtype)
+            stored[arg.name] = mx.nd.array(whole, dtype=array.dtype)
             whole[1:-1] = array
-            inputs[arg.name] = mx.nd.array(whole)[1:-1]
-            stored[arg.name] = mx.nd.array(np.full(whole.shape, np.nan, "float32"))
+            inputs[arg.name] = mx.nd.array(whole, dtype=array.dtype)[1:-1]
         with gops.backend(backend):
             graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], **case.attrs)
             if len(self.op.inputs) == 1:
-                self.close(self.function(inputs["data"], **case.attrs).asnumpy(), expected, "output")
+                output = self.function(inputs["data"], **case.attrs)
+                self.close(output.asnumpy(), expected, "output", backend, dtype)
         views = {name: array[1:-1] for name, array in stored.items()}
         executor = graph.bind(mx.cpu(), inputs, views)
-        self.close(executor.forward(is_train=True)[0].asnumpy(), expected, "output")
-        executor.backward([mx.nd.array(head)])
+        self.close(executor.forward(is_train=True)[0].asnumpy(), expected, "output", backend, dtype)
+        if np.dtype(dtype).kind != "f":
+            return
+        executor.backward([mx.nd.array(head, dtype=dtype)])
         for name, gradient in gradients.items():
-            self.close(views[name].asnumpy(), gradient, f"gradient of {name}")
+            self.close(views[name].asnumpy(), gradient, f"gradient of {name}", backend, dtype)
             whole = stored[name].asnumpy()
             assert np.isnan(whole[0]).all() and np.isnan(whole[-1]).all(), "wrote outside the view"
 
@@ -376,10 +403,10 @@ class OpSuite:
         arrays = self.draw(case, "float32", rng, label_dtype)
         self.compare(case, "float32", arrays, self.head(case, arrays, rng), backend)
 
-    def test_empty_batch(self, backend, rng):
+    def test_empty_batch(self, dtype, backend, rng):
         with mx.util.np_shape(True):
-            arrays = self.draw(self.empty, "float32", rng)
-            inputs = [mx.nd.array(a) for a in arrays]
+            arrays = self.draw(self.empty, dtype, rng)
+            inputs = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
             inputs[0].attach_grad()
             with gops.backend(backend), autograd.record():
                 output = self.function(*inputs, **self.empty.attrs)

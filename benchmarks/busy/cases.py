@@ -49,7 +49,8 @@ CASES = (
     Case("tiny_yolov2, 416 x 416", "net", "tiny_yolov2", (1, 3, 416, 416)),
     Case("yolov2, 416 x 416", "net", "yolov2", (1, 3, 416, 416)),
     Case("darknet19, 224 x 224", "net", "darknet19", (1, 3, 224, 224)),
-    Case("LeNet, a training step of 32", "training", "lenet_reorg", (32, 1, 28, 28)),
+    Case("LeNet, a training step of 32", "training", "lenet", (32, 1, 28, 28)),
+    Case("LeNet of 16 and 48 channels, a training step of 32", "training", "lenet16", (32, 1, 28, 28)),
     Case("tiny_yolov2, a training step of 8 x 128 x 128", "detector", "tiny_yolov2", (8, 3, 128, 128)),
     Case("tiny_yolov2, a training step of 4 x 416 x 416", "detector", "tiny_yolov2", (4, 3, 416, 416)),
     Case("default detector, a training step of 16 x 192 x 192", "detector", "half of tiny_yolov2", (16, 3, 192, 192)),
@@ -68,6 +69,7 @@ class Target:
     kinds: tuple[str, ...]
 
 
+LENETS = {"lenet": (20, 50), "lenet16": (16, 48)}   # channels of the first two convolutions, and of the third
 ALL = ("operator", "net", "training", "detector")
 TARGETS = (
     Target(1.05, (OURS, 0, 50), (ORT, 0, 50), ("net",)),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cases import BESIDE, CASES, COMPILED, MXNET, ORT, OURS, TORCH, Case
+from .cases import BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, TORCH, Case
 
 Call = Callable[[], object]
 
@@ -84,8 +84,13 @@ def training_in_mxnet(case: Case, peer: str, folder: pathlib.Path) -> Call:
     """Forward, loss, backward and SGD of the LeNet with reorg."""
     import gluonops as gops
     import mxnet as mx
+    from mxnet.gluon import nn
 
-    net, loss = gops.models.lenet_reorg(), gops.loss.SoftmaxCELoss()
+    channels, last = LENETS[case.what]
+    net, loss = nn.HybridSequential(), gops.loss.SoftmaxCELoss()
+    net.add(nn.Conv2D(channels, 5, activation="tanh"), gops.nn.Reorg(2),
+            nn.Conv2D(channels, 5, activation="tanh"), nn.Conv2D(last, 5, activation="tanh"),
+            nn.Dense(500, activation="tanh"), nn.Dense(10))
     net.initialize(mx.init.Xavier())
     for block in (net, loss):
         block.hybridize(static_alloc=True)
@@ -106,9 +111,10 @@ def training_in_torch(case: Case, peer: str, folder: pathlib.Path) -> Call:
     import torch
     from torch import nn
 
-    net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.Tanh(), nn.PixelUnshuffle(2), nn.Conv2d(80, 20, 5), nn.Tanh(),
-                        nn.Conv2d(20, 50, 5), nn.Tanh(), nn.Flatten(), nn.Linear(800, 500), nn.Tanh(),
-                        nn.Linear(500, 10))
+    channels, last = LENETS[case.what]
+    net = nn.Sequential(nn.Conv2d(1, channels, 5), nn.Tanh(), nn.PixelUnshuffle(2),
+                        nn.Conv2d(4 * channels, channels, 5), nn.Tanh(), nn.Conv2d(channels, last, 5), nn.Tanh(),
+                        nn.Flatten(), nn.Linear(16 * last, 500), nn.Tanh(), nn.Linear(500, 10))
     x, label = torch.from_numpy(data(case)), torch.arange(case.shape[0]) % 10
     optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
 

@@ -3,12 +3,14 @@
 ``load(cfg, weights)`` builds and loads, ``save_weights`` writes back bit for bit, ``net.detector()`` returns detections
 in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights file holds.
 """
+from .adapting import adapt_cfg
 from .build import load
 from .detector import Boxes, Detector, Region
 from .layers import Convolution, MaxPool
 from .net import DarknetNet
+from .training import TrainingOptions, read_training, shorter_policy
 from .tree import Tree, read_tree
 from .weights import Header, load_weights, save_weights
 
-__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "Tree", "load",
-           "load_weights", "read_tree", "save_weights"]
+__all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "TrainingOptions", "Tree",
+           "adapt_cfg", "load", "load_weights", "read_training", "read_tree", "save_weights", "shorter_policy"]

@@ -78,6 +78,11 @@ class NetLoss(Block):
         loss = self.loss(taken, truth)
         return loss if self._weight == 1 else loss * self._weight
 
+    def set_seen(self, images: int) -> None:
+        """Say how many images the net has been trained on. The warmup of ``[region]`` ends after a number of them."""
+        if isinstance(self.loss, RegionLoss):
+            self.loss.set_seen(images)
+
     def report(self) -> dict:
         """The averages of the parts of a detecting net's loss; see :func:`gluonops.ops.region_loss.averages`."""
         if not getattr(self.loss, "parts", None):

@@ -18,6 +18,7 @@ Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -64,11 +65,11 @@ NEW = Header(0, 2, 0, 0)   # of a net that was not loaded from a file
 
 
 def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Context | None = None,
-                 progress: Callable | None = None) -> Header:
+                 progress: Callable | None = None, layers: int | None = None) -> Header:
     """Load a Darknet weights file into a net's convolutions.
 
-    The file must fit exactly. To start from the first layers of another network (``darknet19_448.conv.23``), pass the
-    block that consists of them: ``load_weights(net.backbone, path)``.
+    The file must fit exactly. To start from the first layers of another network (``darknet19_448.conv.23``), pass
+    ``layers``, or the block that consists of them: ``load_weights(net.backbone, path)``.
 
     Parameters
     ----------
@@ -81,6 +82,9 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         Context of the parameters that are not initialized. The default is the current context.
     progress : callable, optional
         Wraps the sequence of layers, as ``tqdm.tqdm`` does.
+    layers : int, optional
+        Load the first so many children of the net only, such as the layers of ``gluonops.darknet.load``. The net has
+        to be initialized. The file may go on with other layers.
 
     Returns
     -------
@@ -93,13 +97,14 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
         The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
-    units = _units("darknet.load_weights", net)
+    units = _units("darknet.load_weights", net, layers)
     try:
         check_regular(path)
         with open(path, "rb") as file:
             header = _read_header(file, path)
-            _check_length(units, file.tell(), os.path.getsize(path), path)
-            _initialize_rest(net, ctx)
+            _check_length(units, file.tell(), os.path.getsize(path), path, layers is not None)
+            if layers is None:
+                _initialize_rest(net, ctx)
             for unit in (progress or iter)(units):
                 for parameter in unit.parameters:
                     values = _read(file, parameter, header.transposed and parameter is unit.matrix)
@@ -156,19 +161,26 @@ def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int |
     replace(where, {os.fspath(path): write})
 
 
-def _units(where: str, net: mx.gluon.Block) -> list[Unit]:
-    """The layers of a net with weights, in order. An OpError if the net has parameters outside of them."""
+def _units(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[Unit]:
+    """The layers of a net with weights, in order. An OpError if the net has parameters outside of them.
+
+    ``layers``: of the first so many children of the net alone.
+    """
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
+    if layers is not None and not 1 <= layers <= len(net._children):
+        raise OpError(where, f"layers is {layers}; expected 1 to {len(net._children)}, the layers of the net",
+                      "Pass another number of layers")
+    parts = [net] if layers is None else list(net._children.values())[:layers]
     units, held = [], set()
-    for block in _blocks(net):
+    for block in itertools.chain.from_iterable(map(_blocks, parts)):
         if not isinstance(block, Weighted):
             continue
         parameters = block.file_parameters()
         if parameters[0].name not in held:   # otherwise it shares the weights of an earlier one
             units.append(Unit(block.name, parameters, block.matrix()))
             held.update(parameter.name for parameter in parameters)
-    other = [name for name, parameter in net.collect_params().items()
+    other = [name for part in parts for name, parameter in part.collect_params().items()
              if name not in held and not isinstance(parameter, Constant)]
     if other or not units:
         what = f"the parameter {other[0]}" if other else "no convolution"
@@ -214,8 +226,8 @@ def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
                   "expected a header of 16 or 20 bytes", "Download or copy the file once more")
 
 
-def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathLike) -> None:
-    """Raise an OpError if a file ends within a layer, or has bytes behind the last one."""
+def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathLike, goes_on: bool) -> None:
+    """Raise an OpError if a file ends within a layer, or has bytes behind the last one, unless it ``goes_on``."""
     file = os.path.basename(os.fspath(path))
     end = start
     for name, parameters, _ in units:
@@ -227,7 +239,7 @@ def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathL
         if end > size:
             raise OpError("darknet.load_weights", f"{file} is too short: {name} takes bytes {begin} to {end}, and the "
                           f"file has {size}", "Pass the weights of this network, whole")
-    if end < size:
+    if end < size and not goes_on:
         raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {name}, ends "
                       f"at byte {end} of {size}", "Pass the weights of this network")
 

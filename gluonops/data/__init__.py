@@ -8,19 +8,30 @@ from . import moved
 from .anchors import anchors_of, kmeans
 from .average_precision import coco_average_precision
 from .base import Detection
+from .datasets.data_file import DataFile, read_data_file
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
 from .datasets.scenes import DigitScenes
 from .datasets.shapes import ShapeScenes
 from .load import classification, detection, format_names
 from .transforms.augment import Augment
+from .transforms.cropping import Crop, Turn
 from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
-from .transforms.pipeline import Augmented, Batches, Letterboxed, SampleKey, detection_batch, validation_batch
+from .transforms.pipeline import (
+    Augmented,
+    Batches,
+    Letterboxed,
+    SampleKey,
+    Stretched,
+    detection_batch,
+    validation_batch,
+)
 
-__all__ = ["Augment", "Augmented", "Batches", "Detection", "DigitScenes", "ImageFolder", "Letterbox", "Letterboxed",
-           "Resize", "SampleKey", "ShapeScenes", "Split", "anchors_of", "classification", "coco_average_precision",
-           "detection", "detection_batch", "digits", "format_names", "kmeans", "letterbox", "letterbox_boxes", "resize",
-           "unletterbox_boxes", "validation_batch"]
+__all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "Detection", "DigitScenes", "ImageFolder",
+           "Letterbox", "Letterboxed", "Resize", "SampleKey", "ShapeScenes", "Split", "Stretched", "Turn", "anchors_of",
+           "classification", "coco_average_precision", "detection", "detection_batch", "digits", "format_names",
+           "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "resize", "unletterbox_boxes",
+           "validation_batch"]
 
 _BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
 moved.install(__name__, {

@@ -18,19 +18,92 @@ namespace GLUONOPS_TARGET {
 // outer, and of two lines.
 struct PieceSteps { int64_t outer, line; };
 
+// Copies pieces of BYTES bytes, for each of `outers` and a range of lines.
+template <int BYTES>
+GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *from, PieceSteps from_step,
+                                     int64_t outers, int64_t first_line, int64_t end_line)
+{
+    for (int64_t outer = 0; outer < outers; ++outer)
+        for (int64_t line = first_line; line < end_line; ++line) {
+            char *target = to + outer * to_step.outer + line * to_step.line;
+            memcpy(target, from + outer * from_step.outer + line * from_step.line, BYTES);
+        }
+}
+
+// A square of numbers: as many as its side fill 16 bytes.
+template <typename Word>
+struct Square {
+    enum { SIDE = 16 / int(sizeof(Word)) };
+    typedef Word Vector __attribute__((vector_size(16)));
+    Vector vectors[SIDE];
+
+    // Numbers of two vectors in turn: their first halves, or their second halves.
+    template <int... I>
+    static GLUONOPS_INLINE Vector in_turn(Vector a, Vector b, int half, std::integer_sequence<int, I...>)
+    {
+        const Vector first = {Word(I / 2 + I % 2 * SIDE)...}, second = {Word(SIDE / 2 + I / 2 + I % 2 * SIDE)...};
+        return __builtin_shuffle(a, b, half ? second : first);
+    }
+
+    // Each round shuffles the bits of a number's place by one; after all rounds row and column have changed places.
+    GLUONOPS_INLINE void transpose()
+    {
+        const std::make_integer_sequence<int, SIDE> numbers;
+        for (int round = 1; round < SIDE; round *= 2) {
+            const Square before = *this;
+            for (int i = 0; i < SIDE; ++i)
+                vectors[i] = in_turn(before.vectors[i / 2], before.vectors[i / 2 + SIDE / 2], i % 2, numbers);
+        }
+    }
+};
+
+// Copies numbers whose neighbours along one direction are neighbours in `from`, and along the other one in `to`.
+// A square of them is read along the first, and written along the second.
+template <typename Word>
+GLUONOPS_INLINE void copy_square(char *to, int64_t to_step, const char *from, int64_t from_step)
+{
+    Square<Word> square;
+    for (int i = 0; i < Square<Word>::SIDE; ++i)
+        memcpy(&square.vectors[i], from + i * from_step, 16);
+    square.transpose();
+    for (int i = 0; i < Square<Word>::SIDE; ++i)
+        memcpy(to + i * to_step, &square.vectors[i], 16);
+}
+
+// Copies pieces of one number each, for each of `outers` and each of `lines`, by squares. The last squares overlap those
+// before them.
+template <typename Word>
+void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
+{
+    enum { SIDE = Square<Word>::SIDE, BYTES = sizeof(Word) };
+    if (outers < SIDE || lines < SIDE)
+        return copy_each_piece<BYTES>(to, to_step, from, from_step, outers, 0, lines);
+    const bool packs = from_step.line == BYTES;   // else it unpacks: outers are neighbours in `from`
+    const int64_t to_side = packs ? to_step.line : to_step.outer;
+    const int64_t from_side = packs ? from_step.outer : from_step.line;
+    for (int64_t i = 0; i < outers; i += SIDE)
+        for (int64_t j = 0; j < lines; j += SIDE) {
+            const int64_t outer = i + SIDE < outers ? i : outers - SIDE, line = j + SIDE < lines ? j : lines - SIDE;
+            copy_square<Word>(to + outer * to_step.outer + line * to_step.line, to_side,
+                              from + outer * from_step.outer + line * from_step.line, from_side);
+        }
+}
+
 const int64_t LINES_AT_ONCE = 128;   // of a matrix, which stay in the first-level cache while all pieces are copied
 
 // Copies pieces of BYTES bytes, for each of `outers` and each of `lines`.
 template <int BYTES>
 void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
 {
+    if constexpr (BYTES == 2)
+        return copy_numbers<uint16_t>(to, to_step, from, from_step, outers, lines);
+    if constexpr (BYTES == 4)
+        return copy_numbers<uint32_t>(to, to_step, from, from_step, outers, lines);
+    if constexpr (BYTES == 8)
+        return copy_numbers<uint64_t>(to, to_step, from, from_step, outers, lines);
     for (int64_t first = 0; first < lines; first += LINES_AT_ONCE) {
         const int64_t end = first + LINES_AT_ONCE < lines ? first + LINES_AT_ONCE : lines;
-        for (int64_t outer = 0; outer < outers; ++outer)
-            for (int64_t line = first; line < end; ++line) {
-                char *target = to + outer * to_step.outer + line * to_step.line;
-                memcpy(target, from + outer * from_step.outer + line * from_step.line, BYTES);
-            }
+        copy_each_piece<BYTES>(to, to_step, from, from_step, outers, first, end);
     }
 }
 
@@ -200,7 +273,7 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     return count;
 }
 
-const int64_t PACK_BYTES = 16384;   // of a packed matrix, which stays in the first-level cache
+const int64_t PACK_BYTES = 4096;   // of a packed matrix: all of a kernel stay in the first-level cache
 
 // How many neighbours along outer a block covers: 1 where vectors are full without packing.
 template <typename T>

@@ -3,7 +3,7 @@
 //
 // Where inner is 1 the elements of a row are neighbours in memory, and vectors run along the row. Elsewhere the rows
 // are columns: vectors run across neighbouring columns, in blocks whose intermediate results stay in the first-level
-// cache.
+// cache. Short rows are reduced as columns too: a row that fills no vector costs as much as one that does.
 #ifndef GLUONOPS_NATIVE_ROWS_H_
 #define GLUONOPS_NATIVE_ROWS_H_
 
@@ -34,6 +34,13 @@ inline RowSizes row_sizes(const std::vector<int64_t> &shape, int64_t axis)
 }
 
 namespace GLUONOPS_TARGET {
+
+// Whether rows are reduced by vectors that run along them.
+template <typename T>
+GLUONOPS_INLINE bool reduces_along_rows(const RowSizes &sizes)
+{
+    return sizes.inner == 1 && sizes.length >= 2 * int64_t(Simd<T>::LANES);
+}
 
 // The maximum of a row, which is at least the lowest finite number. NaNs are left out.
 template <typename T>

@@ -14,6 +14,7 @@ from .. import darknet, data
 from ..core.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
+from ..data.datasets.data_file import is_data_file
 from ..data.images import progress
 
 __all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
@@ -314,8 +315,8 @@ class Repeated(gluon.data.Dataset):
 
 
 def check_root(root: str | os.PathLike | None, where: str) -> None:
-    """Raise an OpError for a file in the place of a folder: it has not both parts of a data set."""
-    if root is not None and os.path.isfile(root):
+    """Raise an OpError for a file in the place of a folder, but for a ``.data`` file: it has not both parts."""
+    if root is not None and os.path.isfile(root) and not is_data_file(root):
         raise OpError(where, f"--root {root} is a file; expected the folder that has the images to train on and those "
                       "held out", "Name its folder, for rec that of train.rec and val.rec")
 

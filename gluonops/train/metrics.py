@@ -214,8 +214,8 @@ class DetectionMetrics:
         return [float(value) for value in values] if isinstance(values, (list, tuple)) else [float(values)]
 
 
-def detections(detector: Callable, loader: Iterable, size: tuple[int, int],
-               device: mx.Context) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def detections(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
+               stretched: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The detections of every image, and its label, both in the pixels of the image.
 
     Parameters
@@ -223,10 +223,13 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int],
     detector : callable
         Images (B, 3, H, W) to ids, scores and boxes, as ``net.detector()`` returns them.
     loader : iterable
-        A DataLoader of :class:`gluonops.data.Letterboxed` with :func:`gluonops.data.validation_batch`.
+        A DataLoader of :class:`gluonops.data.Letterboxed` or :class:`gluonops.data.Stretched`, with
+        :func:`gluonops.data.validation_batch`.
     size : tuple of int
         (width, height) of the input.
     device : mxnet.Context
+    stretched : bool, default False
+        Whether the loader's images are stretched to the input: :class:`gluonops.data.Stretched`.
 
     Yields
     ------
@@ -239,12 +242,16 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int],
         outputs = [array.asnumpy() for array in detector(images.as_in_context(device))]
         for ids, scores, boxes, label, shape in zip(*outputs, labels.asnumpy(), shapes.asnumpy()):
             is_real = ids[:, 0] >= 0
-            boxes = unletterbox_boxes(boxes[is_real], tuple(shape), size)
+            boxes = boxes[is_real]
+            if stretched:
+                boxes = boxes * np.tile(shape / np.array(size), 2)
+            else:
+                boxes = unletterbox_boxes(boxes, tuple(shape), size)
             yield np.column_stack([ids[is_real], scores[is_real], boxes]), label[label[:, 4] >= 0]
 
 
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
-                      classes: Sequence[str], coco: bool = True) -> DetectionMetrics:
+                      classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
 
     Returns
@@ -252,7 +259,7 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
     DetectionMetrics
     """
     metrics = DetectionMetrics(classes, coco)
-    for found, label in detections(detector, loader, size, device):
+    for found, label in detections(detector, loader, size, device, stretched):
         metrics.update(found, label)
     return metrics
 

@@ -164,9 +164,13 @@ class Options:
                  "a detector of few images has 10 unless told")
         self.add(group, "--average", type=fraction, default=0, metavar="DECAY", help="of an exponential moving average "
                  "of the parameters, such as 0.999, for validation and export; 0: none")
+        self.add("machine", "--dtype", choices=DTYPES, default="float32", help="of convolutions and dense layers: "
+                 "bfloat16 needs a CPU that has it, float16 a GPU")
+        self.add_machine()
+
+    def add_machine(self) -> None:
+        """The options of :class:`gluonops.train.Run` that do not concern what is trained: devices, checkpoints."""
         group = "machine"
-        self.add(group, "--dtype", choices=DTYPES, default="float32", help="of convolutions and dense layers: bfloat16 "
-                 "needs a CPU that has it, float16 a GPU")
         self.add(group, "--ctx", default="cpu:0", help="devices, for instance cpu:0,cpu:1; a batch is split among them")
         self.add(group, "--gpus", help="GPUs, for instance 0,1; takes the place of --ctx")
         self.add(group, "--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 from collections.abc import Sequence
 
 from mxnet import gluon
@@ -12,13 +11,13 @@ from ..core.errors import OpError
 from ..darknet import load_weights
 from ..data.base import class_names
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
+from .darknet_recipe import FIRST_LAYERS
 from .recipe import is_small
 
 __all__ = ["describe_pretrained", "load_pretrained_classifier", "load_pretrained_detector", "pretrained_source"]
 
 Path = os.PathLike
 AUTO, NONE = "auto", "none"   # of --pretrained
-FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
 
 
 def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:

@@ -243,7 +243,7 @@ class Run:
                 signal.signal(number, handler)
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
-                sizes: Sequence[int] | None = None) -> Iterator:
+                sizes: Sequence | None = None, every: int = 10) -> Iterator:
         """The batches that are left of the epoch; then the run saves, before the validation.
 
         Parameters
@@ -254,15 +254,17 @@ class Run:
             Makes a batch of a list of items.
         threads : int, default 0
             Threads that read ahead.
-        sizes : sequence of int, optional
+        sizes : sequence, optional
             Input sizes to draw from: see :class:`gluonops.data.Batches`.
+        every : int, default 10
+            Batches with one size.
         """
         self._plan = plan(self.images, self.batch_size, self.seed, self.epoch, self.workers)
         self._validating = self.batch == len(self._plan)
         if self._validating:   # resumed where that is all that is left
             return
         left = [indices for indices, _ in self._plan[self.batch:]]
-        keys = Batches(left, sizes=sizes, seed=self.seed, epoch=self.epoch, first=self.batch)
+        keys = Batches(left, sizes=sizes, seed=self.seed, epoch=self.epoch, first=self.batch, every=every)
         for batch in gluon.data.DataLoader(dataset, batch_sampler=keys, batchify_fn=batchify, num_workers=threads,
                                            thread_pool=True, timeout=READ_TIMEOUT):
             if self._is_random:   # dropout: the same numbers after a resume as without

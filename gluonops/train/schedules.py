@@ -343,14 +343,14 @@ def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
     net, *_ = read_cfg(cfg)
     rate = net.number("learning_rate", 0.001)
     common = {"warmup": net.integer("burn_in", 0, 0), "warmup_power": net.number("power", 4)}
-    policy = net.text("policy", "constant", [*sorted(SCHEDULES)])
+    policy = net.text("policy", "constant", sorted([*SCHEDULES, "sigmoid"]))
     if policy == "step":
         return Step(rate, net.integer("step", 1, 1), net.number("scale", 1), **common)
     if policy == "steps":
         return Steps(rate, net.integers("steps"), net.numbers("scales"), **common)
     if policy == "exp":
         return Exponential(rate, net.number("gamma", 1), **common)
-    if policy == "sig":
+    if policy in ("sig", "sigmoid"):   # Darknet's word is the second
         return Sigmoid(rate, net.number("gamma", 1), net.integer("step", 1, 1), **common)
     if policy == "poly":
         return Polynomial(rate, net.integer("max_batches", low=1), net.number("power", 4), **common)

@@ -24,7 +24,8 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_digits.py", "drop_in.py")
 TESTED_ELSEWHERE = {"finetune_classifier.py": "test_finetune_classifier.py", "launch_local.py": "test_launch_local.py",
                     "finetune_detector.py": "test_finetune_detector.py", "evaluate.py": "test_finetune_detector.py",
-                    "detect_folder.py": "test_finetune_detector.py", "make_shapes.py": "test_make_shapes.py"}
+                    "detect_folder.py": "test_finetune_detector.py", "make_shapes.py": "test_make_shapes.py",
+                    "train_darknet.py": "test_train_darknet.py"}
 
 
 def run(folder, script, *options, fails=0, **environment):

@@ -49,6 +49,37 @@ def test_of_a_cfg(tmp_path, options):
     np.testing.assert_allclose([schedule(n) for n in UPDATES], [darknet_rate(n, **options) for n in UPDATES], rtol=1e-6)
 
 
+@pytest.mark.parametrize("text, rates", [
+    ("", {1: 0.01, 999: 0.01}),
+    ("burn_in=4\n", {1: 0.01 / 256, 2: 0.01 / 16, 3: 0.01 * 81 / 256, 4: 0.01}),
+    ("burn_in=4\npower=1\n", {1: 0.0025, 3: 0.0075, 4: 0.01}),
+    ("policy=step\nstep=3\nscale=0.5\n", {1: 0.01, 2: 0.01, 3: 0.005, 5: 0.005, 6: 0.0025}),
+    ("policy=steps\nsteps=2,5\nscales=10,.01\nburn_in=1\n", {1: 0.01, 2: 0.1, 4: 0.1, 5: 0.001, 99: 0.001}),
+    ("policy=exp\ngamma=0.5\n", {1: 0.005, 2: 0.0025, 4: 0.000625}),
+    ("policy=poly\nmax_batches=10\npower=2\n", {1: 0.0081, 5: 0.0025, 9: 0.0001, 10: 0}),
+    ("policy=poly\nmax_batches=10\n", {5: 0.000625}),
+    ("policy=sigmoid\ngamma=1\nstep=3\n", {3: 0.005, 4: 0.01 / (1 + math.e), 2: 0.01 / (1 + 1 / math.e)}),
+    # Cycles of 4 and 8 updates: after a half of one the rate is in the middle.
+    ("policy=sgdr\nmax_batches=99\nsgdr_cycle=4\nlearning_rate_min=0.002\n",
+     {2: 0.006, 4: 0.002, 6: 0.002 + 0.004 * (1 + math.sqrt(0.5)), 8: 0.006, 12: 0.002, 20: 0.006}),
+    ("policy=sgdr\nmax_batches=20\n", {10: 0.005005, 20: 0.00001}),
+    ("policy=cosine\nmax_batches=20\n", {10: 0.005, 20: 0})], ids=lambda value: str(value)[:30].replace("\n", " "))
+def test_by_hand(tmp_path, text, rates):
+    """Worked out from both programs' formulas, with their defaults."""
+    (tmp_path / "net.cfg").write_text(f"[net]\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\n{text}[softmax]\n")
+    schedule = train.darknet_schedule(tmp_path / "net.cfg")
+    assert {update: schedule(update) for update in rates} == pytest.approx(rates, rel=1e-9, abs=1e-15)
+
+
+def test_of_weights_that_were_trained_before(tmp_path):
+    """A batch has 4 images: after 40 images the next update is the eleventh."""
+    text = "[net]\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\nbatch=4\nburn_in=12\npower=1\n[softmax]\n"
+    (tmp_path / "net.cfg").write_text(text)
+    schedule = train.darknet_schedule_from(tmp_path / "net.cfg", 40)
+    assert [schedule(1), schedule(2), schedule(3)] == pytest.approx([0.01 * 11 / 12, 0.01, 0.01])
+    assert train.darknet_schedule_from(tmp_path / "net.cfg", 0)(1) == pytest.approx(0.01 / 12)
+
+
 def test_random():
     """rate * u ** power, u uniform; the same for the same update, whatever was asked for before."""
     schedule = train.Random(0.1, power=2, seed=1, warmup=3)

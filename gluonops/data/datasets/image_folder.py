@@ -14,6 +14,7 @@ from mxnet import gluon
 from ...core.errors import OpError
 from ..base import Classes, class_names
 from ..images import EXTENSIONS, image_size, read_image
+from .data_file import is_data_file, read_data_file
 
 __all__ = ["ImageArray", "ImageFolder"]
 
@@ -49,7 +50,8 @@ class ImageFolder(gluon.data.Dataset):
     Parameters
     ----------
     root : str
-        Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class.
+        Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class. Or one
+        of Darknet's ``.data`` files: an image's class is the one whose name is in the image's path.
     split : {"train", "val"}
         The split.
     classes : sequence of str or str, optional
@@ -63,29 +65,12 @@ class ImageFolder(gluon.data.Dataset):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        where = "data.folder"
-        folder = _folder(root, split, where)
-        if classes is None:
-            classes = _folders(_folder(root, "train", where), where)
-        self.classes = class_names(classes, where)
-        present = _folders(folder, where)
-        unknown = sorted(set(present) - set(self.classes))
-        if unknown:
-            raise OpError(where, f"{folder} has the folder {unknown[0]!r}; expected classes only: "
-                          f"{', '.join(self.classes)}", "Rename it, or pass classes")
-        self._paths, class_ids = [], []
-        for class_id, name in enumerate(self.classes):
-            if name not in present:
-                continue
-            files = sorted(os.listdir(os.path.join(folder, name)))
-            paths = [os.path.join(folder, name, file) for file in files if file.lower().endswith(EXTENSIONS)]
-            self._paths += paths
-            class_ids += [class_id] * len(paths)
-        if not self._paths:
-            raise OpError(where, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
-                          "Add some, or pass another root")
+        self._where = "data.folder"
+        if is_data_file(root):
+            self.classes, self._paths, class_ids = _listed(root, split, classes, self._where)
+        else:
+            self.classes, self._paths, class_ids = _in_folders(root, split, classes, self._where)
         self.labels = np.array(class_ids, "int32")
-        self._where = where
 
     def __len__(self):
         return len(self.labels)
@@ -100,6 +85,46 @@ class ImageFolder(gluon.data.Dataset):
     def name(self, index: int) -> str:
         """The name of the image in errors."""
         return self._paths[index]
+
+
+def _in_folders(root, split, classes, where):
+    """(names of the classes, paths of the images, their class ids) of a folder per class."""
+    folder = _folder(root, split, where)
+    if classes is None:
+        classes = _folders(_folder(root, "train", where), where)
+    names = class_names(classes, where)
+    present = _folders(folder, where)
+    unknown = sorted(set(present) - set(names))
+    if unknown:
+        raise OpError(where, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
+                      "Rename it, or pass classes")
+    paths, class_ids = [], []
+    for class_id, name in enumerate(names):
+        if name not in present:
+            continue
+        files = sorted(os.listdir(os.path.join(folder, name)))
+        of_class = [os.path.join(folder, name, file) for file in files if file.lower().endswith(EXTENSIONS)]
+        paths += of_class
+        class_ids += [class_id] * len(of_class)
+    if not paths:
+        raise OpError(where, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
+                      "Add some, or pass another root")
+    return names, paths, class_ids
+
+
+def _listed(path, split, classes, where):
+    """The same of a ``.data`` file. Its names are compared with the paths as they are, as in Darknet."""
+    listed = read_data_file(path)
+    names = class_names(listed.classes if classes is None else classes, where)
+    paths, class_ids = listed.images(split), []
+    for image in paths:
+        found = [class_id for class_id, name in enumerate(names) if name in image]
+        if len(found) != 1:
+            got = " and ".join(names[class_id] for class_id in found) or "no class"
+            raise OpError(where, f"{image} has {got} in its path; expected the name of one class",
+                          "Move the image, or correct the names")
+        class_ids += found
+    return names, paths, class_ids
 
 
 def _folder(root, split, where):

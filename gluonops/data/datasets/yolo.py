@@ -5,7 +5,8 @@ x and y are the centre of the box. All four are fractions of the image's width a
 ``root`` has ``train.txt`` and ``val.txt`` (or valid.txt, or test.txt) with an image path per line, relative to ``root``
 or to its parent folder. Or it has the folders ``images/train`` and ``images/val``. The path of a label is that of its
 image with the ending ``.txt``, and with the folder ``labels`` instead of ``images`` (or ``JPEGImages``). The names of
-the classes are in ``*.names`` or classes.txt.
+the classes are in ``*.names`` or classes.txt. Instead of a folder there may be one of Darknet's ``.data`` files, which
+names the lists and the classes: see :mod:`gluonops.data.datasets.data_file`.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ import numpy as np
 from ...core.errors import OpError
 from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
 from ..images import EXTENSIONS, progress
+from .data_file import is_data_file, read_data_file
 
 __all__ = ["Yolo", "read_label"]
 
@@ -34,7 +36,7 @@ class Yolo(Detection):
     Parameters
     ----------
     root : str
-        The folder.
+        The folder, or a ``.data`` file.
     split : {"train", "val"}
         The split.
     classes : sequence of str or str, optional
@@ -47,8 +49,14 @@ class Yolo(Detection):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        names = class_names(_names_file(root) if classes is None else classes, WHERE)
-        paths = _images(root, split)
+        if is_data_file(root):
+            listed = read_data_file(root)
+            names = class_names(listed.classes if classes is None else classes, WHERE)
+            paths = listed.images(split)
+            root = ""   # any folder `images` or JPEGImages of a path becomes `labels`
+        else:
+            names = class_names(_names_file(root) if classes is None else classes, WHERE)
+            paths = _images(root, split)
         labels = [read_label(_label_path(path, root), len(names)) for path in progress(paths, f"checking {split}")]
         super().__init__(WHERE, names, paths, labels)
 

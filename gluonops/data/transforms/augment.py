@@ -92,15 +92,31 @@ class Augment:
             The image, float32 (channels, height, width) from 0 to 1, and the remaining boxes in its pixels.
         """
         new, offset = self._placement(image.shape[1::-1], size, rng)
-        out = place(image, new, offset, size)
-        moved = place_boxes(boxes, image.shape[1::-1], new, offset)
         is_mirrored = rng.rand() < self.flip
-        rotation = rng.uniform(-self.hue, self.hue)
-        out = distort(out, rotation, _factor(rng, self.saturation), _factor(rng, self.exposure))
+        out = self._coloured(place(image, new, offset, size, self._fill(image)), rng)
+        moved = place_boxes(boxes, image.shape[1::-1], new, offset)
         moved = self._clipped(moved, size)
         if is_mirrored:
             return flip(out, moved)
         return out, moved
+
+    def _coloured(self, image, rng):
+        rotation = rng.uniform(-self.hue, self.hue)
+        return distort(image, rotation, self._factor(rng, self.saturation), self._factor(rng, self.exposure))
+
+    @staticmethod
+    def _factor(rng, largest):
+        """A random factor from 1 to ``largest``, or its inverse."""
+        factor = rng.uniform(1, largest)
+        return factor if rng.rand() < 0.5 else 1 / factor
+
+    def _fill(self, image):
+        """The colour of the canvas around the image: a number, or one for each channel."""
+        return GREY
+
+    def _least_sides(self, size):
+        """Width and height from which a box is kept, in pixels of the canvas."""
+        return MIN_SIDE * np.array(size)
 
     def _placement(self, old, size, rng):
         """(width, height) and (left, top) of the image on the canvas."""
@@ -117,25 +133,19 @@ class Augment:
         offset = tuple(int(round(rng.uniform(0, 1) * (room - side))) for room, side in zip(size, new))
         return new, offset
 
-    def _clipped(self, boxes, size):
-        """The boxes clipped to the canvas, without those of which too little is visible."""
+    def _clipped(self, boxes, size, start=(0, 0), end=None):
+        """The boxes clipped to the canvas or a part of it, without those of which too little is visible."""
         out = boxes.copy()
-        out[:, :4] = np.clip(boxes[:, :4], 0, np.tile(np.float32(size), 2))
+        out[:, :4] = np.clip(boxes[:, :4], np.tile(np.float32(start), 2), np.tile(np.float32(end or size), 2))
         visible_sides = out[:, 2:4] - out[:, :2]
         full_sides = boxes[:, 2:4] - boxes[:, :2]
-        large_enough = (visible_sides > MIN_SIDE * np.array(size)).all(1)
+        large_enough = (visible_sides > self._least_sides(size)).all(1)
         visible_enough = visible_sides.prod(1) >= self.visible * full_sides.prod(1)
         return out[large_enough & visible_enough]
 
 
-def _factor(rng, largest):
-    """A random factor from 1 to ``largest``, or its inverse."""
-    factor = rng.uniform(1, largest)
-    return factor if rng.rand() < 0.5 else 1 / factor
-
-
-def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
-    """Resize an image bilinearly, and place it on a grey canvas.
+def place(image: np.ndarray, new: Size, offset: Size, size: Size, fill: float | np.ndarray = GREY) -> np.ndarray:
+    """Resize an image bilinearly, and place it on a plain canvas.
 
     Parameters
     ----------
@@ -147,13 +157,16 @@ def place(image: np.ndarray, new: Size, offset: Size, size: Size) -> np.ndarray:
         (left, top) of the image on the canvas. Parts outside the canvas are cropped.
     size : tuple of int
         (width, height) of the canvas.
+    fill : float or numpy.ndarray, default 0.5
+        The canvas's colour, from 0 to 1: a number, or one for each channel.
 
     Returns
     -------
     numpy.ndarray
         float32 (channels, height, width) from 0 to 1.
     """
-    out = np.full((image.shape[2], size[1], size[0]), GREY, "float32")
+    out = np.empty((image.shape[2], size[1], size[0]), "float32")
+    out[:] = np.reshape(fill, (-1, 1, 1))
     columns, rows = (slice(*np.clip((start, start + length), 0, room))
                      for start, length, room in zip(offset, new, size))
     across = _neighbours(columns, offset[0], new[0], image.shape[1])

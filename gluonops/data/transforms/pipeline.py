@@ -26,10 +26,11 @@ from mxnet import gluon
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
 from ..base import COLUMNS, about_image
-from .augment import Augment
-from .letterbox import letterbox, letterbox_boxes
+from .augment import Augment, place_boxes
+from .letterbox import letterbox, letterbox_boxes, resize
 
-__all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "detection_batch", "ground_truth", "validation_batch"]
+__all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "Stretched", "detection_batch", "ground_truth",
+           "validation_batch"]
 
 Size = Union[int, tuple[int, int]]
 STRIDE = 32     # input sizes for training are multiples of it
@@ -86,14 +87,24 @@ class Augmented(gluon.data.Dataset):
     def __getitem__(self, key):
         index, epoch, size = key if isinstance(key, SampleKey) else (key, 0, None)
         size = self._size if size is None else _pair(size, "data.Augmented")
-        image, label = _item(self._dataset, index)
         rng = np.random.RandomState([self._seed, epoch, index])
+        image, label = self._item(index)
         if np.ndim(label) != 2:
             return self._augment(image, np.zeros((0, COLUMNS), "float32"), size, rng)[0], label
-        if not self._difficult and label.shape[1] >= COLUMNS:
-            label = label[label[:, 5] == 0]
-        image, label = self._augment(image, label, size, rng)
+        share = getattr(self._augment, "mosaic_share", 0)
+        if share and rng.rand() < share:
+            others = [self._item(other) for other in rng.randint(len(self), size=3)]
+            image, label = self._augment.mosaic_of([(image, label), *others], size, rng)
+        else:
+            image, label = self._augment(image, label, size, rng)
         return image, ground_truth(label, size)
+
+    def _item(self, index):
+        image, label = _item(self._dataset, int(index))
+        is_labelled_difficult = np.ndim(label) == 2 and label.shape[1] >= COLUMNS
+        if is_labelled_difficult and not self._difficult:
+            label = label[label[:, 5] == 0]
+        return image, label
 
 
 class Letterboxed(gluon.data.Dataset):
@@ -120,11 +131,27 @@ class Letterboxed(gluon.data.Dataset):
     def __getitem__(self, index):
         image, label = _item(self._dataset, index)
         with about_image(self._dataset, index):
-            out = letterbox(image, *self._size)
+            out = self._fitted(image)
         if np.ndim(label) != 2:
             return out, label
-        moved = letterbox_boxes(label, image.shape[1::-1], self._size)
+        moved = self._moved(label, image.shape[1::-1])
         return out, ground_truth(moved, self._size), label, np.array(image.shape[1::-1], "int32")
+
+    def _fitted(self, image):
+        return letterbox(image, *self._size)
+
+    def _moved(self, boxes, image_size):
+        return letterbox_boxes(boxes, image_size, self._size)
+
+
+class Stretched(Letterboxed):
+    """The same with images that are stretched to the input, as AlexeyAB's Darknet does. See :class:`Letterboxed`."""
+
+    def _fitted(self, image):
+        return resize(image, *self._size)
+
+    def _moved(self, boxes, image_size):
+        return place_boxes(boxes, image_size, self._size, (0, 0))
 
 
 class Batches:
@@ -134,8 +161,8 @@ class Batches:
     ----------
     batches : sampler or sequence
         Lists of indices: gluon's BatchSampler, or a list of lists.
-    sizes : int or sequence of int, optional
-        Input sizes to draw from, multiples of 32. The default is the size of the data set.
+    sizes : int, sequence of int or sequence of tuple, optional
+        Input sizes to draw from, or pairs (width, height), in multiples of 32. The default is the size of the data set.
     seed : int, default 0
         Seed of the sizes, at least 0.
     epoch : int, default 0
@@ -162,7 +189,7 @@ class Batches:
         self._batches, self.epoch, self.first = batches, epoch, first
         self._seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
         self._every = Attr("every", Int(1), 10, "batches of one size").parse(where, every)
-        self._sizes = None if sizes is None else np.atleast_1d(sizes).tolist()
+        self._sizes = None if sizes is None else _list_of_sizes(sizes)
         if self._sizes is not None and not _are_input_sizes(self._sizes):
             raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
                           "range(320, 609, 32)")
@@ -176,7 +203,7 @@ class Batches:
             size = self.size(number, epoch)
             yield [SampleKey(int(index), epoch, size) for index in batch]
 
-    def size(self, number: int, epoch: int | None = None) -> int | None:
+    def size(self, number: int, epoch: int | None = None) -> Size | None:
         """The input size of a batch, or None for the size of the data set.
 
         Parameters
@@ -194,8 +221,14 @@ class Batches:
         return self._sizes[rng.randint(len(self._sizes))]
 
 
+def _list_of_sizes(sizes):
+    """Numbers and pairs, as Python's own."""
+    return [tuple(size) if isinstance(size, list) else size for size in np.atleast_1d(sizes).tolist()]
+
+
 def _are_input_sizes(sizes):
-    return bool(sizes) and all(isinstance(size, int) and size > 0 and size % STRIDE == 0 for size in sizes)
+    sides = [side for size in sizes for side in (size if isinstance(size, tuple) else (size,))]
+    return bool(sides) and all(isinstance(side, int) and side > 0 and side % STRIDE == 0 for side in sides)
 
 
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:

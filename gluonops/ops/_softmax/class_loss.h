@@ -63,9 +63,10 @@ struct ClassLoss {
     GLUONOPS_INLINE int64_t class_id(int64_t row) const { return class_of(labels, row, sizes.length); }
     GLUONOPS_INLINE A weight_of(int64_t class_id) const { return weights ? weights[class_id] : A(1); }
 
-    // Writes the three numbers of a row. `logits` is its first element.
+    // Writes the three numbers of a row. `logits` is its first element; its neighbours are `step` elements apart.
     template <typename Formula>
-    GLUONOPS_INLINE void write(int64_t row, const T *logits, A row_max, A row_log_sum, const Formula &formula) const
+    GLUONOPS_INLINE void write(int64_t row, const T *logits, int64_t step, A row_max, A row_log_sum,
+                               const Formula &formula) const
     {
         const int64_t id = class_id(row);
         if (id == IGNORED) {   // counts as a row of zeros, whatever it holds
@@ -76,7 +77,7 @@ struct ClassLoss {
         }
         A loss = not_a_number<A>();
         if (id != NO_CLASS) {
-            const A nll = row_log_sum - (load_scalar(logits + id * sizes.inner) - row_max);
+            const A nll = row_log_sum - (load_scalar(logits + id * step) - row_max);
             loss = weight_of(id) * formula.value(nll);
         }
         store_scalar(output + row, loss);
@@ -86,13 +87,13 @@ struct ClassLoss {
 
     // The factor of (softmax - onehot) in a row's gradient. It is 0 in an ignored row.
     template <typename Formula>
-    GLUONOPS_INLINE A factor(int64_t row, int64_t id, const T *logits, const Formula &formula) const
+    GLUONOPS_INLINE A factor(int64_t row, int64_t id, const T *logits, int64_t step, const Formula &formula) const
     {
         if (id == IGNORED)
             return A(0);
         if (id == NO_CLASS)
             return not_a_number<A>();
-        const A nll = log_sum[row] - (load_scalar(logits + id * sizes.inner) - max[row]);
+        const A nll = log_sum[row] - (load_scalar(logits + id * step) - max[row]);
         return load_scalar(output_grad + row) * (weight_of(id) * formula.slope(nll));
     }
 };
@@ -107,7 +108,7 @@ void class_loss_forward_rows(const ClassLoss<T> &given, const Formula &formula)
         const T *logits = call.data + row * classes;
         const A max = row_max(logits, classes);
         const A log_sum = logarithm(row_exponentials<false>(logits, classes, max, A(1)));
-        call.write(row, logits, max, log_sum, formula);
+        call.write(row, logits, 1, max, log_sum, formula);
     });
 }
 
@@ -116,11 +117,12 @@ void class_loss_forward_columns(const ClassLoss<T> &given, const Formula &formul
 {
     typedef typename Simd<T>::Scalar A;
     const ClassLoss<T> call = given;
-    parallel_column_blocks<T>(call.sizes, sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
+    parallel_columns<false, T>(call.sizes, 1, [=](ColumnBlock<T> &block) {
         alignas(64) A max[MAX_BLOCK_COLUMNS], sum[MAX_BLOCK_COLUMNS];
-        column_max_and_sum<false>(call.data + start, call.sizes, columns, A(1), max, sum);
-        for (int64_t j = 0; j < columns; ++j)
-            call.write(first_row + j, call.data + start + j, max[j], logarithm(sum[j]), formula);
+        const T *logits = block.read(call.data);
+        column_max_and_sum<false>(logits, block.lines, A(1), max, sum);
+        for (int64_t j = 0; j < block.columns; ++j)
+            call.write(block.first_row + j, logits + j, block.step, max[j], logarithm(sum[j]), formula);
     });
 }
 
@@ -128,7 +130,7 @@ template <typename T, typename Formula>
 void class_loss_forward(const ClassLossCall &call, const Formula &formula)
 {
     const ClassLoss<T> typed(call);
-    if (call.sizes.inner == 1)
+    if (reduces_along_rows<T>(call.sizes))
         class_loss_forward_rows(typed, formula);
     else
         class_loss_forward_columns(typed, formula);
@@ -145,7 +147,7 @@ void class_loss_backward_rows(const ClassLoss<T> &given, const Formula &formula)
         const int64_t class_id = call.class_id(row);
         const T *logits = call.data + row * classes;
         T *grad = call.data_grad + row * classes;
-        const A factor = call.factor(row, class_id, logits, formula);
+        const A factor = call.factor(row, class_id, logits, 1, formula);
         if (class_id < 0) {   // whatever the row or the head gradient holds
             write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(factor); });
             return;
@@ -166,32 +168,39 @@ void class_loss_backward_columns(const ClassLoss<T> &given, const Formula &formu
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Index Index;
     const ClassLoss<T> call = given;
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    parallel_column_blocks<T>(call.sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
-        alignas(64) A factor_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS];
+    parallel_columns<false, T>(call.sizes, 2, [=](ColumnBlock<T> &block) {
+        alignas(64) A factor_buffer[MAX_BLOCK_COLUMNS], max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
-        A *factor = factor_buffer, *log_sum = log_sum_buffer;
+        A *factor = factor_buffer, *max = max_buffer, *log_sum = log_sum_buffer;
         Index *class_ids = class_id_buffer;
-        for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row = first_row + j, class_id = call.class_id(row);
+        const T *logits = block.read(call.data);
+        T *grads = block.write(call.data_grad);
+        const ColumnLines<T> lines = block.lines;
+        for (int64_t j = 0; j < block.columns; ++j) {
+            const int64_t row = block.first_row + j, class_id = call.class_id(row);
             class_ids[j] = Index(class_id);
-            factor[j] = call.factor(row, class_id, call.data + start + j, formula);
+            factor[j] = call.factor(row, class_id, logits + j, block.step, formula);
+            max[j] = call.max[row];
             log_sum[j] = call.log_sum[row];
         }
-        const A *max = call.max + first_row;
-        for (int64_t c = 0; c < classes; ++c) {
-            const int64_t line = start + c * inner;
-            write_row<STREAMING>(call.data_grad + line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        spread_class_ids(lines, class_ids);
+        lines.spread(factor);
+        lines.spread(max);
+        lines.spread(log_sum);
+        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+            const int64_t line = number * lines.pitch;
+            const Index first_class = Index(number * lines.per_line);
+            write_row<STREAMING>(grads + line, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto zero = broadcast(A(0));
-                const auto shifted = load(call.data + line + j, mask, A(0)) - load(max + j, mask, A(0));
+                const auto shifted = load(logits + line + j, mask, A(0)) - load(max + j, FullMask());
                 const auto p = exponential(shifted - load(log_sum + j, FullMask()));
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
-                const auto target = class_id == Index(c) ? broadcast(A(1)) : zero;
+                const auto target = class_id == first_class ? broadcast(A(1)) : zero;
                 const auto grad = load(factor + j, FullMask()) * (p - target);
                 return class_id == Index(IGNORED) ? zero : grad;
             });
-        }
+        });
     });
 }
 

@@ -179,7 +179,7 @@ inline void softmax(const RowSizes &sizes, const void *data, void *output, doubl
 {
     const T *from = static_cast<const T *>(data);
     T *to = static_cast<T *>(output);
-    const bool rows = sizes.inner == 1;
+    const bool rows = reduces_along_rows<T>(sizes);
     if (use_streaming_stores<T>(sizes))
         rows ? softmax_rows<true>(sizes, from, to, temperature) : softmax_columns<true>(sizes, from, to, temperature);
     else

@@ -10,15 +10,17 @@ PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     labels = exact(F, label)
     valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    is_ignored = None
     if ignored is not None:   # a NaN at an ignored place must not reach the sums
         is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
-        data = F.where(is_ignored, F.zeros_like(data), data)
+        data = _zero_where(F, is_ignored, data)
 
     row_max = F.BlockGrad(F.max(data, axis=1, keepdims=True))
     logits = F.broadcast_sub(data, row_max)
     log_sum = F.log(F.sum(F.exp(logits), axis=1, keepdims=True))
     weights = row_weights(F, F.BlockGrad(log_sum), F.expand_dims(valid, axis=1), _with_axis(F, ignored))
-    probabilities = F.broadcast_mul(F.exp(F.broadcast_sub(logits, log_sum)), weights)
+    log_probabilities = F.broadcast_sub(logits, log_sum)
+    probabilities = F.broadcast_mul(F.exp(log_probabilities), weights)
 
     one_sample = F.sum(F.zeros_like(F.BlockGrad(data)), axis=1, exclude=True, keepdims=True)   # its shape counts
     classes = F.reshape_like(F.contrib.arange_like(F.cast(one_sample, dtype="float64"), axis=1), one_sample)
@@ -28,9 +30,30 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
     intersection = F.sum(F.where(is_class, probabilities, zero), **PLACES)
     powers = F.square(probabilities) if attrs.squared else probabilities
-    total = F.sum(powers + target, **PLACES)
-    output = 1 - (2 * intersection + attrs.smooth) / (total + attrs.smooth)
+    total = F.BlockGrad(F.sum(powers + target, **PLACES))
+    denominator = total + attrs.smooth
+    log_powers = 2 * log_probabilities if attrs.squared else log_probabilities
+    growth = _growth(F, log_powers, weights, is_ignored, denominator)
+    output = 1 - (2 * intersection + attrs.smooth) / denominator / growth
     return output, intersection, total, F.squeeze(row_max, axis=1), F.squeeze(log_sum, axis=1)
+
+
+def _growth(F, log_powers: Array, weights: Array, is_ignored: Array | None, denominator: Array) -> Array:
+    """1, with the gradient of the denominator's logarithm.
+
+    The gradient of MXNet's division has the square of the denominator, which may be 0 in float16. Here the powers are
+    divided by the denominator before they are summed, as a difference of logarithms. So no number is large.
+    """
+    log_denominator = F.reshape_like(F.log(denominator), F.sum(F.BlockGrad(log_powers), keepdims=True, **PLACES))
+    log_shares = F.broadcast_sub(log_powers, F.BlockGrad(log_denominator))
+    if is_ignored is not None:   # these are not in the denominator, and may be large
+        log_shares = _zero_where(F, is_ignored, log_shares)
+    shares = F.sum(F.broadcast_mul(F.exp(log_shares), weights), **PLACES)
+    return shares - F.BlockGrad(shares) + 1
+
+
+def _zero_where(F, condition: Array, values: Array) -> Array:
+    return F.where(condition, F.zeros_like(values), values)
 
 
 def _with_axis(F, ignored: Array | None) -> Array | None:
@@ -56,6 +79,5 @@ def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, m
     weights = nd.expand_dims(row_weights(nd, log_sum, valid, ignored), axis=1)
     gradient = nd.broadcast_mul(probabilities * nd.broadcast_sub(by_probability, mean), weights)
     if ignored is not None:
-        gradient = nd.where(nd.broadcast_like(nd.expand_dims(ignored, axis=1), gradient), nd.zeros_like(gradient),
-                            gradient)
+        gradient = _zero_where(nd, nd.broadcast_like(nd.expand_dims(ignored, axis=1), gradient), gradient)
     return {"data": gradient}

@@ -82,29 +82,32 @@ void forward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const TypedCall<T> call = given;
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    parallel_column_blocks<T>(call.sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
+    parallel_columns<false, T>(call.sizes, 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) A teacher_max_buffer[MAX_BLOCK_COLUMNS], teacher_sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) A differences_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *sum = sum_buffer, *differences = differences_buffer;
         A *teacher_max = teacher_max_buffer, *teacher_sum = teacher_sum_buffer;
-        const T *student = call.data + start, *teacher = call.teacher + start;
+        const T *student = block.read(call.data), *teacher = block.read(call.teacher);
+        const ColumnLines<T> lines = block.lines;
 
-        column_max_and_sum<false>(student, call.sizes, columns, call.scale, max, sum);
-        column_max_and_sum<false>(teacher, call.sizes, columns, call.scale, teacher_max, teacher_sum);
-        for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        column_max_and_sum<false>(student, lines, call.scale, max, sum);
+        column_max_and_sum<false>(teacher, lines, call.scale, teacher_max, teacher_sum);
+        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(differences + j, broadcast(A(0)), FullMask());
         });
-        for (int64_t c = 0; c < classes; ++c)
-            for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto shifted = load(student + c * inner + j, mask, A(0)) - load(max + j, FullMask());
-                const auto target = load(teacher + c * inner + j, mask, A(0)) - load(teacher_max + j, FullMask());
+        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+            const int64_t line = number * lines.pitch;
+            for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                const auto shifted = load(student + line + j, mask, A(0)) - load(max + j, FullMask());
+                const auto target = load(teacher + line + j, mask, A(0)) - load(teacher_max + j, FullMask());
                 const auto weighted = exponential(target * call.scale) * (target - shifted) * call.scale;
-                store(differences + j, load(differences + j, FullMask()) + weighted, FullMask());
+                store(differences + j, load(differences + j, FullMask()) + weighted, mask);
             });
-        for (int64_t j = 0; j < columns; ++j)
-            call.write(first_row + j, max[j], sum[j], teacher_max[j], teacher_sum[j], differences[j]);
+        });
+        lines.fold_sums(differences);
+        for (int64_t j = 0; j < block.columns; ++j)
+            call.write(block.first_row + j, max[j], sum[j], teacher_max[j], teacher_sum[j], differences[j]);
     });
 }
 
@@ -132,22 +135,34 @@ void backward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const TypedCall<T> call = given;
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    parallel_column_blocks<T>(call.sizes, 3 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
-        const A *max = call.max + first_row, *log_sum = call.log_sum + first_row;
-        const A *teacher_max = call.teacher_max + first_row, *teacher_log_sum = call.teacher_log_sum + first_row;
-        const T *head = call.output_grad + first_row;
-        for (int64_t c = 0; c < classes; ++c) {
-            const T *student = call.data + start + c * inner, *teacher = call.teacher + start + c * inner;
-            T *to = call.data_grad + start + c * inner;
-            write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto power = (load(student + j, mask, A(0)) - load(max + j, mask, A(0))) * call.scale;
-                const auto target = (load(teacher + j, mask, A(0)) - load(teacher_max + j, mask, A(0))) * call.scale;
-                const auto q = exponential(power - load(log_sum + j, mask, A(0)));
-                const auto p = exponential(target - load(teacher_log_sum + j, mask, A(0)));
-                return (q - p) * load(head + j, mask, A(0)) * call.temperature;
-            });
+    parallel_columns<false, T>(call.sizes, 3, [=](ColumnBlock<T> &block) {
+        alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], head_buffer[MAX_BLOCK_COLUMNS];
+        alignas(64) A teacher_max_buffer[MAX_BLOCK_COLUMNS], teacher_log_sum_buffer[MAX_BLOCK_COLUMNS];
+        A *max = max_buffer, *log_sum = log_sum_buffer, *head = head_buffer;
+        A *teacher_max = teacher_max_buffer, *teacher_log_sum = teacher_log_sum_buffer;
+        const T *students = block.read(call.data), *teachers = block.read(call.teacher);
+        T *grads = block.write(call.data_grad);
+        const ColumnLines<T> lines = block.lines;
+        for (int64_t j = 0; j < block.columns; ++j) {
+            const int64_t row = block.first_row + j;
+            max[j] = call.max[row];
+            log_sum[j] = call.log_sum[row];
+            teacher_max[j] = call.teacher_max[row];
+            teacher_log_sum[j] = call.teacher_log_sum[row];
+            head[j] = load_scalar(call.output_grad + row) * call.temperature;
         }
+        for (A *values : {max, log_sum, teacher_max, teacher_log_sum, head})
+            lines.spread(values);
+        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
+            const T *student = students + number * lines.pitch, *teacher = teachers + number * lines.pitch;
+            write_row<STREAMING>(grads + number * lines.pitch, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                const auto power = (load(student + j, mask, A(0)) - load(max + j, FullMask())) * call.scale;
+                const auto target = (load(teacher + j, mask, A(0)) - load(teacher_max + j, FullMask())) * call.scale;
+                const auto q = exponential(power - load(log_sum + j, FullMask()));
+                const auto p = exponential(target - load(teacher_log_sum + j, FullMask()));
+                return (q - p) * load(head + j, FullMask());
+            });
+        });
     });
 }
 
@@ -157,7 +172,7 @@ void forward(const DistillationLossCall &call)
     const TypedCall<T> typed(call);
     if (call.sizes.empty())
         return;
-    if (call.sizes.inner == 1)
+    if (reduces_along_rows<T>(call.sizes))
         forward_rows(typed);
     else
         forward_columns(typed);

@@ -50,7 +50,8 @@ from collections.abc import Sequence
 import mxnet as mx
 
 from ...core.backend import Array, call
-from .contract import OP, PARTS
+from .._region.loss import PARTS
+from .contract import OP
 
 __all__ = ["averages", "region_loss"]
 

@@ -3,16 +3,11 @@
 // last come the cells that have one. Forward stores the gradient of every image's loss, and backward scales it by the
 // head gradient. Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
 #include "generated/region_loss.h"
-#include "../_region/region.h"
+#include "../_region/loss.h"
 
 namespace gluonops {
 
-#include "../_region/parts.cuh"
-
-// A ground-truth box, and the anchor and cell that it is assigned to.
-struct GroundTruth {
-    double x, y, w, h;
-    int64_t class_id, anchor, cell;
+struct GroundTruth : MatchedBox {
     bool last;   // no later box has the same anchor and cell
 };
 
@@ -37,8 +32,7 @@ struct RegionLossCall {
 namespace GLUONOPS_TARGET {
 namespace {
 
-const double WARM_UP_SCALE = 0.01;    // Darknet's
-const int64_t INVALID_IMAGE = -1;     // the count of an image with a row that is neither a box nor padding
+const double WARM_UP_SCALE = 0.01;   // Darknet's
 
 template <typename T>
 struct Image {
@@ -94,30 +88,17 @@ struct Image {
         return best;
     }
 
-    // Assigns every box to an anchor and a cell. Returns the number of boxes, or INVALID_IMAGE.
-    int64_t assign_truths() const
+    int64_t match_truths() const
     {
         const T *rows = static_cast<const T *>(call.truth) + index * call.truths * 5;
         GroundTruth *boxes = call.assigned + index * call.truths;
-        int64_t box_count = 0;
-        for (int64_t t = 0; cells && t < call.truths; ++t) {
-            const T *row = rows + 5 * t;
-            const A x = load_scalar(row), y = load_scalar(row + 1), w = load_scalar(row + 2), h = load_scalar(row + 3);
-            const A class_id = load_scalar(row + 4);
-            const BoxStatus status = validate_box(x, y, w, h, class_id, sizes.classes);
-            if (status == INVALID_BOX)
-                return INVALID_IMAGE;
-            if (status == PADDING)
-                continue;
-            int64_t column = int64_t(x * A(sizes.width)), line = int64_t(y * A(sizes.height));
-            column = column < sizes.width ? column : sizes.width - 1;
-            line = line < sizes.height ? line : sizes.height - 1;
-            const int64_t cell = line * sizes.width + column;
-            boxes[box_count++] = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell, true};
-        }
-        for (int64_t t = 0; t < box_count; ++t)
+        const auto best = [this](A w, A h, int64_t cell) { return best_anchor(w, h, cell); };
+        const int64_t box_count = gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, call.truths, boxes, best);
+        for (int64_t t = 0; t < box_count; ++t) {
+            boxes[t].last = true;
             for (int64_t later = t + 1; later < box_count && boxes[t].last; ++later)
                 boxes[t].last = !same_place(boxes[t], boxes[later]);
+        }
         return box_count;
     }
 
@@ -130,14 +111,8 @@ struct Image {
     void anchor_loss(int64_t anchor, double *parts) const
     {
         A *gradient = anchor_gradient(anchor);
-        for (int p = 0; p < PARTS; ++p)
-            parts[p] = count == INVALID_IMAGE ? not_a_number<double>() : 0;
-        if (count == INVALID_IMAGE) {
-            write_row<false>(gradient, planes, [](int64_t, auto) GLUONOPS_LAMBDA {
-                return broadcast(not_a_number<A>());
-            });
+        if (!begin_share<T>(count, gradient, planes, parts))
             return;
-        }
         // Until the objectness has its gradient, its plane marks the cells that a box is assigned to.
         A *is_assigned = gradient + 4 * cells;
         memset(is_assigned, 0, size_t((planes - 4 * cells) * int64_t(sizeof(A))));
@@ -172,7 +147,8 @@ struct Image {
             const V is_unassigned = 1 - load(to + 4 * cells, mask, A(1));
 
             const V w = full_range_exponential(raw_w) * prior_w, h = full_range_exponential(raw_h) * prior_h;
-            const V max_iou = largest_iou((x + coordinates.column) / width, (y + coordinates.row) / height, w, h);
+            const V center_x = (x + coordinates.column) / width, center_y = (y + coordinates.row) / height;
+            const V max_iou = largest_iou<T>(center_x, center_y, w, h, truths, count);
             const V zero = broadcast(A(0));
             const V weighted_error = (max_iou > thresh ? zero : is_unassigned * weight) * objectness;
             parts[NO_OBJECTNESS] += 0.5 * double(reduce_sum(weighted_error * objectness));
@@ -199,26 +175,6 @@ struct Image {
             }
             parts[COST] += double(reduce_sum(cost));
         });
-    }
-
-    // The largest IoU of each predicted box with a ground-truth box.
-    GLUONOPS_INLINE V largest_iou(V x, V y, V w, V h) const
-    {
-        const V left = x - w / 2, right = x + w / 2, top = y - h / 2, bottom = y + h / 2;
-        const V area = w * h, zero = broadcast(A(0));
-        V max_iou = zero;
-        for (int64_t t = 0; t < count; ++t) {
-            const GroundTruth &truth = truths[t];
-            const A half_w = A(truth.w) / 2, half_h = A(truth.h) / 2;
-            const V truth_left = broadcast(A(truth.x) - half_w), truth_right = broadcast(A(truth.x) + half_w);
-            const V truth_top = broadcast(A(truth.y) - half_h), truth_bottom = broadcast(A(truth.y) + half_h);
-            const V overlap_w = (right < truth_right ? right : truth_right) - maximum(left, truth_left);
-            const V overlap_h = (bottom < truth_bottom ? bottom : truth_bottom) - maximum(top, truth_top);
-            const V intersection = maximum(overlap_w, zero) * maximum(overlap_h, zero);
-            const V iou = intersection / (area + A(truth.w) * A(truth.h) - intersection);
-            max_iou = maximum(intersection > 0 ? iou : zero, max_iou);
-        }
-        return max_iou;
     }
 
     // The cell of one box. Every box counts in the statistics; the last one of a cell gives the loss and the gradient.
@@ -321,47 +277,16 @@ struct Image {
     }
 };
 
-// The loss and the parts of an image from its anchors' shares.
-template <typename T>
-void sum_parts(const RegionLossCall &call, int64_t image)
-{
-    typedef typename Simd<T>::Scalar A;
-    const int64_t anchors = call.sizes.anchors;
-    double total[PARTS] = {};
-    for (int64_t i = image * anchors; i < (image + 1) * anchors; ++i)
-        for (int p = 0; p < PARTS; ++p)
-            total[p] += call.partial[i * PARTS + p];
-
-    A *parts = static_cast<A *>(call.parts) + image * PARTS;
-    for (int p = 0; p < PARTS; ++p)
-        parts[p] = A(total[p]);
-    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASS_PART];
-    store_scalar(static_cast<T *>(call.output) + image, A(loss));
-}
-
 template <typename T>
 void forward(const RegionLossCall &call)
 {
-    const int64_t batch = call.sizes.batch, anchors = call.sizes.anchors, cells = call.sizes.cells();
-    parallel_for(batch, call.truths * 64 * (1 + anchors), [&](int64_t begin, int64_t end) {
-        for (int64_t image = begin; image < end; ++image)
-            call.count[image] = Image<T>(call, image).assign_truths();
-    });
-    // The work per anchor takes as much time as moving so many bytes.
-    const int64_t bytes = cells * (8 * call.truths + 4 * call.sizes.channels() + 64);
-    parallel_for(batch * anchors, bytes, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            Image<T>(call, i / anchors).anchor_loss(i % anchors, call.partial + i * PARTS);
-    });
-    for (int64_t image = 0; image < batch; ++image)
-        sum_parts<T>(call, image);
+    map_loss_forward<Image, T>(call, call.sizes.anchors);
 }
 
 template <typename T>
 void backward(const RegionLossCall &call)
 {
-    scale_gradient(call.sizes, static_cast<const T *>(call.output_grad), call.gradient,
-                   static_cast<T *>(call.data_grad));
+    map_loss_backward<T>(call);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void backward(const SoftmaxCall &call)
 {
     const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
     T *data_grad = static_cast<T *>(call.result);
-    const bool rows = call.sizes.inner == 1;
+    const bool rows = reduces_along_rows<T>(call.sizes);
     if (use_streaming_stores<T>(call.sizes))
         rows ? backward_rows<true>(call, output_grad, output, data_grad)
              : backward_columns<true>(call, output_grad, output, data_grad);

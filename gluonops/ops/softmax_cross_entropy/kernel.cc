@@ -291,7 +291,7 @@ void forward(const SoftmaxCrossEntropyCall &call)
     const TypedCall<T> typed(call);
     if (call.sizes.empty())
         return;
-    if (call.sizes.inner > 1)
+    if (!reduces_along_rows<T>(call.sizes))
         forward_columns(typed);
     else if (typed.weights)
         forward_rows<true>(typed);

@@ -1,32 +1,12 @@
 """The contract of ``yolo_loss``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import (
-    BLOCK,
-    FLOATS,
-    Arg,
-    Attr,
-    Bool,
-    Choice,
-    Cuda,
-    Float,
-    Int,
-    Op,
-    Optional,
-    Out,
-    Pairs,
-    Refused,
-    Shapes,
-    Steps,
-)
-from .._region.contract import MAP, count, map_sizes
-from ..region_loss.contract import BOXES, PARTS, PREDICTIONS
+from ...core.contract import FLOATS, Attr, Bool, Choice, Cuda, Float, Int, Op, Optional, Pairs, Refused, Shapes
+from .._region.contract import map_sizes
+from .._region.loss import DATA, OUTPUTS, SHAPES, TRUTH, WITH_PARTS, elements, images, steps
 
 DIALECTS = ("pjreddie", "alexeyab")
 BOX_LOSSES = ("iou", "giou", "diou", "ciou", "mse")   # the first four as in boxes.cuh
-TARGET = 8   # numbers for a ground truth
 
 # Source: pjreddie/darknet, cfg/yolov3.cfg: the head with a stride of 32.
 YOLOV3_ANCHORS = (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875)
@@ -58,40 +38,12 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def images(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per image, times those of :func:`steps`."""
-    return known["data"][0], BLOCK
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: assign the ground truths, compute, and combine the sums of the blocks that share an image.
-
-    ``partial`` has TARGET numbers for each ground truth, and the parts of each of these blocks.
-    """
-    if direction == "backward":
-        return Steps()
-    batch, _, height, width = known["data"]
-    blocks = max(1, math.ceil(count(attrs) * height * width / PREDICTIONS))
-    partial = batch * (known["truth"][1] * TARGET + blocks * len(PARTS))
-    return Steps(blocks, partial, (0, 1, 2))
-
-
-def elements(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element of the map."""
-    return math.prod(known["data"]), 1
-
-
 OP = Op(
     name="yolo_loss",
     summary="loss of a head of YOLOv3, YOLOv4 or YOLOv7, per image",
     role="loss",
-    inputs=(Arg("data", "T", "(batch, anchors * (5 + classes), height, width)"),
-            Arg("truth", "T", "ground truth, (batch, truths, 5): centre x, centre y, w, h from 0 to 1, class; "
-                "padded with rows of zeros",
-                gradient=False, values=BOXES)),
-    outputs=(Out("output", "T", "loss per image, (batch,)"),
-             Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
-             Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data")),
+    inputs=(DATA, TRUTH),
+    outputs=OUTPUTS,
     attrs=(Attr("anchors", Pairs(), YOLOV3_ANCHORS, "sizes of the head's anchors in cells, (w0, h0, w1, h1, ...)"),
            Attr("other_anchors", Optional(Pairs()), None, "those of the net's other heads, in cells of this head"),
            Attr("classes", Int(1), 80, "number of classes"),
@@ -108,10 +60,9 @@ OP = Op(
            Attr("label_smooth_eps", Float(low=0, below=1), 0.0, "class targets are eps / 2 and 1 - eps / 2"),
            Attr("objectness_smooth", Bool(), False, "whether the objectness has the IoU as its target"),
            Attr("focal_loss", Bool(), False, "whether the classes have the focal loss"),
-           Attr("parts", Bool(), False, "whether to return the parts of the loss as well")),
+           WITH_PARTS),
     types={"T": FLOATS},
-    shapes=Shapes(data=MAP, truth=f"batch, truths, {len(BOXES.columns)}", output="batch",
-                  parts=f"batch, {len(PARTS)}", gradient=MAP),
+    shapes=Shapes(**SHAPES),
     refused=(Refused(f"dialect == 'pjreddie' and ({OF_ALEXEYAB})",
                      "dialect is 'pjreddie', whose Darknet has squared errors of boxes, ignore_thresh and truth_thresh "
                      "only; another option is set",

@@ -8,7 +8,7 @@ class ActivationSuite(OpSuite):
     """A class of a test derives from it, and sets ``name``, ``table`` and, for attributes, more cases and errors."""
 
     undefined = ("inf", "-inf")
-    cases = (Case("matrix", ((3, 4),)), Case("prime", ((7, 149),)))
+    cases = (Case("matrix", ((3, 4),)), Case("prime", ((7, 149),)), Case("one", ((1,),)))
     empty = Case("empty", ((0, 3),))
     errors = (INTEGERS,)
     determined = (({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)

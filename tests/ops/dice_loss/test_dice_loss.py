@@ -62,6 +62,21 @@ def test_what_an_ignored_place_holds_and_an_invalid_label(backend, monkeypatch):
     assert np.isnan(gradient[0, :, :3]).all() and np.isfinite(gradient[1]).all()
 
 
+@pytest.mark.parametrize("attrs", [{}, {"squared": False}, {"ignore_label": 9}], ids=str)
+@pytest.mark.parametrize("logit", [5.0, 7.0, 30.0])
+def test_a_small_total_in_a_float16_graph_of_unknown_types(attrs, logit):
+    """Class 1 has a total near 0, whose square is 0 in float16. The last place is ignored, or like the others."""
+    suite, case = TestDiceLoss(), Case("absent", ((1, 2, 3), (1, 3)), attrs)
+    data = np.array([[[logit] * 3, [-logit, -logit - 1, -logit]]], "float16")
+    label = np.zeros((1, 3), "float16")
+    label[0, 2] = attrs.get("ignore_label", 0)
+    data[0, 1, 2] = logit if "ignore_label" in attrs else -logit
+    head = np.ones((1, 2))
+    gradient = suite.run(case, [data, label], head, "builtin", "reloaded")[1]["data"]
+    expected = suite.expected(case, [data, label], head)[1]["data"]
+    np.testing.assert_allclose(gradient, expected, rtol=0.01, atol=1.5e-7)
+
+
 def test_block(rng):
     pred, label = mx.nd.array(rng.randn(2, 3, 4, 5)), mx.nd.array(rng.randint(0, 3, (2, 4, 5)))
     loss = gops.loss.DiceLoss(smooth=1, weight=0.5)

@@ -19,7 +19,7 @@ class TestIouLoss(OpSuite):
     undefined = ("inf", "-inf", "max", "huge", "nan", "denormal", "equal")   # products of coordinates; ratios of sizes
     cases = (
         Case("matrix", ((7, 4), (7, 4))),
-        Case("more", ((5, 4), (5, 4))),
+        Case("more", ((1, 4), (1, 4))),
         Case("iou_center", ((2, 3, 4), (2, 3, 4)), {"kind": "iou", "format": "center"}),
         Case("diou", ((2, 3, 2, 4), (2, 3, 2, 4)), {"kind": "diou"}),
         Case("ciou", ((19, 4), (19, 4)), {"kind": "ciou"}),

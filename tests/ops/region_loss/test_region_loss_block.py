@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.ops.region_loss.contract import PARTS
+from gluonops.ops._region.loss import PARTS
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 

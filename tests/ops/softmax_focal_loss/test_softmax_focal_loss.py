@@ -18,7 +18,7 @@ class TestSoftmaxFocalLoss(OpSuite):
         Case("channels", ((2, 5, 3, 7), (2, 3, 7)), {"axis": 1, "alpha": ALPHA, "ignore_label": 255}),
         Case("kept_axis", ((3, 5), (3, 1)), {"gamma": 1, "alpha": 0.25}),
         Case("ignore", ((11, 5), (11,)), {"ignore_label": -1, "gamma": 0.5, "alpha": ALPHA}),
-        Case("cross_entropy", ((4, 7), (4,)), {"gamma": 0}),
+        Case("cross_entropy", ((1, 7), (1,)), {"gamma": 0}),
         Case("many_classes", ((3, 1031), (3,)), {"gamma": 3.5}),
     )
     empty = Case("empty", ((0, 3), (0,)))

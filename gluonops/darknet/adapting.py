@@ -1,0 +1,144 @@
+"""Writes a cfg for other classes, anchors, widths and options of training, and leaves all other lines as they are."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ..core.attributes import Attr, Float, Int
+from ..core.errors import OpError
+from ..core.files import replace
+from .cfg import Section, read_cfg
+from .options import HEADS
+
+__all__ = ["adapt_cfg"]
+
+WHERE = "darknet.adapt_cfg"
+NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, without its classes
+COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
+
+
+class _Edits:
+    """New values of options, by section, applied to the text of a cfg."""
+
+    def __init__(self, lines: list[str]):
+        self._lines = lines
+        self._replaced = {}   # line -> text
+        self._added = {}      # line of a header -> texts that follow it
+
+    def set(self, section: Section, key: str, value: object) -> None:
+        """Give an option of a section a value."""
+        text = f"{key}={value}"
+        if key in section:
+            self._replaced[section.line_of(key)] = text
+        else:
+            self._added.setdefault(section.line, []).append(text)
+
+    def text(self, title: str) -> str:
+        """The cfg with the new values, below a comment."""
+        lines = [f"# {title}"]
+        for number, line in enumerate(self._lines, 1):
+            lines.append(self._replaced.get(number, line))
+            lines += self._added.get(number, [])
+        return "\n".join(lines) + "\n"
+
+
+def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | None = None, width: float = 1,
+              anchors: Sequence[Sequence[float]] | None = None, net: Mapping[str, object] | None = None,
+              heads: Mapping[str, object] | None = None) -> None:
+    """Write a cfg for other classes, anchors, channels or options of ``[net]``.
+
+    The layers in front of the heads get as many filters as the heads need. So a cfg for COCO becomes one for a data set
+    of ten classes. All other lines stay as they are. Darknet reads the new file, too.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+        The file to read.
+    out : str or os.PathLike
+        The file to write. It may be the same.
+    classes : int, optional
+        Number of classes of every head, or of a classifier.
+    width : float, default 1
+        Factor of the filters of all convolutions but those in front of the heads. Numbers are rounded to even ones.
+    anchors : sequence of pairs, optional
+        As many widths and heights as the cfg has: in pixels for ``[yolo]``, in cells for ``[region]``.
+    net : mapping, optional
+        Options of ``[net]``, such as ``{"batch": 16, "flip": 0}``.
+    heads : mapping, optional
+        Options of every head, such as ``{"random": 0}``.
+
+    Raises
+    ------
+    OpError
+        The cfg cannot be read, has other heads, or has another number of anchors.
+    """
+    if classes is not None:
+        classes = Attr("classes", Int(1), None, "number of classes").parse(WHERE, classes)
+    width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(WHERE, width)
+    sections = read_cfg(cfg)
+    with open(cfg, encoding="utf-8") as file:
+        edits = _Edits(file.read().splitlines())
+
+    numbers = [number for number, section in enumerate(sections) if section.kind in HEADS]
+    outputs = _outputs(sections, numbers)
+    for key, value in (net or {}).items():
+        edits.set(sections[0], key, value)
+    for number in numbers:
+        for key, value in (heads or {}).items():
+            edits.set(sections[number], key, value)
+    if width != 1:
+        _scale_filters(sections, outputs, width, edits)
+    if anchors is not None:
+        _set_anchors([sections[number] for number in numbers], anchors, edits)
+    if classes is not None:
+        _set_classes(sections, numbers, outputs, classes, edits)
+    text = edits.text(f"{os.path.basename(os.fspath(cfg))}, adapted by gluonops.darknet.adapt_cfg")
+
+    def write(temporary: str) -> None:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    replace(WHERE, {os.fspath(out): write})
+
+
+def _outputs(sections: list[Section], heads: list[int]) -> list[int]:
+    """The numbers of the sections whose filters follow from the classes."""
+    if heads:
+        return [number - 1 for number in heads]
+    weighted = [number for number, section in enumerate(sections) if section.kind in COUNTS]
+    return weighted[-1:]
+
+
+def _scale_filters(sections: list[Section], outputs: list[int], width: float, edits: _Edits) -> None:
+    for number, section in enumerate(sections):
+        if section.kind != "convolutional" or number in outputs:
+            continue
+        section.refuse("groups", "filters in groups cannot be narrowed", neutral=1)
+        filters = section.integer("filters", 1, 1)
+        edits.set(section, "filters", max(2, 2 * round(filters * width / 2)))
+
+
+def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], edits: _Edits) -> None:
+    for head in heads:
+        count = head.integer("num", 1, 1)
+        if len(anchors) != count:
+            raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors",
+                             head.line_of("num"))
+        edits.set(head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
+
+
+def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], classes: int, edits: _Edits) -> None:
+    if not heads and "softmax" not in [section.kind for section in sections]:
+        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo] or [softmax]; expected a head with classes",
+                      "Leave classes out")
+    for number, output in zip(heads, outputs):
+        head, layer = sections[number], sections[output]
+        if layer.kind != "convolutional":
+            raise layer.error(f"a [{head.kind}] follows; expected a [convolutional] before it",
+                              "Change the number of classes by hand")
+        count = len(head.integers("mask")) if "mask" in head else head.integer("num", 1, 1)
+        edits.set(head, "classes", classes)
+        edits.set(layer, "filters", count * (NUMBERS[head.kind] + classes))
+    if not heads:
+        layer = sections[outputs[0]]
+        edits.set(layer, COUNTS[layer.kind], classes)

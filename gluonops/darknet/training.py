@@ -1,0 +1,258 @@
+"""What a cfg says about training: the options of ``[net]`` and of the last head, with the defaults of its program.
+
+Sources: ``parse_net_options`` in ``src/parser.c``, ``train_detector`` and ``train_classifier`` of pjreddie/darknet,
+commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is that of
+:func:`gluonops.train.darknet_schedule`.
+"""
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from .cfg import Section, read_cfg
+from .options import HEADS, dialect_of
+
+__all__ = ["TrainingOptions", "read_training", "shorter_policy"]
+
+CELL = 32              # multi-scale training changes the input by so many pixels
+DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
+CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers
+LARGEST_FACTOR = 1.4   # of AlexeyAB's multi-scale training, where the cfg has random=1
+DRAWS = 32             # factors on either side that stand for his continuous ones
+RESIZE_EVERY = {"detection": 10, "classification": 40}   # updates with one size
+ADAM_EPSILON = {"pjreddie": 1e-7, "alexeyab": 1e-6}
+# Options of [net] that change the numbers of a run, and that nothing here follows.
+NOT_FOLLOWED = (
+    "adversarial_lr", "badlabels_rejection_percentage", "blur", "center", "contrastive", "cutmix", "dynamic_minibatch",
+    "equidistant_point", "gaussian_noise", "label_smooth_eps", "mixup", "notruth", "num_sigmas_reject_badlabels",
+    "track", "unsupervised", "weights_reject_freq")
+
+
+class TrainingOptions(NamedTuple):
+    """How a cfg is trained.
+
+    Attributes
+    ----------
+    dialect : {'pjreddie', 'alexeyab'}
+        The program whose defaults count.
+    task : {'detection', 'classification'}
+        What the net is for.
+    size : tuple of int
+        (width, height) of the input.
+    batch : int
+        Images of an update.
+    subdivisions : int
+        Parts of a batch that pass through the net one after the other. Their gradients add up.
+    max_batches : int
+        Number of updates; 0: not given.
+    learning_rate, momentum, decay : float
+        Of the optimizer. Only weights decay, not biases and scales.
+    adam : dict or None
+        Arguments of Adam, if the cfg has ``adam=1``.
+    ema_alpha : float
+        Decay of an exponential moving average of the parameters; 0: none.
+    saturation, exposure, hue : float
+        How far colours change.
+    flip : bool
+        Whether every second image is mirrored.
+    jitter, resize : float
+        How far images of detectors are cropped, and AlexeyAB's how far they are scaled.
+    mosaic, mosaic_bound, letter_box : bool
+        AlexeyAB's: pictures of four images; boxes clipped to their quarter; images that keep their aspect.
+    angle, aspect : float
+        How far images of classifiers are turned, in degrees, and stretched.
+    crops : tuple of float
+        The range of the shorter side of an image of a classifier, in widths of the input.
+    sizes : list
+        Inputs of multi-scale training, as often as they are likely: sides, or (width, height). Empty: ``size`` only.
+    resize_every : int
+        Updates with one of them.
+    not_followed : tuple of str
+        Options of the cfg that change the numbers of a run, and that are not followed.
+    """
+    dialect: str
+    task: str
+    size: tuple[int, int]
+    batch: int
+    subdivisions: int
+    max_batches: int
+    learning_rate: float
+    momentum: float
+    decay: float
+    adam: dict | None
+    ema_alpha: float
+    saturation: float
+    exposure: float
+    hue: float
+    flip: bool
+    jitter: float
+    resize: float
+    mosaic: bool
+    mosaic_bound: bool
+    letter_box: bool
+    angle: float
+    aspect: float
+    crops: tuple[float, float]
+    sizes: list
+    resize_every: int
+    not_followed: tuple[str, ...]
+
+    @property
+    def mini_batch(self) -> int:
+        """Images that pass through the net at once."""
+        return self.batch // self.subdivisions
+
+
+def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> TrainingOptions:
+    """Read what a cfg says about training.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+        The file.
+    dialect : {'pjreddie', 'alexeyab'}, optional
+        As of :func:`gluonops.darknet.load`.
+
+    Returns
+    -------
+    TrainingOptions
+
+    Raises
+    ------
+    OpError
+        The cfg cannot be read, or an option is out of range. The message has the file and the line.
+    """
+    sections = read_cfg(cfg)
+    net = sections[0]
+    dialect = dialect or dialect_of(sections)
+    heads = [section for section in sections if section.kind in HEADS]
+    task = "detection" if heads else "classification"
+    head = heads[-1] if heads else net
+    width, height = (net.integer(key, low=1) for key in ("width", "height"))
+    batch, subdivisions = _batch(net)
+    return TrainingOptions(
+        dialect=dialect,
+        task=task,
+        size=(width, height),
+        batch=batch,
+        subdivisions=subdivisions,
+        max_batches=net.integer("max_batches", 0, 0),
+        learning_rate=_at_least(net, "learning_rate", 0.001, 0),
+        momentum=_below(net, "momentum", 0.9, 1),
+        decay=_at_least(net, "decay", 0.0001, 0),
+        adam=_adam(net, dialect),
+        ema_alpha=_below(net, "ema_alpha", 0, 1),
+        saturation=_at_least(net, "saturation", 1, 1),
+        exposure=_at_least(net, "exposure", 1, 1),
+        hue=_below(net, "hue", 0, 1),
+        flip=bool(net.integer("flip", 1)),
+        jitter=_below(head, "jitter", 0.2, 1) if heads else 0.0,
+        resize=_above(head, "resize", 1) if heads else 1.0,
+        mosaic=net.flag("mosaic"),
+        mosaic_bound=net.flag("mosaic_bound"),
+        letter_box=net.flag("letter_box"),
+        angle=_at_least(net, "angle", 0, 0),
+        aspect=_at_least(net, "aspect", 1, 1),
+        crops=_crops(net, width),
+        sizes=_sizes(net, head, dialect, (width, height)),
+        resize_every=RESIZE_EVERY[task],
+        not_followed=tuple(key for key in NOT_FOLLOWED if key in net and net.number(key) != 0))
+
+
+def shorter_policy(cfg: str | os.PathLike, batches: int) -> dict:
+    """Options of ``[net]`` for a run of another length: its learning rate has the same curve, over fewer updates.
+
+    Steps and cycles change in proportion. The burn-in stays as long as it is, but at most a tenth of the run.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+        The file.
+    batches : int
+        Number of updates of the run.
+
+    Returns
+    -------
+    dict
+        For :func:`gluonops.darknet.adapt_cfg`.
+    """
+    net, *_ = read_cfg(cfg)
+    factor = batches / net.integer("max_batches", batches, 1)
+    options = {"max_batches": batches, "burn_in": min(net.integer("burn_in", 0, 0), batches // 10)}
+    if "steps" in net:
+        options["steps"] = ",".join(str(max(1, round(step * factor))) for step in net.integers("steps"))
+    for key in ("step", "sgdr_cycle"):
+        if key in net:
+            options[key] = max(1, round(net.integer(key) * factor))
+    return options
+
+
+def _batch(net: Section) -> tuple[int, int]:
+    """(batch, subdivisions)"""
+    batch, subdivisions = net.integer("batch", 1, 1), net.integer("subdivisions", 1, 1)
+    if subdivisions > batch:
+        raise net.error(f"batch is {batch} and subdivisions is {subdivisions}; expected at most as many subdivisions "
+                        "as images", "Correct batch or subdivisions", net.line_of("subdivisions"))
+    return batch, subdivisions
+
+
+def _adam(net: Section, dialect: str) -> dict | None:
+    if not net.flag("adam"):
+        return None
+    return {"beta1": _below(net, "B1", 0.9, 1), "beta2": _below(net, "B2", 0.999, 1),
+            "epsilon": _above(net, "eps", ADAM_EPSILON[dialect])}
+
+
+def _crops(net: Section, width: int) -> tuple[float, float]:
+    """The shorter sides that ``min_crop`` and ``max_crop``, or their ratios, allow."""
+    low = net.number("min_ratio", net.integer("min_crop", width, 1) / width)
+    high = net.number("max_ratio", net.integer("max_crop", 2 * width, 1) / width)
+    if not 0 < low <= high:
+        raise net.error(f"images are cropped from {low:g} to {high:g} widths of the input; expected numbers above 0, "
+                        "the smaller first", "Correct min_crop or max_crop", net.line_of("max_crop"))
+    return low, high
+
+
+def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> list:
+    """The inputs of multi-scale training, as often as they are likely."""
+    factor = _at_least(head, "random", 0, 0)
+    if not factor:
+        return []
+    if head is net:
+        return list(CLASSIFIER_SIZES)
+    if dialect == "pjreddie":
+        return list(DETECTOR_SIZES)
+    largest = LARGEST_FACTOR if factor == 1 else max(factor, 1 / factor)
+    step = net.integer("resize_step", CELL, 1)
+    ups = [1 + (largest - 1) * (draw + 0.5) / DRAWS for draw in range(DRAWS)]
+    return [_scaled(size, each, step) for up in ups for each in (up, 1 / up)]
+
+
+def _scaled(size: tuple[int, int], factor: float, step: int) -> tuple[int, int]:
+    """A size times a factor, in steps; AlexeyAB's rounds it to the next step, or to the one behind that."""
+    scaled = tuple(max(step, int(factor * side / step + 1 + 0.5) * step) for side in size)
+    if factor < 1 and any(new > old for new, old in zip(scaled, size)):
+        return size
+    return scaled
+
+
+def _at_least(section: Section, key: str, default: float, low: float) -> float:
+    value = section.number(key, default)
+    if value < low:
+        raise section.error(f"{key} is {value:g}; expected at least {low}", f"Correct {key}", section.line_of(key))
+    return value
+
+
+def _below(section: Section, key: str, default: float, high: float) -> float:
+    value = _at_least(section, key, default, 0)
+    if value >= high:
+        raise section.error(f"{key} is {value:g}; expected a number from 0 that is below {high}", f"Correct {key}",
+                            section.line_of(key))
+    return value
+
+
+def _above(section: Section, key: str, default: float) -> float:
+    value = section.number(key, default)
+    if value <= 0:
+        raise section.error(f"{key} is {value:g}; expected a number above 0", f"Correct {key}", section.line_of(key))
+    return value

@@ -1,0 +1,135 @@
+// What the losses of YOLO's maps share on the CPU. An operator supplies an Image<T>, made from a call and an image's number:
+//
+//     int64_t match_truths() const                              assigns its ground truth; see match_truths() below
+//     void anchor_loss(int64_t anchor, double *parts) const     an anchor's planes of the gradient, and its parts
+#ifndef GLUONOPS_OPS_REGION_LOSS_H_
+#define GLUONOPS_OPS_REGION_LOSS_H_
+
+#include "region.h"
+
+namespace gluonops {
+
+#include "parts.cuh"
+
+// A ground-truth box, and the anchor and cell that it is assigned to.
+struct MatchedBox {
+    double x, y, w, h;
+    int64_t class_id, anchor, cell;
+};
+
+const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
+
+namespace GLUONOPS_TARGET {
+
+// Assigns the boxes of an image to the cells of their centres, and to the anchors that best_anchor(w, h, cell) names.
+// Returns the number of boxes, or INVALID_IMAGE.
+template <typename T, typename Matched, typename BestAnchor>
+int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Matched *boxes,
+                     const BestAnchor &best_anchor)
+{
+    typedef typename Simd<T>::Scalar A;
+    int64_t count = 0;
+    for (int64_t t = 0; sizes.cells() && t < truths; ++t) {
+        const T *row = rows + 5 * t;
+        const A x = load_scalar(row), y = load_scalar(row + 1), w = load_scalar(row + 2), h = load_scalar(row + 3);
+        const A class_id = load_scalar(row + 4);
+        const BoxStatus status = validate_box(x, y, w, h, class_id, sizes.classes);
+        if (status == INVALID_BOX)
+            return INVALID_IMAGE;
+        if (status == PADDING)
+            continue;
+        int64_t column = int64_t(x * A(sizes.width)), line = int64_t(y * A(sizes.height));
+        column = column < sizes.width ? column : sizes.width - 1;
+        line = line < sizes.height ? line : sizes.height - 1;
+        const int64_t cell = line * sizes.width + column;
+        static_cast<MatchedBox &>(boxes[count++]) = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell};
+    }
+    return count;
+}
+
+// Begins an anchor's share. Where the image is invalid, its parts and all elements of its gradient are NaN, and that
+// is all. Returns whether it is valid.
+template <typename T, typename A>
+bool begin_share(int64_t count, A *gradient, int64_t elements, double *parts)
+{
+    const bool is_valid = count != INVALID_IMAGE;
+    for (int p = 0; p < PARTS; ++p)
+        parts[p] = is_valid ? 0 : not_a_number<double>();
+    if (!is_valid)
+        write_row<false>(gradient, elements, [](int64_t, auto) GLUONOPS_LAMBDA {
+            return broadcast(not_a_number<A>());
+        });
+    return is_valid;
+}
+
+// The largest IoU of each of a vector of boxes with one of the ground truth.
+template <typename T, typename V, typename Matched>
+GLUONOPS_INLINE V largest_iou(V x, V y, V w, V h, const Matched *truths, int64_t count)
+{
+    typedef typename Simd<T>::Scalar A;
+    const V left = x - w / 2, right = x + w / 2, top = y - h / 2, bottom = y + h / 2;
+    const V area = w * h, zero = broadcast(A(0));
+    V max_iou = zero;
+    for (int64_t t = 0; t < count; ++t) {
+        const MatchedBox &truth = truths[t];
+        const A half_w = A(truth.w) / 2, half_h = A(truth.h) / 2;
+        const V truth_left = broadcast(A(truth.x) - half_w), truth_right = broadcast(A(truth.x) + half_w);
+        const V truth_top = broadcast(A(truth.y) - half_h), truth_bottom = broadcast(A(truth.y) + half_h);
+        const V overlap_w = (right < truth_right ? right : truth_right) - maximum(left, truth_left);
+        const V overlap_h = (bottom < truth_bottom ? bottom : truth_bottom) - maximum(top, truth_top);
+        const V intersection = maximum(overlap_w, zero) * maximum(overlap_h, zero);
+        const V iou = intersection / (area + A(truth.w) * A(truth.h) - intersection);
+        max_iou = maximum(intersection > 0 ? iou : zero, max_iou);
+    }
+    return max_iou;
+}
+
+// The loss and the parts of an image from its anchors' shares.
+template <typename T, typename Call>
+void sum_parts(const Call &call, int64_t image)
+{
+    typedef typename Simd<T>::Scalar A;
+    const int64_t anchors = call.sizes.anchors;
+    double total[PARTS] = {};
+    for (int64_t i = image * anchors; i < (image + 1) * anchors; ++i)
+        for (int p = 0; p < PARTS; ++p)
+            total[p] += call.partial[i * PARTS + p];
+
+    A *parts = static_cast<A *>(call.parts) + image * PARTS;
+    for (int p = 0; p < PARTS; ++p)
+        parts[p] = A(total[p]);
+    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASS_PART];
+    store_scalar(static_cast<T *>(call.output) + image, A(loss));
+}
+
+// Each ground truth is compared with `compared_anchors` sizes.
+template <template <typename> class Image, typename T, typename Call>
+void map_loss_forward(const Call &call, int64_t compared_anchors)
+{
+    const int64_t batch = call.sizes.batch, anchors = call.sizes.anchors, cells = call.sizes.cells();
+    parallel_for(batch, call.truths * 64 * (1 + compared_anchors), [&](int64_t begin, int64_t end) {
+        for (int64_t image = begin; image < end; ++image)
+            call.count[image] = Image<T>(call, image).match_truths();
+    });
+    // The work per anchor takes as much time as moving so many bytes.
+    const int64_t bytes = cells * (8 * call.truths + 4 * call.sizes.channels() + 64);
+    parallel_for(batch * anchors, bytes, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+            Image<T>(call, i / anchors).anchor_loss(i % anchors, call.partial + i * PARTS);
+    });
+    for (int64_t image = 0; image < batch; ++image)
+        sum_parts<T>(call, image);
+}
+
+// The stored gradients of the images' losses, times the head gradients.
+template <typename T, typename Call>
+void map_loss_backward(const Call &call)
+{
+    scale_gradient(call.sizes, static_cast<const T *>(call.output_grad), call.gradient,
+                   static_cast<T *>(call.data_grad));
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_REGION_LOSS_H_

@@ -1,0 +1,219 @@
+"""Trains a cfg as Darknet does: what follows from :func:`gluonops.darknet.read_training`."""
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from .. import data
+from ..core.errors import OpError
+from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
+from ..darknet.cfg import read_cfg
+from ..data.anchors import box_sizes
+from .images import classification_batch
+from .metrics import accuracy, evaluate_detector
+from .schedules import Schedule, darknet_schedule
+
+__all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs",
+           "darknet_optimizer", "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers",
+           "shorten_cfg"]
+
+FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
+LEAST_UPDATES = 100   # of an epoch; AlexeyAB's program does not measure more often
+LEAST_SCORE = 0.01     # of the detections that are measured
+MOST_DETECTIONS = 100  # of an image that is measured
+
+
+def darknet_augment(options: TrainingOptions) -> data.Augment:
+    """How the training images of a cfg change.
+
+    Parameters
+    ----------
+    options : TrainingOptions
+
+    Returns
+    -------
+    Augment
+        :class:`gluonops.data.Turn` for classifiers, :class:`gluonops.data.Crop` for AlexeyAB's detectors, else
+        :class:`gluonops.data.Augment` itself.
+    """
+    common = {"flip": 0.5 if options.flip else 0, "hue": options.hue, "saturation": options.saturation,
+              "exposure": options.exposure}
+    if options.task == "classification":
+        return data.Turn(options.angle, options.aspect, options.crops, **common)
+    if options.dialect == "pjreddie":
+        return data.Augment(options.jitter, (1, 1), **common)
+    return data.Crop(options.jitter, options.resize, options.letter_box, options.mosaic, options.mosaic_bound, **common)
+
+
+def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
+    """(name, arguments) for :func:`gluonops.train.make_trainer`."""
+    if options.adam is not None:
+        return "adam", options.adam
+    return "sgd", {"momentum": options.momentum}
+
+
+def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int = 0) -> list:
+    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+    dataset : gluonops.data.Detection
+    seed : int, default 0
+        Of k-means.
+
+    Returns
+    -------
+    list
+        Pairs of a width and a height, in pixels for ``[yolo]``, in cells for ``[region]``.
+    """
+    size = read_training(cfg).size
+    head = read_cfg(cfg)[-1]
+    stride = load(cfg)._detections[-1].stride if head.kind == "region" else 1
+    anchors, _ = data.kmeans(box_sizes(dataset, size) / stride, head.integer("num", 1, 1), seed)
+    return anchors.tolist()
+
+
+def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs: int | None) -> None:
+    """Give a cfg a run of another length: so many updates, or passes over the images. Neither: it stays as it is."""
+    if epochs is not None:
+        options = read_training(cfg)
+        batches = epochs * _updates_per_epoch(options, images)
+    if batches is not None:
+        adapt_cfg(cfg, cfg, net=shorter_policy(cfg, batches))
+
+
+def _updates_per_epoch(options, images):
+    return math.ceil(math.ceil(images / options.mini_batch) / options.subdivisions)
+
+
+def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0) -> tuple[int, int]:
+    """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
+
+    An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
+    have some more.
+
+    Parameters
+    ----------
+    options : TrainingOptions
+    images : int
+        Number of training images.
+    seen : int, default 0
+        Number of images that the net has been trained on.
+
+    Raises
+    ------
+    OpError
+        The cfg does not say how long it is trained, or the net has been trained so long.
+    """
+    where = "train.darknet_epochs"
+    if not options.max_batches:
+        raise OpError(where, "the cfg has no max_batches; expected the number of updates",
+                      "Add it, or pass --batches or --epochs")
+    left = options.max_batches - seen // options.batch
+    if left <= 0:
+        raise OpError(where, f"the weights have seen {seen} images, {seen // options.batch} batches; expected less "
+                      f"than max_batches, {options.max_batches}", "Pass --clear to begin anew, or more --batches")
+    repeats = max(1, round(min(LEAST_UPDATES, left) * options.batch / images))
+    return math.ceil(left / _updates_per_epoch(options, repeats * images)), repeats
+
+
+def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: TrainingOptions, device: mx.Context,
+                   classes: Sequence[str], threads: int = 0) -> Callable[[], dict[str, float]]:
+    """A function that measures a net: the summary of :class:`gluonops.train.DetectionMetrics`, or ``accuracy``.
+
+    Parameters
+    ----------
+    net : DarknetNet
+        Initialized.
+    images : gluon.data.Dataset
+        Held out. They are letterboxed or stretched, as ``net.preprocessing`` says.
+    options : TrainingOptions
+    device : mxnet.Context
+    classes : sequence of str
+        Names of the classes.
+    threads : int, default 0
+        Threads that read images ahead.
+    """
+    stretched = net.preprocessing["resize"] == "stretch"
+    fitted = data.Stretched(images, options.size) if stretched else data.Letterboxed(images, options.size)
+    batchify = data.validation_batch if options.task == "detection" else classification_batch
+    loader = gluon.data.DataLoader(fitted, options.mini_batch, batchify_fn=batchify, num_workers=threads,
+                                   thread_pool=True)
+    if options.task == "detection":
+        detector = net.detector(threshold=LEAST_SCORE, topk=MOST_DETECTIONS)
+        return lambda: evaluate_detector(detector, loader, options.size, device, classes,
+                                         stretched=stretched).summary()
+
+    def score():
+        outputs = [(net(batch.as_in_context(device)).flatten().asnumpy(), labels.asnumpy())
+                   for batch, labels in loader]
+        return {"accuracy": accuracy(*map(np.concatenate, zip(*outputs)))}
+
+    return score
+
+
+def initialize_darknet(net: DarknetNet) -> None:
+    """Random weights as Darknet draws them: normal, with a variance of 2 by the number of inputs."""
+    net.initialize(mx.init.Xavier("gaussian", "in", magnitude=2))
+
+
+def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | None = None) -> int:
+    """Load the weights of a Darknet file, or those of its first layers.
+
+    Parameters
+    ----------
+    net : DarknetNet
+        Initialized.
+    path : str or os.PathLike
+        ``.weights``, or ``.conv.N``, the first N layers.
+    layers : int, optional
+        How many layers to load. The default is N, or all of them.
+
+    Returns
+    -------
+    int
+        Number of images that the weights have seen; 0 for first layers, as in Darknet.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or does not fit.
+    """
+    match = FIRST_LAYERS.search(pathlib.Path(path).name)
+    if layers is None and match:
+        layers = int(match.group(1))
+    header = load_weights(net, path, layers=layers)
+    return header.seen if layers is None else 0
+
+
+def darknet_schedule_from(cfg: str | os.PathLike, seen: int) -> Schedule:
+    """The learning rate of a cfg, for a net that has seen so many images. See :func:`darknet_schedule`."""
+    done = seen // read_training(cfg).batch
+    return LaterSchedule(darknet_schedule(cfg), done) if done else darknet_schedule(cfg)
+
+
+class LaterSchedule(Schedule):
+    """Another schedule from a later update on: of weights that were trained before.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    start : int
+        Updates that are done.
+    """
+
+    def __init__(self, schedule: Schedule, start: int):
+        super().__init__(schedule.base_lr)
+        self.schedule, self.start = schedule, start
+
+    def rate(self, num_update: int) -> float:
+        """The other schedule's rate of update ``start + num_update``."""
+        return self.schedule(self.start + num_update)

@@ -1,0 +1,87 @@
+"""train_darknet.py: a detector and a classifier of a few layers, as their cfgs say."""
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from folders import make_yolo, save
+from training_runs import assert_same_run, content, results, runner, train_state
+
+NET = ("[net]\nwidth={size}\nheight={size}\nchannels=3\nbatch=4\nsubdivisions=2\nlearning_rate=0.01\nburn_in=2\n"
+       "policy=steps\nsteps=3\nscales=.1\nmax_batches=4\nmomentum=0.8\ndecay=0.01\nhue=.1\nangle=5\n")
+CONV = ("[convolutional]\nbatch_normalize={norm}\nsize=3\nstride=8\npad=1\nfilters={filters}\n"
+        "activation=leaky\n")
+DETECTOR = (NET.format(size=64) + "mosaic=1\n" + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=18)
+            + "[yolo]\nmask=0,1\nanchors=20,20, 40,40\nclasses=4\nnum=2\njitter=.2\nrandom=1\n")
+CLASSIFIER = (NET.format(size=32) + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=9)
+              + "[avgpool]\n[softmax]\n")
+
+
+@pytest.fixture
+def train(monkeypatch, tmp_path):
+    (tmp_path / "net.cfg").write_text(DETECTOR)
+    return runner(monkeypatch, tmp_path, "train_darknet")
+
+
+QUICK = ("--cfg", "net.cfg", "--size", "64", "--count", "10", "4", "--threads", "1")
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(train, capsys):
+    """Four updates of two mini-batches, in mosaics; the files are Darknet's."""
+    whole = train("whole", *QUICK)
+    assert "has an mAP of" in capsys.readouterr().out
+    train("stopped", *QUICK, stop=4)
+    assert_same_run(whole, train("stopped", *QUICK, "--resume"))
+
+    found = results(whole)
+    assert found["epochs"][-1]["learning_rate"] == pytest.approx(0.01 * 0.1)   # of an update from the third on
+    net = gops.darknet.load(whole / "net.cfg", whole / "best.weights")
+    assert net._detections[0].classes == 10 and net.darknet_header.seen == train_state(whole)["seen"]
+    best = content(whole, "best.params")
+    for name, parameter in net._collect_params_with_prefix().items():
+        np.testing.assert_array_equal(parameter.data().asnumpy(), best[name])
+
+
+def test_first_layers_of_another_net(train):
+    """Its heads have four classes. A learning rate of 0 keeps what is loaded."""
+    source = gops.darknet.load("net.cfg")
+    source.initialize(mx.init.Normal(0.1))
+    gops.darknet.save_weights(source, "old.weights", seen=400)
+    out = train("next", *QUICK, "--weights", "old.weights", "--layers", "1", "--lr", "0", "--batches", "1")
+    net = gops.darknet.load(out / "net.cfg", out / "last.weights")
+    for new, old in zip(net[0].conv.collect_params().values(), source[0].conv.collect_params().values()):
+        np.testing.assert_array_equal(new.data().asnumpy(), old.data().asnumpy())
+    assert net.darknet_header.seen == train_state(out)["seen"]
+
+
+def test_weights_that_have_seen_images(train, tmp_path):
+    """They go on where they stopped: two of four batches are done, and the rate is that of the third."""
+    source = tmp_path / "source.cfg"
+    gops.darknet.adapt_cfg("net.cfg", source, classes=10)
+    net = gops.darknet.load(source)
+    net.initialize()
+    gops.darknet.save_weights(net, "old.weights", seen=8)
+    options = ("--cfg", "source.cfg", *QUICK[2:], "--weights", "old.weights")
+    out = train("goes_on", *options)
+    assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == 8 + train_state(out)["seen"]
+    assert train_state(out)["seen"] == 10 and results(out)["learning_rate"] == pytest.approx(0.001)
+    with pytest.raises(gops.OpError, match="have seen 8 images, 2 batches; expected less than max_batches, 1. Pass"):
+        train("over", *options, "--batches", "1")
+    out = train("anew", *options, "--batches", "1", "--clear")
+    assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == train_state(out)["seen"]
+
+
+def test_a_data_file(train, tmp_path, rng):
+    make_yolo(tmp_path, rng)
+    (tmp_path / "obj.data").write_text("train=train.txt\nvalid=val.txt\nnames=my.names\nbackup=kept\n")
+    out = train("own", "--cfg", "net.cfg", "--data", "obj.data", "--size", "64", "--threads", "1", "--epochs", "1")
+    assert results(out)["classes"] == ["cat", "dog"] and (out / "net.names").read_text() == "cat\ndog\n"
+
+
+def test_a_classifier(train, tmp_path, capsys):
+    (tmp_path / "net.cfg").write_text(CLASSIFIER)
+    for split in ("train", "val"):
+        for name in ("a", "b"):
+            for number in range(4):
+                save(tmp_path / split / name / f"{number}.png", np.full((40, 30, 3), 60 * (name == "b"), "uint8"))
+    out = train("classes", "--cfg", "net.cfg", "--dataset", "folder", "--root", ".", "--threads", "1")
+    assert 0 <= results(out)["accuracy"] <= 1 and "has an accuracy of" in capsys.readouterr().out
