@@ -30,9 +30,10 @@ FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-
 COUNTED = "-fsanitize-coverage=trace-pc"   # kernels report every branch, so that an endless launch is ended
 ADDRESSES = os.environ.get("GLUONOPS_CUDA_SANITIZE") == "1"   # the process needs libasan preloaded: make cuda-sanitize
 
-# The prelude's two instructions of float16, in C++.
+# The prelude's instructions, in C++.
 INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = float_to_half(x);",
-                'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = half_to_float(bits);"}
+                'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = half_to_float(bits);",
+                'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));': "power = exp2f(x);"}
 SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
 
 cache = None    # the folder of what is compiled; conftest.py sets it

@@ -168,6 +168,7 @@ inline double emulated_cospi(double x) { return cos(M_PI * x); }
 inline float emulated_sinpi(float x) { return float(sin(M_PI * x)); }
 inline double emulated_sinpi(double x) { return sin(M_PI * x); }
 
+inline float __fdividef(float a, float b) { return a / b; }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }

@@ -10,3 +10,22 @@ struct Normal {
     __device__ explicit Normal(A x) : x(x), probability(complementary_error(x * A(-0.70710678118654752440)) / 2) {}
     __device__ A density() const { return exponential(x * x / -2) * A(0.39894228040143267794); }
 };
+
+// The same to the precision of float16, in half as many instructions. The tail 1 - P is t exp(-z^2 + polynomial(t)) / 2
+// with z = |x| / sqrt(2) and t = 1 / (1 + z / 2); its relative error is 1.2e-7 (Press et al., Numerical Recipes, 6.2).
+struct NormalOfHalf {
+    float x, probability;
+
+    __device__ explicit NormalOfHalf(float x) : x(x)
+    {
+        const float z = fabsf(x) * 0.70710678f, t = __fdividef(1, 1 + z / 2);
+        const float polynomial = -1.26551223f + t * (1.00002368f + t * (0.37409196f + t * (0.09678418f
+            + t * (-0.18628806f + t * (0.27886807f + t * (-1.13520398f + t * (1.48851587f
+            + t * (-0.82215223f + t * 0.17087277f))))))));
+        const float tail = t * exp_of(polynomial - z * z) / 2;
+        probability = x < 0 ? tail : 1 - tail;
+    }
+
+    __device__ static float exp_of(float x) { return power_of_two(x * 1.4426950408889634f); }
+    __device__ float density() const { return exp_of(x * x / -2) * 0.39894228f; }
+};

@@ -18,12 +18,6 @@ struct Prediction {
     }
 };
 
-// One instruction each. Of a number and NaN they return the number.
-__device__ inline float smaller(float a, float b) { return fminf(a, b); }
-__device__ inline double smaller(double a, double b) { return fmin(a, b); }
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
-
 template <typename A> struct Edges {
     A left, right, top, bottom, area;
 

@@ -17,20 +17,15 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
     }
     const Rows<T> rows(labels.classes, inner, aligned(data));
     const SoftmaxSource<T> logits(data, rows, 1);
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
-        SoftmaxSums<A> sums;
-        if (class_id == IGNORED) {
-            sums.max = 0;   // an ignored row counts as a row of zeros, whatever it holds
-            sums.exponentials = A(labels.classes);
-        } else {
-            typename SoftmaxSource<T>::Held held;
-            bool is_held;
-            sums = sum_row(logits, at.row, at.part, exchange, held, is_held, true);
-        }
-        if (threadIdx.x != 0 || at.part > 0)
+        typename SoftmaxSource<T>::Held held;
+        SoftmaxSums<A> sums = sum_row(logits, at, at.exists && class_id != IGNORED, exchange, held, true);
+        if (!at.is_first_thread())
             continue;
 
+        if (class_id == IGNORED)
+            sums.set_zeros(labels.classes);
         const A row_log_sum = logarithm(sums.exponentials);
         A loss = class_id == IGNORED ? 0 : not_a_number<A>();
         if (class_id >= 0) {
@@ -43,18 +38,7 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
     }
 }
 
-// The gradient of a row: head * (softmax - onehot).
-template <typename A>
-struct OnehotGradient {
-    A head, max, log_sum;
-    int number_of_class;
-
-    __device__ A operator()(A x, int number) const
-    {
-        return head * (exponential(x - max - log_sum) - (number == number_of_class ? 1 : 0));
-    }
-};
-
+// The gradient of a row is head * (softmax - onehot).
 template <typename T, typename L, typename Formula>
 __device__ void class_loss_backward(const T *output_grad, const T *data, const L *label,
                                     const typename Accumulator<T>::type *max,
@@ -64,20 +48,24 @@ __device__ void class_loss_backward(const T *output_grad, const T *data, const L
 {
     typedef typename Accumulator<T>::type A;
     const Rows<T> rows(labels.classes, inner, aligned(data) && aligned(data_grad));
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
-        OnehotGradient<A> gradient = {not_a_number<A>(), load(max, at.row), load(log_sum, at.row), 0};
+        const A row_max = load(max, at.row), row_log_sum = load(log_sum, at.row);
+        Product<A> times_head = {not_a_number<A>()};
         if (class_id >= 0) {
             const A logit = load(data, rows.part(at.row, 0).start + class_id * inner);
-            const A slope = formula.slope(gradient.log_sum - (logit - gradient.max));
-            gradient.head = load(output_grad, at.row) * (labels.weight_of(class_id) * slope);
+            const A slope = formula.slope(row_log_sum - (logit - row_max));
+            times_head.factor = load(output_grad, at.row) * (labels.weight_of(class_id) * slope);
         }
-        const RowPart part = rows.part(at.row, at.part);
+        const Exponential<T> probability(row_max, 1, row_log_sum);
+        const Difference<A> less_one = {1};
+        const RowPart part = rows.part(at.row, at.part, at.exists);
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
             x.read(data, rows, part, i, 0);
-            gradient.number_of_class = number_of_class(class_id, rows, part, i);
-            x.apply(gradient);
+            x.apply(probability);
+            x.apply_to(number_of_class(class_id, rows, part, i), less_one);
+            x.apply(times_head);
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
             x.write(data_grad, rows, part, i, data_grad_request);

@@ -37,11 +37,12 @@ struct Rows {
     // The elements that a thread reads or writes at once.
     __device__ int width() const { return packed ? GROUP : 1; }
 
-    __device__ RowPart part(int64_t row, int number) const
+    // Without `reads` the part has no elements.
+    __device__ RowPart part(int64_t row, int number, bool reads = true) const
     {
         const int64_t position = number * part_length, start = inner == 1 ? row * length : strided_start(row);
         const RowPart part = {start + position * inner, position,
-                              position < length ? minimum(part_length, length - position) : 0};
+                              reads && position < length ? minimum(part_length, length - position) : 0};
         return part;
     }
 
@@ -56,6 +57,9 @@ struct Rows {
     {
         return left <= first ? 0 : ((left - first + step - 1) >> log_step) * width();
     }
+
+    // The most elements that a thread has among `left` ones.
+    __device__ int most(int left) const { return ((left + step - 1) >> log_step) * width(); }
 
     // The offset, in the chunk, of this thread's element with this number: the inverse of `number`.
     __device__ int offset(int number) const
@@ -73,38 +77,64 @@ struct Rows {
     }
 };
 
-// The row and the part of it that a block or a warp begins with. Blocks start in the order of their numbers, and those
-// of one row wait for each other: so their numbers follow each other.
-struct FirstRow {
-    int64_t row, step;
-    int part;
+// The row and the part of it that a thread works on, one after the other. Blocks start in the order of their numbers, and
+// those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so that
+// they can reduce without regard to what a row is like: behind the last row, some have the last one again.
+struct RowLoop {
+    int64_t row, count, number, step;
+    int part, behind;   // behind: the number of the warp's rows that are in front of this one
+    bool exists;        // false: there is nothing to read and nothing to write
 
-    __device__ FirstRow() : row(first_row()), step(row_step()), part(0)
+    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), step(row_step()), part(0), behind(0)
     {
         if (gridDim.y > 1) {
             const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
-            row = quotient(block, gridDim.y);
-            part = int(block - row * gridDim.y);
+            number = quotient(block, gridDim.y);
+            part = int(block - number * gridDim.y);
             step = gridDim.x;
         }
+        if (blockDim.x < 32)
+            behind = threadIdx.y & (32 / blockDim.x - 1);
+        set_row();
     }
+
+    __device__ void set_row()
+    {
+        exists = number < count;
+        row = exists ? number : count - 1;
+    }
+
+    __device__ bool goes_on() const { return number - behind < count; }
+
+    __device__ void next()
+    {
+        number += step;
+        set_row();
+    }
+
+    // The thread that writes what there is once for a row.
+    __device__ bool is_first_thread() const { return exists && threadIdx.x == 0 && part == 0; }
 };
 
+// 16 bytes of the same number.
 template <typename T>
-__device__ Pack<T> zeros()
+__device__ uint4 every_item(typename Accumulator<T>::type value)
 {
     Pack<T> pack;
-    *reinterpret_cast<uint4 *>(pack.items) = make_uint4(0, 0, 0, 0);
-    return pack;
+#pragma unroll
+    for (int j = 0; j < Pack<T>::SIZE; ++j)
+        store(pack.items, j, value, WRITE);
+    return *reinterpret_cast<const uint4 *>(pack.items);
 }
 
-// The elements of a chunk that a thread holds: `count` of them, and up to GROUP - 1 behind them.
+// The elements of a chunk that a thread holds: `count` of them. Behind them is what `read` puts there. What is done to
+// elements is done to the first `most`, AT_ONCE without a branch, as this is the fastest.
 template <typename T, int BYTES = HELD_BYTES>
 struct RowChunk {
     typedef typename Accumulator<T>::type A;
-    enum { GROUP = Pack<T>::SIZE, SIZE = BYTES / sizeof(A) };
+    enum { GROUP = Pack<T>::SIZE, SIZE = BYTES / sizeof(A), AT_ONCE = BYTES < 32 ? SIZE : 32 / sizeof(A) };
     A values[SIZE];
-    int count;
+    int count, most;   // most: of all threads
 
     // The number of elements that the threads of a row hold.
     __device__ static int length() { return blockDim.x * SIZE; }
@@ -113,22 +143,27 @@ struct RowChunk {
     __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
     {
         const T *const from = tensor + part.start + i * rows.inner;
-        count = rows.count(int(minimum(part.length - i, length())));
+        const int left = int(minimum(part.length - i, length()));
+        count = rows.count(left);
+        most = rows.most(left);
         if (rows.packed)
-            read_packs(from + rows.first, opaque(rows.step));
+            read_packs(from + rows.first, opaque(rows.step), empty);
         else
             read_items(from + rows.first * rows.inner, opaque(rows.step * rows.inner), empty);
     }
 
-    __device__ void read_packs(const T *from, int64_t step)
+    __device__ void read_packs(const T *from, int64_t step, A empty)
     {
-        Pack<T> packs[SIZE / GROUP];   // all loads come before the first conversion
+        uint4 packs[SIZE / GROUP];   // all loads come before the first conversion
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP, from += step)
-            packs[k / GROUP] = k < count ? load_pack(from, 0) : zeros<T>();
+        for (int k = 0; k < SIZE; k += GROUP, from += step) {
+            packs[k / GROUP] = every_item<T>(empty);
+            if (k < count)
+                packs[k / GROUP] = *reinterpret_cast<const uint4 *>(from);
+        }
 #pragma unroll
         for (int k = 0; k < SIZE; ++k)
-            values[k] = load(packs[k / GROUP].items, k % GROUP);
+            values[k] = load(reinterpret_cast<const T *>(packs), k);
     }
 
     __device__ void read_items(const T *from, int64_t step, A empty)
@@ -179,21 +214,33 @@ struct RowChunk {
     __device__ void apply(const Formula &formula)
     {
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP)
-            if (k < count)
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
 #pragma unroll
-                for (int j = k; j < k + GROUP; ++j)
+                for (int j = k; j < k + AT_ONCE; ++j)
                     values[j] = formula(values[j], j);
+    }
+
+    // The same of one element; of none where `number` is -1.
+    template <typename Formula>
+    __device__ void apply_to(int number, const Formula &formula)
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (number >= k && number < k + AT_ONCE)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j)
+                    values[j] = number == j ? formula(values[j], j) : values[j];
     }
 
     // The sum of `start` and the products with the elements of another chunk.
     __device__ A dot(const RowChunk &other, A start) const
     {
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP)
-            if (k < count)
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
 #pragma unroll
-                for (int j = k; j < k + GROUP; ++j)
+                for (int j = k; j < k + AT_ONCE; ++j)
                     start += values[j] * other.values[j];
         return start;
     }
@@ -203,10 +250,10 @@ struct RowChunk {
     __device__ A fold(A start, Combine combine) const
     {
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP)
-            if (k < count)
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
 #pragma unroll
-                for (int j = k; j < k + GROUP; ++j)
+                for (int j = k; j < k + AT_ONCE; ++j)
                     start = combine(values[j], start);
         return start;
     }
@@ -216,10 +263,10 @@ struct RowChunk {
     __device__ A apply_and_sum(const Formula &formula, A start)
     {
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP)
-            if (k < count)
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
 #pragma unroll
-                for (int j = k; j < k + GROUP; ++j) {
+                for (int j = k; j < k + AT_ONCE; ++j) {
                     values[j] = formula(values[j], j);
                     start += values[j];
                 }
@@ -227,10 +274,37 @@ struct RowChunk {
     }
 };
 
-template <typename A>
+// exp(x * factor) of a logarithm x, as exact as T; `unit` is the factor that makes it exp(x).
+template <typename T>
+struct Power {
+    typedef typename Accumulator<T>::type A;
+    __device__ static A unit() { return 1; }
+    __device__ static A of(A x) { return exponential(x); }
+};
+template <>
+struct Power<__half> {
+    __device__ static float unit() { return 1.4426950408889634f; }
+    __device__ static float of(float x) { return power_of_two(x); }
+};
+
+// Of a number and NaN it is the number.
+struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };
+
+// exp((x - max) * scale - log_sum).
+template <typename T>
 struct Exponential {
-    A max, scale;
-    __device__ A operator()(A x, int) const { return exponential((x - max) * scale); }
+    typedef typename Accumulator<T>::type A;
+    A max, factor, log_sum;
+
+    __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
+        : max(max), factor(scale * Power<T>::unit()), log_sum(log_sum * Power<T>::unit()) {}
+    __device__ A operator()(A x, int) const { return Power<T>::of((x - max) * factor - log_sum); }
+};
+
+template <typename A>
+struct Difference {
+    A less;
+    __device__ A operator()(A x, int) const { return x - less; }
 };
 
 template <typename A>
@@ -249,11 +323,11 @@ __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowP
     return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
 }
 
-// What a number is reduced over: neighbouring lanes of a warp.
+// What a number is reduced over: neighbouring lanes of a warp, all of whose lanes do the same.
 struct OverLanes {
     int lanes;
     template <typename A, typename Combine>
-    __device__ A operator()(A value, Combine combine) const { return reduce_lanes(value, combine, lanes); }
+    __device__ A operator()(A value, Combine combine) const { return reduce_warp(value, combine, lanes); }
 };
 
 // The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to warp
@@ -303,6 +377,13 @@ struct SoftmaxSums {
 
     __device__ A factor_to(A other_max) const { return exponential((max - other_max) * scale); }
 
+    // An ignored row counts as a row of zeros, whatever it holds.
+    __device__ void set_zeros(int64_t classes)
+    {
+        max = 0;
+        exponentials = A(classes);
+    }
+
     __device__ void raise_max(A to)
     {
         exponentials *= factor_to(to);
@@ -313,20 +394,20 @@ struct SoftmaxSums {
     template <typename T, int BYTES>
     __device__ void add(RowChunk<T, BYTES> &x)
     {
-        raise_max(x.fold(max, Max()));
-        const Exponential<A> formula = {max, scale};
+        raise_max(x.fold(max, Largest()));
+        const Exponential<T> formula(max, scale);
         exponentials = x.apply_and_sum(formula, exponentials);
     }
 
     __device__ void add(const SoftmaxSums &other)
     {
-        raise_max(Max()(other.max, max));
+        raise_max(larger(other.max, max));
         exponentials += other.exponentials * other.factor_to(max);
     }
 
     __device__ void reduce(const OverLanes &over)
     {
-        raise_max(over(max, Max()));
+        raise_max(over(max, Largest()));
         exponentials = over(exponentials, Sum());
     }
 
@@ -404,33 +485,34 @@ struct Exchange {
     }
 };
 
-// The sums of a row. `held` is what the threads hold of the source afterwards: its last chunk, if `is_held`. With
-// `first_part_only` the sums are the row's only for the block of its first part; the other blocks do not wait.
+// The sums of a row, or of nothing without `reads`. `held` is what the threads hold of the source afterwards: the last
+// chunk of their part. With `first_part_only` the sums are the row's only for the block of its first part; the other
+// blocks do not wait.
 //
 // A part's block may not even have started, because there is no room for it until others end. So a block does not wait
-// for ever: it computes what is missing itself, with the same code and so the same bits.
+// for ever: it computes what is missing itself, and its own part again, with the same code and so the same bits.
 template <typename Source, int NUMBERS>
-__device__ typename Source::Sums sum_row(const Source &source, int64_t row, int part, const Exchange<NUMBERS> &exchange,
-                                         typename Source::Held &held, bool &is_held, bool first_part_only = false)
+__device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at, bool reads,
+                                         const Exchange<NUMBERS> &exchange, typename Source::Held &held,
+                                         bool first_part_only = false)
 {
     typedef typename Source::A A;
-    for (int computed = part;;) {
-        typename Source::Sums sums = source.sum(row, computed, held);
+    for (int computed = at.part;;) {
+        typename Source::Sums sums = source.sum(at.row, computed, reads, held);
         reduce_sums<A>(sums);
-        is_held = computed == part;
         if (gridDim.y == 1)
             return sums;
         if (threadIdx.x == 0)
-            exchange.put(row, computed, sums);
-        if (first_part_only && part > 0)
+            exchange.put(at.row, computed, sums);
+        if (first_part_only && at.part > 0)
             return sums;
         typename Source::Sums all = source.none();
-        const int missing = exchange.collect(row, part, all);
-        if (missing < 0) {
+        const int missing = exchange.collect(at.row, at.part, all);
+        if (missing < 0 && computed == at.part) {
             reduce_sums<A>(all);
             return all;
         }
-        computed = missing;
+        computed = missing < 0 ? at.part : missing;
     }
 }
 
@@ -452,9 +534,9 @@ struct SoftmaxSource {
 
     __device__ Sums none() const { return Sums(scale); }
 
-    __device__ Sums sum(int64_t row, int number, Held &held) const
+    __device__ Sums sum(int64_t row, int number, bool reads, Held &held) const
     {
-        const RowPart part = rows.part(row, number);
+        const RowPart part = rows.part(row, number, reads);
         Sums sums = none();
         for (int64_t i = 0; i < part.length; i += held.x.length()) {
             held.x.read(data, rows, part, i, -infinity<A>());
@@ -479,14 +561,13 @@ __device__ void softmax_rows(const T *data, T *output, double *partial, int requ
     }
     const Rows<T> rows(length, inner, aligned(data) && aligned(output));
     const SoftmaxSource<T> source(data, rows, scale);
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         typename SoftmaxSource<T>::Held held;
         RowChunk<T> &x = held.x;
-        bool is_held;
-        const SoftmaxSums<A> sums = sum_row(source, at.row, at.part, exchange, held, is_held);
-        const RowPart part = rows.part(at.row, at.part);
-        is_held = is_held && part.length <= x.length();
-        const Exponential<A> exponentials = {sums.max, scale};
+        const SoftmaxSums<A> sums = sum_row(source, at, at.exists, exchange, held);
+        const RowPart part = rows.part(at.row, at.part, at.exists);
+        const bool is_held = part.length <= x.length();
+        const Exponential<T> exponentials(sums.max, scale);
         const Product<A> normalized = {(is_held ? exponential((held.max - sums.max) * scale) : 1) / sums.exponentials};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (!is_held) {

@@ -23,12 +23,10 @@ struct LabelOfRow {
     }
 };
 
-// Puts the label's cosine with its margin in the place of its cosine.
 template <typename A>
-struct WithMargin {
-    A target;
-    int number_of_class;
-    __device__ A operator()(A x, int number) const { return number == number_of_class ? target : x; }
+struct Constant {
+    A value;
+    __device__ A operator()(A, int) const { return value; }
 };
 
 // The cosines of a row, with the margin of its label.
@@ -48,15 +46,15 @@ struct MarginSource {
 
     __device__ Sums none() const { return Sums(scale); }
 
-    __device__ Sums sum(int64_t row, int number, Held &) const
+    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number);
+        const RowPart part = rows.part(row, number, reads);
+        const Constant<A> with_margin = {label.target.cosine};
         Sums sums = none();
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
             x.read(data, rows, part, i, -infinity<A>());
-            const WithMargin<A> with_margin = {label.target.cosine, number_of_class(label.class_id, rows, part, i)};
-            x.apply(with_margin);
+            x.apply_to(number_of_class(label.class_id, rows, part, i), with_margin);
             sums.add(x);
         }
         return sums;
@@ -83,24 +81,20 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
     const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
     const Rows<T> rows(classes, 1, aligned(data));
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
-        SoftmaxSums<A> sums;
-        if (row_label.class_id < 0) {
-            sums.max = 0;   // counts as a row of zeros, whatever it holds
-            sums.exponentials = A(classes);
-        } else {
-            const MarginSource<T> source(data, rows, row_label, A(scale));
-            typename MarginSource<T>::Held held;
-            bool is_held;
-            sums = sum_row(source, at.row, at.part, exchange, held, is_held, true);
-        }
-        if (threadIdx.x != 0 || at.part > 0)
+        const bool has_class = row_label.class_id >= 0;
+        const MarginSource<T> source(data, rows, row_label, A(scale));
+        typename MarginSource<T>::Held held;
+        SoftmaxSums<A> sums = sum_row(source, at, at.exists && has_class, exchange, held, true);
+        if (!at.is_first_thread())
             continue;
 
+        if (!has_class)
+            sums.set_zeros(classes);
         const A row_log_sum = logarithm(sums.exponentials);
         A loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
-        if (row_label.class_id >= 0) {
+        if (has_class) {
             const A nll = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
             loss = labels.weight_of(row_label.class_id) * nll;
         }
@@ -110,18 +104,7 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
     }
 }
 
-// The gradient of a row: head * scale * softmax, and another number for the label's cosine.
-template <typename A>
-struct MarginGradient {
-    A head, max, scale, log_sum, of_label;
-    int number_of_class;
-
-    __device__ A operator()(A x, int number) const
-    {
-        return number == number_of_class ? of_label : head * exponential((x - max) * scale - log_sum);
-    }
-};
-
+// The gradient of a row is head * scale * softmax, and another number for the label's cosine.
 template <typename T, typename L>
 __global__ void __launch_bounds__(256, 2)
 margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
@@ -138,20 +121,23 @@ margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
     const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
     const Rows<T> rows(classes, 1, aligned(data) && aligned(data_grad));
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
         A head = not_a_number<A>();
         if (row_label.class_id >= 0)
             head = load(output_grad, at.row) * labels.weight_of(row_label.class_id) * A(scale);
-        MarginGradient<A> gradient = {head, load(max, at.row), A(scale), load(log_sum, at.row), 0, -1};
-        const A probability = exponential((row_label.target.cosine - gradient.max) * gradient.scale - gradient.log_sum);
-        gradient.of_label = head * (probability - 1) * row_label.target.slope;
-        const RowPart part = rows.part(at.row, at.part);
+        const A row_max = load(max, at.row), row_log_sum = load(log_sum, at.row);
+        const A of_label = exponential((row_label.target.cosine - row_max) * A(scale) - row_log_sum);
+        const Constant<A> label_gradient = {head * (of_label - 1) * row_label.target.slope};
+        const Exponential<T> probability(row_max, A(scale), row_log_sum);
+        const Product<A> times_head = {head};
+        const RowPart part = rows.part(at.row, at.part, at.exists);
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
             x.read(data, rows, part, i, 0);
-            gradient.number_of_class = number_of_class(row_label.class_id, rows, part, i);
-            x.apply(gradient);
+            x.apply(probability);
+            x.apply(times_head);
+            x.apply_to(number_of_class(row_label.class_id, rows, part, i), label_gradient);
             if (row_label.class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
             x.write(data_grad, rows, part, i, data_grad_request);

@@ -11,7 +11,7 @@ __device__ A inverse_temperature(double temperature)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 1 : 2)
 softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
                 int output_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
                 double temperature)
@@ -44,9 +44,9 @@ struct ProductSource {
         held.y.read(output, rows, part, i, 0);
     }
 
-    __device__ Sums sum(int64_t row, int number, Held &held) const
+    __device__ Sums sum(int64_t row, int number, bool reads, Held &held) const
     {
-        const RowPart part = rows.part(row, number);
+        const RowPart part = rows.part(row, number, reads);
         Sums sums;
         for (int64_t i = 0; i < part.length; i += held.y.length()) {
             read(held, part, i);
@@ -82,12 +82,11 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
     const A scale = inverse_temperature<A>(temperature);
     const Rows<T> rows(classes, inner, aligned(output_grad) && aligned(output) && aligned(data_grad));
     const ProductSource<T> source(output_grad, output, rows);
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         typename ProductSource<T>::Held held;
-        bool is_held;
-        const A dot = sum_row(source, at.row, at.part, exchange, held, is_held).sum;
-        const RowPart part = rows.part(at.row, at.part);
-        is_held = is_held && part.length <= held.y.length();
+        const A dot = sum_row(source, at, at.exists, exchange, held).sum;
+        const RowPart part = rows.part(at.row, at.part, at.exists);
+        const bool is_held = part.length <= held.y.length();
         for (int64_t i = 0; i < part.length; i += held.y.length()) {
             if (!is_held)
                 source.read(held, part, i);

@@ -24,13 +24,16 @@ def scalars(attrs, known: dict) -> dict:
     """The kernels' arguments besides tensors."""
     sizes = row_sizes(attrs, known)
     weights = weight_scalars("class_weight", attrs.class_weight, sizes["classes"])
+    uniform = attrs.smoothing / sizes["classes"]
+    weight_sum = math.fsum(weights["class_weight"]) if weights["weighted"] else sizes["classes"]
     return {
         **sizes,
         **ignore_scalars(attrs),
         "sparse": int(attrs.sparse_label),
-        "smoothing": attrs.smoothing,
+        "label_weight": 1 - attrs.smoothing,
+        "uniform": uniform,
+        "uniform_sum": uniform * weight_sum,   # over all classes, times their weights
         **weights,
-        "weight_sum": math.fsum(weights["class_weight"]),
     }
 
 

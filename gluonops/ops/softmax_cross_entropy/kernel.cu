@@ -25,7 +25,7 @@ struct TargetSums : SoftmaxSums<A> {
     template <typename T, int BYTES>
     __device__ void add(RowChunk<T, BYTES> &x, const RowChunk<T, BYTES> &targets)
     {
-        raise_max(x.fold(this->max, Max()));
+        raise_max(x.fold(this->max, Largest()));
 #pragma unroll
         for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k)
             if (k < x.count) {
@@ -37,7 +37,7 @@ struct TargetSums : SoftmaxSums<A> {
 
     __device__ void add(TargetSums other)
     {
-        raise_max(Max()(other.max, this->max));
+        raise_max(larger(other.max, this->max));
         other.raise_max(this->max);
         this->exponentials += other.exponentials;
         target += other.target;
@@ -46,7 +46,7 @@ struct TargetSums : SoftmaxSums<A> {
 
     __device__ void reduce(const OverLanes &over)
     {
-        raise_max(over(this->max, Max()));
+        raise_max(over(this->max, Largest()));
         this->exponentials = over(this->exponentials, Sum());
         target = over(target, Sum());
         weighted_logits = over(weighted_logits, Sum());
@@ -94,9 +94,9 @@ struct TargetSource {
 
     __device__ Sums none() const { return Sums(); }
 
-    __device__ Sums sum(int64_t row, int number, Held &) const
+    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number);
+        const RowPart part = rows.part(row, number, reads);
         Sums sums;
         RowChunk<T, HELD_BYTES / 4> x, targets;
         for (int64_t i = 0; i < part.length; i += x.length()) {
@@ -106,6 +106,7 @@ struct TargetSource {
                 targets.apply(target);
             } else {
                 targets.count = x.count;
+                targets.most = x.most;
                 targets.fill(target.uniform);
             }
             if (weighted)
@@ -132,12 +133,12 @@ struct LabelSource {
 
     __device__ Sums none() const { return Sums(); }
 
-    __device__ Sums sum(int64_t row, int number, Held &) const
+    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number);
+        const RowPart part = rows.part(row, number, reads);
         Sums sums;
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> labels;
+        RowChunk<T, HELD_BYTES / 4> labels;
+        for (int64_t i = 0; i < part.length; i += labels.length()) {
             labels.read(label, rows, part, i, 0);
             if (weights)
                 multiply_by_weights(labels, weights + part.position + i, rows);
@@ -158,8 +159,9 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                               typename Accumulator<T>::type *__restrict__ log_sum,
                               double *__restrict__ partial, int output_request, int max_request,
                               int log_sum_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
-                              int64_t ignores, int64_t ignore_label, int64_t sparse, double smoothing,
-                              int64_t weighted, const double *__restrict__ class_weight, double weight_sum)
+                              int64_t ignores, int64_t ignore_label, int64_t sparse, double label_weight,
+                              double uniform, double uniform_sum, int64_t weighted,
+                              const double *__restrict__ class_weight)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
@@ -168,29 +170,29 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
         exchange.empty(count);
         return;
     }
-    const TargetOfLabel<A> target = {1 - A(smoothing), A(smoothing) / A(classes)};
+    const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
     const bool is_dense = Same<T, L>::TYPE && !sparse;
     const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
     const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
     const SoftmaxSource<T> logits(data, rows, 1);
     const TargetSource<T> with_targets(data, dense_label, weighted != 0, class_weight, rows, target);
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const L row_label = is_dense ? L(0) : label[at.row];
+        const bool ignored = ignores && class_of_label(row_label, classes, ignores, ignore_label) == IGNORED;
+        const bool reads = at.exists && !ignored;
         TargetSums<A> sums;
-        bool is_held;
-        if (ignores && class_of_label(row_label, classes, ignores, ignore_label) == IGNORED) {
-            sums.max = 0;   // an ignored row counts as a row of zeros, whatever it holds
-            sums.exponentials = A(classes);
-        } else if (is_dense || target.uniform > 0) {
+        if (is_dense || uniform > 0) {
             typename TargetSource<T>::Held held;
-            sums = sum_row(with_targets, at.row, at.part, exchange, held, is_held, true);
+            sums = sum_row(with_targets, at, reads, exchange, held, true);
         } else {
             typename SoftmaxSource<T>::Held held;
-            static_cast<SoftmaxSums<A> &>(sums) = sum_row(logits, at.row, at.part, exchange, held, is_held, true);
+            static_cast<SoftmaxSums<A> &>(sums) = sum_row(logits, at, reads, exchange, held, true);
         }
-        if (threadIdx.x != 0 || at.part > 0)
+        if (!at.is_first_thread())
             continue;
 
+        if (ignored)
+            sums.set_zeros(classes);
         const A row_log_sum = logarithm(sums.exponentials);
         A loss = sums.target * row_log_sum - sums.weighted_logits;
         if (!is_dense) {
@@ -212,15 +214,28 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 }
 
 // The gradient of a row with a class: head * (softmax - target).
-template <typename A>
+template <typename T>
 struct ClassGradient {
-    A head, max, log_sum;
-    TargetOfLabel<A> target;
-    int number_of_class;
+    typedef typename Accumulator<T>::type A;
+    Exponential<T> probability;
+    Difference<A> less_label, less_uniform;
+    Product<A> times_head;
 
-    __device__ A operator()(A x, int number) const
+    __device__ ClassGradient(A max, A log_sum, const TargetOfLabel<A> &target, A head)
+        : probability(max, 1, log_sum)
     {
-        return head * (exponential(x - max - log_sum) - target(number == number_of_class, number));
+        less_label.less = target.label_weight;
+        less_uniform.less = target.uniform;
+        times_head.factor = head;
+    }
+
+    template <int BYTES>
+    __device__ void apply_to(RowChunk<T, BYTES> &x, int number_of_class) const
+    {
+        x.apply(probability);
+        x.apply_to(number_of_class, less_label);
+        x.apply(less_uniform);
+        x.apply(times_head);
     }
 };
 
@@ -228,16 +243,15 @@ struct ClassGradient {
 // class, times the weight of the class.
 template <typename T>
 __device__ void write_weighted(const T *data, T *data_grad, int request, const Rows<T> &rows, const RowPart &part,
-                               ClassGradient<typename Accumulator<T>::type> gradient, int64_t class_id,
-                               const double *class_weight, typename Accumulator<T>::type share)
+                               const ClassGradient<T> &gradient, int64_t class_id, const double *class_weight,
+                               typename Accumulator<T>::type share)
 {
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, HELD_BYTES / 4> Chunk;
     for (int64_t i = 0; i < part.length; i += Chunk::length()) {
         Chunk x;
         x.read(data, rows, part, i, 0);
-        gradient.number_of_class = number_of_class(class_id, rows, part, i, Chunk::length());
-        x.apply(gradient);
+        gradient.apply_to(x, number_of_class(class_id, rows, part, i, Chunk::length()));
         const double *const weights = class_weight + part.position + i;
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
@@ -271,7 +285,7 @@ struct DenseGradient {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 1 : 2)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,
@@ -279,8 +293,8 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
                                T *__restrict__ data_grad, L *__restrict__ label_grad,
                                double *__restrict__ partial, int data_grad_request, int label_grad_request,
                                int64_t step, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
-                               int64_t ignore_label, int64_t sparse, double smoothing, int64_t weighted,
-                               const double *__restrict__ class_weight, double weight_sum)
+                               int64_t ignore_label, int64_t sparse, double label_weight, double uniform,
+                               double uniform_sum, int64_t weighted, const double *__restrict__ class_weight)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
@@ -289,7 +303,7 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         exchange.empty(count);
         return;
     }
-    const TargetOfLabel<A> target = {1 - A(smoothing), A(smoothing) / A(classes)};
+    const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
     if (Same<T, L>::TYPE && !sparse) {
         const T *const dense_label = reinterpret_cast<const T *>(label);
         T *const dense_grad = reinterpret_cast<T *>(label_grad);
@@ -297,16 +311,14 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         const Rows<T> rows(classes, inner, all_aligned);
         const double *const weights = weighted ? class_weight : 0;
         const LabelSource<T> labels(dense_label, weights, rows);
-        const A uniform_sum = weighted ? target.uniform * A(weight_sum) : A(smoothing);
-        for (FirstRow at; at.row < count; at.row += at.step) {
+        for (RowLoop at(count); at.goes_on(); at.next()) {
             typename LabelSource<T>::Held held;
-            bool is_held;
-            const A label_sum = sum_row(labels, at.row, at.part, exchange, held, is_held).sum;
+            const A label_sum = sum_row(labels, at, at.exists, exchange, held).sum;
             const A head = load(output_grad, at.row);
             const LogProbability<A> log_probability = {load(max, at.row), load(log_sum, at.row)};
-            const A target_sum = target.label_weight * label_sum + uniform_sum;
+            const A target_sum = target.label_weight * label_sum + A(uniform_sum);
             const Product<A> label_gradient = {-target.label_weight * head};
-            const RowPart part = rows.part(at.row, at.part);
+            const RowPart part = rows.part(at.row, at.part, at.exists);
             for (int64_t i = 0; i < part.length; i += RowChunk<T, HELD_BYTES / 4>::length()) {
                 RowChunk<T, HELD_BYTES / 4> x, targets;
                 x.read(data, rows, part, i, 0);
@@ -328,20 +340,21 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
     }
 
     const Rows<T> rows(classes, inner, aligned(data) && aligned(data_grad));
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
-        const A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, at.row);
-        ClassGradient<A> gradient = {head, load(max, at.row), load(log_sum, at.row), target, 0};
+        A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, at.row);
         A share = 0;   // of the head gradient that a smoothed label gives to every class, times the class's weight
+        TargetOfLabel<A> row_target = target;
         if (weighted && class_id >= 0) {
             const A own = target.label_weight * A(class_weight[class_id]);
-            const A target_sum = own + target.uniform * A(weight_sum);
-            gradient.head = head * target_sum;
-            gradient.target.label_weight = target_sum > 0 ? own / target_sum : 0;
-            gradient.target.uniform = 0;
+            const A target_sum = own + A(uniform_sum);
             share = head * target.uniform;
+            head *= target_sum;
+            row_target.label_weight = target_sum > 0 ? own / target_sum : 0;
+            row_target.uniform = 0;
         }
-        const RowPart part = rows.part(at.row, at.part);
+        const ClassGradient<T> gradient(load(max, at.row), load(log_sum, at.row), row_target, head);
+        const RowPart part = rows.part(at.row, at.part, at.exists);
         if (share != 0) {
             write_weighted(data, data_grad, data_grad_request, rows, part, gradient, class_id, class_weight, share);
             continue;
@@ -349,8 +362,7 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> x;
             x.read(data, rows, part, i, 0);
-            gradient.number_of_class = number_of_class(class_id, rows, part, i);
-            x.apply(gradient);
+            gradient.apply_to(x, number_of_class(class_id, rows, part, i));
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
             x.write(data_grad, rows, part, i, data_grad_request);

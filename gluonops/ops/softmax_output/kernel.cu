@@ -17,7 +17,7 @@ __device__ double count_valid(const L *label, int64_t rows, int64_t ignore_label
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 1 : 2)
 softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                        double *__restrict__ partial, int output_request, int64_t step, int64_t outer,
                        int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
@@ -26,14 +26,7 @@ softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, 
     softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, 1);
 }
 
-// The gradient of a row with a class.
-template <typename A>
-struct ErrorGradient {
-    A weight;
-    int number_of_class;
-    __device__ A operator()(A p, int number) const { return (p - (number == number_of_class)) * weight; }
-};
-
+// The gradient of a row with a class is (softmax - onehot) * scale.
 template <typename T, typename L>
 __global__ void __launch_bounds__(256, 2)
 softmax_output_backward(const T *__restrict__ output, const L *__restrict__ label, T *__restrict__ data_grad,
@@ -64,15 +57,16 @@ softmax_output_backward(const T *__restrict__ output, const L *__restrict__ labe
     const A scale = A(grad_scale) / A(divisor > 1 ? divisor : 1);
 
     const Rows<T> rows(classes, inner, aligned(output) && aligned(data_grad));
-    for (FirstRow at; at.row < count; at.row += at.step) {
+    for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
-        ErrorGradient<A> gradient = {class_id == NO_CLASS ? not_a_number<A>() : scale, 0};
-        const RowPart part = rows.part(at.row, at.part);
+        const Difference<A> less_one = {1};
+        const Product<A> scaled = {class_id == NO_CLASS ? not_a_number<A>() : scale};
+        const RowPart part = rows.part(at.row, at.part, at.exists);
         for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
             RowChunk<T> p;
             p.read(output, rows, part, i, 0);
-            gradient.number_of_class = number_of_class(class_id, rows, part, i);
-            p.apply(gradient);
+            p.apply_to(number_of_class(class_id, rows, part, i), less_one);
+            p.apply(scaled);
             if (class_id == IGNORED)   // its probabilities may be NaN, so they are not multiplied by 0
                 p.fill(0);
             p.write(data_grad, rows, part, i, data_grad_request);
