@@ -71,6 +71,7 @@ class Launch:
         self.shared = np.full(blocks * kernel.shared_size, 0xFF, np.uint8)
         self.shared_written = np.zeros(len(self.shared), bool)
         self.local = np.full(self.count * kernel.local_size, 0xFF, np.uint8)
+        self.tables = placed_tables(kernel)
         if checks:
             granules = _granules(kernel)
             self.shadows = {"global": Shadow(len(memory.bytes), granules["global"], self.times),
@@ -213,6 +214,17 @@ def _granules(kernel: Kernel) -> dict[str, int]:
     return found
 
 
+def placed_tables(kernel: Kernel) -> Memory:
+    """The tables that a kernel uses, in a memory of their own that may only be read."""
+    if not hasattr(kernel, "placed_tables"):
+        memory = Memory(sum(len(values) for _, values in kernel.tables.values()), len(kernel.tables))
+        for name, (alignment, values) in kernel.tables.items():
+            memory.add(name, np.frombuffer(values, np.uint8), alignment)   # aligned as it says, and no better
+            memory.permit(name, spaces.READ)
+        kernel.placed_tables = memory
+    return kernel.placed_tables
+
+
 # -- instructions ------------------------------------------------------------------------------------------------
 Step = Callable   # step(launch, threads) -> whether it ends the basic block
 
@@ -344,6 +356,8 @@ def _constant(kernel, operand, dtype):
     for offsets in (kernel.shared, kernel.local):
         if operand in offsets:
             return unsigned(dtype.itemsize).type(offsets[operand])
+    if operand in kernel.tables:
+        return np.uint64(spaces.TABLES + placed_tables(kernel).arrays[operand].address)
     try:
         value = int(operand.rstrip("U"), 0)
     except ValueError as error:
@@ -465,11 +479,16 @@ def _all(launch, addresses, threads):
 
 
 def _space(instruction: Instruction, addresses: np.ndarray) -> tuple[str, np.ndarray]:
-    """(Space, addresses within it): a generic address has the space in it."""
+    """(Space, addresses within it): a generic address has the space in it, and a global one whether it is a table's."""
     named = next((part for part in instruction.parts if part in ("global", "shared", "local")), None)
-    if named:
+    if named in ("shared", "local"):
         return named, addresses
-    for name, window, end in (("global", 0, spaces.SHARED), ("shared", spaces.SHARED, spaces.LOCAL),
+    in_tables = (addresses >= spaces.TABLES) & (addresses < spaces.SHARED)
+    if in_tables.all():
+        return "tables", addresses - spaces.TABLES
+    if named == "global":
+        return named, addresses
+    for name, window, end in (("global", 0, spaces.TABLES), ("shared", spaces.SHARED, spaces.LOCAL),
                               ("local", spaces.LOCAL, 1 << 62)):
         inside = (addresses >= window) & (addresses < end)
         if inside.all():
@@ -484,6 +503,9 @@ def _accessed(launch, instruction, addresses, size, elements, threads, permissio
     spaces.check_alignment(addresses, whole, text)
     if launch.counter:
         launch.counter.access(launch, space, addresses, whole, threads, permission)
+    if space == "tables":
+        launch.tables.check(addresses, whole, permission, text)
+        return launch.tables.bytes, addresses
     if space == "global":
         launch.memory.check(addresses, whole, permission, text)
         data, places = launch.memory.bytes, addresses

@@ -9,6 +9,7 @@ from .parse import PtxError
 
 GUARD = 256                       # bytes between two arrays
 SHARED, LOCAL = 1 << 60, 1 << 61   # where the windows of these spaces begin among generic addresses
+TABLES = 1 << 59                  # where the tables of a module begin among global addresses
 READ, WRITE = 1, 2
 NONE, SEVERAL = -1, -2            # threads, warps or blocks
 
@@ -75,6 +76,8 @@ class Memory:
             raise PtxError(f"out of bounds: {text} at {self._place(int(addresses[allowed == 0][0]))}")
 
     def _place(self, address: int) -> str:
+        if not self.arrays:
+            return f"address {address}"
         nearest = min(self.arrays.values(), key=lambda array: min(abs(address - array.address),
                                                                   abs(address - array.address - array.nbytes)))
         return f"byte {address - nearest.address} of {nearest.name}, which has {nearest.nbytes}"

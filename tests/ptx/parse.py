@@ -13,6 +13,7 @@ _FUNCTION = re.compile(r"^(?:\.weak|\.visible|\.extern)?\s*\.(?:entry|func)\s+((
                        r"\s*((?:\.\w+[^\n{;]*\n)*)\s*([{;])", re.MULTILINE)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)")
 _VARIABLE = re.compile(r"\.(shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
+_TABLE = re.compile(r"\.global\s+\.align\s+(\d+)\s+\.b8\s+([\w$]+)\[(\d+)\]\s*=\s*\{([\d,\s]+)\}")
 _LABEL = re.compile(r"^([\w$]+):\s*")
 _GUARD = re.compile(r"@(!?)(%\w+)\s+")
 _WORD = re.compile(r"%?[A-Za-z_$][\w$]*")
@@ -45,7 +46,10 @@ class Instruction:
 
 @dataclasses.dataclass
 class Function:
-    """A function as it is written: ``variables`` maps shared and local ones to (space, alignment, bytes)."""
+    """A function as it is written.
+
+    ``variables`` maps shared and local ones to (space, alignment, bytes). ``tables``: those of its module.
+    """
     name: str
     parameters: list
     result: str | None
@@ -53,6 +57,7 @@ class Function:
     labels: dict
     registers: dict
     variables: dict
+    tables: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -61,7 +66,8 @@ class Kernel:
 
     ``parameters``: (type, name) of each. ``labels``: name -> position. ``registers``: name, or the prefix that it
     shares with others, -> type. ``shared``, ``local``: name -> offset, with the size of all as ``shared_size``.
-    ``leaders``: the positions at which threads may meet.
+    ``tables``: variable in global memory with initial values -> (alignment, values as bytes). ``leaders``: the
+    positions at which threads may meet.
     """
     name: str
     parameters: list
@@ -72,6 +78,7 @@ class Kernel:
     shared_size: int
     local: dict
     local_size: int
+    tables: dict
     leaders: frozenset
 
     def register_type(self, name: str) -> str:
@@ -91,8 +98,9 @@ def parse(ptx: str) -> dict[str, Function]:
         end = _closing(text, match.end())
         functions[match[2]] = _function(match, text[match.end():end - 1])
     outside.append(text[end:])
-    shared = _module_variables("".join(outside))
+    shared, tables = _module_variables("".join(outside)), _module_tables("".join(outside))
     for function in functions.values():
+        function.tables = tables
         function.variables = {**shared, **function.variables}
     return functions
 
@@ -113,6 +121,15 @@ def _module_variables(text: str) -> dict:
         match = _VARIABLE.search(" ".join(statement.split()))
         if match:
             found[match[4]] = _variable(match)
+    return found
+
+
+def _module_tables(text: str) -> dict[str, tuple[int, bytes]]:
+    """Table -> (alignment, values). What is given no value is zero."""
+    found = {}
+    for alignment, name, size, values in _TABLE.findall(text):
+        given = bytes(int(value) for value in values.split(","))
+        found[name] = int(alignment), given.ljust(int(size), b"\0")
     return found
 
 
@@ -267,6 +284,7 @@ def kernel(functions: dict[str, Function], name: str) -> Kernel:
     used = " ".join(instruction.text for instruction in inliner.instructions)
     shared, shared_size = _placed(inliner.variables, "shared", used)
     local, local_size = _placed(inliner.variables, "local", None)
+    tables = {name: table for name, table in entry.tables.items() if name in used}
     leaders = {0, *inliner.labels.values()}
     for position, instruction in enumerate(inliner.instructions):
         if instruction.root in ENDS:
@@ -274,7 +292,7 @@ def kernel(functions: dict[str, Function], name: str) -> Kernel:
         if instruction.root in WAITS:
             leaders.add(position)
     return Kernel(name, entry.parameters, inliner.instructions, inliner.labels, inliner.registers, shared, shared_size,
-                  local, local_size, frozenset(leaders))
+                  local, local_size, tables, frozenset(leaders))
 
 
 def _placed(variables: dict, space: str, used: str | None) -> tuple[dict, int]:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gluonops.core import nvrtc
 
+from ptx.counter import Counter
 from ptx.machine import Launch
 from ptx.memory import Memory
 from ptx.operations import DTYPES, operation
@@ -78,6 +79,35 @@ def launch(name, values, number, grid=1, block=64, seed=None, offset=0):
     return memory.get("output")
 
 
+TABLE = r"""
+.global .align 4 .b8 odd[3] = {9, 9, 9};
+.global .align 4 .b8 table[16] = {0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 64, 64};
+.visible .entry looked_up(.param .u64 looked_up_param_0, .param .u64 looked_up_param_1)
+{
+    .reg .f32 %f<3>;
+    .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [looked_up_param_0];
+    ld.param.u64 %rd2, [looked_up_param_1];
+    mov.u64 %rd3, table;
+    add.s64 %rd4, %rd3, %rd2;
+    ld.global.nc.f32 %f1, [%rd4];
+    cvta.global.u64 %rd5, %rd4;
+    ld.f32 %f2, [%rd5];
+    st.global.v2.f32 [%rd1], {%f1, %f2};
+    ret;
+}
+"""
+
+
+def looked_up(offset, change=("", "")):
+    """What a kernel reads from ``table``, by a global address and by a generic one; ``change``: of its PTX."""
+    memory = Memory(8, 1)
+    output = memory.add("output", np.zeros(2, "float32")).address
+    program = kernel(parse(TABLE.replace(*change)), "looked_up")
+    Launch(program, memory, [output, offset], (1, 1, 1), (1, 1, 1), counter=Counter()).run()
+    return memory.get("output").tolist()
+
+
 NUMBERS = np.arange(64, dtype="float32")
 
 
@@ -108,6 +138,11 @@ class TestRight:
         """5 lanes of the first warp, none of the second."""
         expected = np.repeat([5 + 100, 0], 32) + 50000
         np.testing.assert_array_equal(launch("voted", NUMBERS, 5, seed=seed), expected)
+
+
+def test_tables_with_initial_values():
+    """1, 2 and 3 are given; the last one is zero."""
+    assert [looked_up(offset) for offset in (0, 4, 8, 12)] == [[1, 1], [2, 2], [3, 3], [0, 0]]
 
 
 class TestFaults:
@@ -145,6 +180,19 @@ class TestFaults:
 
     def test_volatile_accesses_of_several_blocks_do_not_race(self):
         assert launch("flagged", NUMBERS, 0, grid=2)[0] in (0, 1)
+
+    def test_beyond_a_table(self):
+        with pytest.raises(PtxError, match=r"out of bounds: ld\.global\.nc.* byte 16 of table, which has 16"):
+            looked_up(16)
+
+    def test_a_table_that_is_written_to(self):
+        with pytest.raises(PtxError, match=r"out of bounds: st\.f32.* byte 4 of table"):
+            looked_up(4, ("ld.f32 %f2, [%rd5]", "st.f32 [%rd5], %f1"))
+
+    def test_the_alignment_of_a_table(self):
+        """The table is aligned to 4 bytes."""
+        with pytest.raises(PtxError, match=r"misaligned: ld\.v2\.f32.*no multiple of 8"):
+            looked_up(0, ("ld.f32 %f2", "ld.v2.f32 {%f1, %f2}"))
 
     def test_unknown_instructions_are_named(self):
         for text in ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [texture, {%r1}]", "add.cc.u32 %r1, %r2, %r3",
