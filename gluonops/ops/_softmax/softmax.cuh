@@ -290,14 +290,14 @@ struct Power<__half> {
 // Of a number and NaN it is the number.
 struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };
 
-// exp((x - max) * scale - log_sum).
+// exp((x - max) * scale - log_sum). The factor is finite, so that 0 stays 0 whatever the scale.
 template <typename T>
 struct Exponential {
     typedef typename Accumulator<T>::type A;
     A max, factor, log_sum;
 
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
-        : max(max), factor(scale * Power<T>::unit()), log_sum(log_sum * Power<T>::unit()) {}
+        : max(max), factor(smaller(scale * Power<T>::unit(), -lowest<A>())), log_sum(log_sum * Power<T>::unit()) {}
     __device__ A operator()(A x, int) const { return Power<T>::of((x - max) * factor - log_sum); }
 };
 

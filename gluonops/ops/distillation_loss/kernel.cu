@@ -98,9 +98,10 @@ distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teac
 {
     typedef typename Accumulator<T>::type A;
     const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher));
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
-        const PairSums<A> sums = sum_pair(data, teacher, rows, rows.part(r, 0), A(1 / temperature));
-        if (threadIdx.x > 0)
+    for (RowLoop at(outer * inner); at.goes_on(); at.next()) {
+        const int64_t r = at.row;
+        const PairSums<A> sums = sum_pair(data, teacher, rows, rows.part(r, 0, at.exists), A(1 / temperature));
+        if (!at.is_first_thread())
             continue;
         // The logarithm of a quotient: a difference of logarithms would be less exact.
         const A divergence = sums.differences / sums.teacher_exponentials

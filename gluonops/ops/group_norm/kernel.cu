@@ -169,9 +169,9 @@ __device__ void sum_channels(const T *__restrict__ output_grad, const T *__restr
 {
     const int64_t group_channels = sizes.group_channels();
     const Rows<T> rows(sizes.inner, 1, aligned(output_grad) && aligned(data));
-    for (int64_t r = first_row(); r < sizes.batch * sizes.channels; r += row_step()) {
-        const RowPart row = rows.part(r, 0);
-        const int64_t group = quotient(r, group_channels);
+    for (RowLoop at(sizes.batch * sizes.channels); at.goes_on(); at.next()) {
+        const RowPart row = rows.part(at.row, 0, at.exists);
+        const int64_t group = quotient(at.row, group_channels);
         const A center = mean[group];
         RowChunk<T, BYTES> x, head;
         RowSums<A> sums = {0, 0};
@@ -185,9 +185,9 @@ __device__ void sum_channels(const T *__restrict__ output_grad, const T *__restr
             }
         }
         reduce_sums<A>(sums);
-        if (threadIdx.x == 0) {
-            channel_sums[r].head = sums.head;
-            channel_sums[r].unit = sums.centered * inverse[group];
+        if (at.is_first_thread()) {
+            channel_sums[at.row].head = sums.head;
+            channel_sums[at.row].unit = sums.centered * inverse[group];
         }
     }
 }
