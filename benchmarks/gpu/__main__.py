@@ -160,18 +160,18 @@ def run(args: argparse.Namespace, arguments: Sequence[str], plan: dict, runner: 
         torch = None
     print(f"{runner.name}; {runner.machine}; peers: {'torch' if torch else 'none'}"
           f"{', liger' if torch and torch.liger else ''}", flush=True)
-    records = []
+    about = {"date": datetime.date.today().isoformat(), "runner": runner.name,
+             "machine": {**runner.machine, "torch": torch and torch.torch.__version__},
+             "command": machine.command(MODULE, arguments)}
+    records, verdicts = [], []
     for case in plan["cases"]:
         records.append(measure(runner, case, torch, 0 if args.quick else args.samples))
         print("\n".join(report.lines(records[-1])), flush=True)
-    verdicts = [] if args.quick else report.verdicts(records)
+        verdicts = [] if args.quick else report.verdicts(records)
+        if args.json:   # after each case: a run that is stopped keeps what it has measured
+            results.save(args.json, {**about, "targets": verdicts, "cases": records})
     if verdicts:
         print(f"\n{tables.targets_text(verdicts)}")
-    if args.json:
-        results.save(args.json, {
-            "date": datetime.date.today().isoformat(), "runner": runner.name,
-            "machine": {**runner.machine, "torch": torch and torch.torch.__version__},
-            "command": machine.command(MODULE, arguments), "targets": verdicts, "cases": records})
     wrong = [record for record in records if record["wrong"]]
     print(f"{len(records)} cases, {len(wrong)} differ from NumPy")
     return 1 if wrong else 0

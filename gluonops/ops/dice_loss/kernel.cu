@@ -174,7 +174,7 @@ __device__ void sum_tile(const T *__restrict__ data, const Tile &tile,
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 1)
 dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                   typename Accumulator<T>::type *__restrict__ intersection,
                   typename Accumulator<T>::type *__restrict__ total, typename Accumulator<T>::type *__restrict__ max,
@@ -242,7 +242,7 @@ struct ByProbability {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 1)
 dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                    const typename Accumulator<T>::type *__restrict__ intersection,
                    const typename Accumulator<T>::type *__restrict__ total,

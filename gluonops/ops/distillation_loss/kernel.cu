@@ -87,7 +87,7 @@ __device__ PairSums<typename Accumulator<T>::type> sum_pair(const T *__restrict_
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 3 : 2)
 distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teacher, T *__restrict__ output,
                           typename Accumulator<T>::type *__restrict__ max,
                           typename Accumulator<T>::type *__restrict__ log_sum,
