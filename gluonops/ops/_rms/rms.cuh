@@ -6,13 +6,6 @@
 // rows. A thread holds a chunk of elements, at the same places of every row: there it sums the gradient of the scale.
 #include "../_softmax/softmax.cuh"
 
-// Blocks of backward's threads that share a multiprocessor. Two take 128 registers of a thread; before sm_70 it needs more.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
-enum { BACKWARD_BLOCKS = 1 };
-#else
-enum { BACKWARD_BLOCKS = 2 };
-#endif
-
 enum { THREADS = 256 };
 enum Step { DOTS, ROWS, SCALE };   // of backward
 
