@@ -466,11 +466,7 @@ def sanitized(*arguments):
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-def test_every_kernel_under_address_sanitizer():
-    """In float32, on some cases."""
-    sanitized(HERE / "sanitized.py")
-
-
 @pytest.mark.slow
 def test_every_kernel_type_and_case_under_address_sanitizer():
+    """``make test`` has the interpreter of PTX, which checks the bounds of every kernel on a few cases."""
     sanitized("-n", "2", "-m", "not slow", "-k", "cuda", HERE / "test_cuda_kernels.py", HERE.parent / "ops")
