@@ -248,6 +248,14 @@ struct ColumnLines {
     GLUONOPS_INLINE void reduce(A *values, const Term &term, const Combine &combine) const
     {
         enum { N = Simd<T>::LANES };
+        if (per_line > 1) {   // a long column is not in the first-level cache: in the order of memory
+            each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+                for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    store(values + j, combine(load(values + j, FullMask()), term(line, j, mask)), mask);
+                });
+            });
+            return;
+        }
         const int64_t lines = count;
         for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
             enum { VECTORS = decltype(tile)::VECTORS };
@@ -259,10 +267,6 @@ struct ColumnLines {
                     reduced[v] = combine(reduced[v], term(line, j + v * N, mask));
             for (int v = 0; v < VECTORS; ++v)
                 store(values + j + v * N, reduced[v], FullMask());
-        });
-        for_each_column<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const auto reduced = combine(load(values + j, FullMask()), term(lines, j, mask));
-            store(values + j, reduced, mask);
         });
     }
 

@@ -310,7 +310,7 @@ void forward(const SoftmaxCrossEntropyCall &call)
 template <bool STREAMING, typename T>
 void backward_of_layout(const TypedCall<T> &call)
 {
-    if (!reduces_along_rows<T>(call.sizes))
+    if (call.sizes.inner > 1)
         backward_columns<STREAMING>(call);
     else if (call.weights)
         backward_rows<STREAMING, true>(call);
