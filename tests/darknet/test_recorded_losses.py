@@ -139,3 +139,18 @@ def test_float16(folder_of_cfgs):
         found = net_loss.loss(data.astype("float16"), truth.astype("float16"))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found.asnumpy(), net_loss.loss(data, truth).asnumpy(), rtol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["c00", "c09"])
+def test_export(name, folder_of_cfgs, tmp_path):
+    recording = case(name)
+    loss = loss_of(recording, folder_of_cfgs).loss
+    arrays = [mx.nd.array(recording[key]) for key in ("input", "truth")]
+    loss.hybridize()
+    expected = loss(*arrays)
+    loss.export(str(tmp_path / "loss"))
+    loaded = mx.gluon.SymbolBlock.imports(str(tmp_path / "loss-symbol.json"), ["data0", "data1"],
+                                          str(tmp_path / "loss-0000.params"))
+    found = loaded(*arrays)
+    found = found[0] if isinstance(found, (list, tuple)) else found
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
