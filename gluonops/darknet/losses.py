@@ -8,12 +8,13 @@ from mxnet.gluon import Block, HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..loss import RegionLoss, SoftmaxCELoss, YOLOLoss
+from ..loss import GaussianYOLOLoss, RegionLoss, SoftmaxCELoss, YOLOLoss
 from ..ops.region_loss import averages
 
 __all__ = ["HeadLoss", "NetLoss", "loss_of"]
 
 LOSSES = {"region": RegionLoss, "softmax": SoftmaxCELoss}
+OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
 PER_NET = ("anchors", "classes")   # the options that all heads of a net share
 
 
@@ -22,9 +23,10 @@ class HeadLoss(NamedTuple):
 
     Attributes
     ----------
-    kind : {'region', 'yolo', 'softmax'}
+    kind : {'region', 'yolo', 'gaussian_yolo', 'softmax'}
     options : dict
-        Arguments of ``RegionLoss``, ``SoftmaxCELoss`` or, with the mask and the stride of this head, ``YOLOLoss``.
+        Arguments of ``RegionLoss``, ``SoftmaxCELoss`` or, with the mask and the stride of this head, ``YOLOLoss`` or
+        ``GaussianYOLOLoss``.
     weight : float
         Factor of the loss.
     """
@@ -59,7 +61,7 @@ class NetLoss(Block):
 
     Attributes
     ----------
-    loss : RegionLoss, YOLOLoss or SoftmaxCELoss
+    loss : RegionLoss, YOLOLoss, GaussianYOLOLoss or SoftmaxCELoss
         It takes what the heads take.
     """
 
@@ -101,20 +103,21 @@ def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
     if len({part.kind for part in parts}) > 1 or len({part.weight for part in parts}) > 1:
         raise _error(f"the heads have the kinds {[part.kind for part in parts]} and the weights "
                      f"{[part.weight for part in parts]}; expected the same for all heads", "Change the cfg")
-    if first.kind == "yolo":
-        return NetLoss(net, numbers, _yolo_loss([part.options for part in parts]), first.weight)
+    if first.kind in OF_ALL_HEADS:
+        loss = _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
+        return NetLoss(net, numbers, loss, first.weight)
     if len(parts) > 1:
         raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
     return NetLoss(net, numbers, LOSSES[first.kind](**first.options), first.weight)
 
 
-def _yolo_loss(heads: Sequence[dict]) -> YOLOLoss:
+def _loss_of_all(make: type, heads: Sequence[dict]) -> YOLOLoss:
     for name in PER_NET:
         values = [head[name] for head in heads]
         if any(value != values[0] for value in values):
             raise _error(f"the heads have the {name} {values}; expected the same for all heads", "Change the cfg")
     per_head = {name: [head[name] for head in heads] for name in heads[0] if name not in PER_NET}
-    return YOLOLoss(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
+    return make(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
 
 
 def _error(what: str, remedy: str) -> OpError:

@@ -13,7 +13,7 @@ from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
 from ..layers import Identity
 from ..net import Head
-from .losses import region_loss, yolo_loss
+from .losses import gaussian_yolo_loss, region_loss, yolo_loss
 from .registry import Layer, Shape, kind
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -
     _check_channels(section, shape, len(anchors), 9, classes)
     boxes = _boxes(GaussianBoxes, anchors, classes, stride, shift=shift)
     build.detects(Head(boxes, classes, stride, anchors, _power(section)))
+    build.trains(lambda: gaussian_yolo_loss(section, all_anchors, mask, stride))
     return Layer(GaussianYolo(len(anchors), scale, prefix=prefix), shape)
 
 
