@@ -591,8 +591,8 @@ def yolo_loss() -> plt.Figure:
 
 @picture
 def gaussian_yolo_loss() -> plt.Figure:
-    """A ground truth and a prediction that moves along x past it, sure of its x or not: the loss of coordinates, and the
-    gradient by the mean of x."""
+    """A ground truth and a prediction that moves along x past it, sure of its x or not: the loss of coordinates, and
+    the gradient by the mean of x."""
     center = np.linspace(0.02, 0.98, 121)
     images = mx.nd.array(np.tile([0.5, 0.5, 0.25, 0.2, 0], (len(center), 1, 1)))
     figure, (left, right) = panels(1, 1, height=3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mxnet.gluon import HybridBlock
 
+from ...ops.gaussian_yolo_loss.contract import SHIFTS
 from ..boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
@@ -24,8 +25,6 @@ __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 ANCHOR = 0.5
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
-# yolo_point -> the shift of a box against its point.
-SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}
 
 
 @kind("region")

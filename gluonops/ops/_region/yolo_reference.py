@@ -1,7 +1,9 @@
 """The losses of YOLOv3's to YOLOv7's heads and their gradients, computed with MXNet's own operators.
 
-``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes down
-and to the right of the point that the head predicts. Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
+``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes
+down and to the right of the point that the head predicts.
+
+Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
 a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
 """
 from __future__ import annotations

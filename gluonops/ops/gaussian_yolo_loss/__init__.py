@@ -27,8 +27,8 @@ undefined derivative of a mean or a deviation is 0, and ``max_delta`` limits the
 
 ``iou_normalizer`` is 0.75 in a cfg without it. Darknet's ``cls_normalizer`` has no effect there without
 ``counters_per_class``, and is not an argument. What ``yolo_loss`` does not support is not supported here, nor are its
-``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from the
-program where ``yolo_loss`` does.
+``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from
+the program where ``yolo_loss`` does.
 
 ``parts=True`` also returns (B, 9): the four terms of the loss (coordinates and deviations, objectness of matches,
 objectness elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the matches by cell (the

@@ -2,8 +2,6 @@
 
 Source: AlexeyAB/darknet ``src/gaussian_yolo_layer.c``, commit 59596d78.
 """
-import types
-
 import numpy as np
 from ops.iou_loss.oracle import loss as overlap_loss
 
@@ -25,6 +23,17 @@ def density(error, deviation):
     return np.exp(-(error / deviation) ** 2 / 2) / (np.sqrt(2 * np.pi) * (deviation + 0.3))
 
 
+class _Options:
+    """The attributes as those of a yolo layer of AlexeyAB's program."""
+    dialect, new_coords, focal_loss = "alexeyab", False, False
+
+    def __init__(self, attrs):
+        self.attrs = attrs
+
+    def __getattr__(self, name):
+        return getattr(self.attrs, name)
+
+
 class Image(yolo.Image):
     """One image's layer. ``numbers`` are (anchors, 9 + classes, height, width).
 
@@ -38,8 +47,7 @@ class Image(yolo.Image):
         self.shift = SHIFTS[attrs.point]
         self.deviation = sigmoid(numbers[:, DEVIATIONS])
         self.deviation_delta = np.zeros(self.deviation.shape)
-        options = types.SimpleNamespace(**attrs._asdict(), dialect="alexeyab", new_coords=False, focal_loss=False)
-        super().__init__(options, without_deviations(numbers), rows)
+        super().__init__(_Options(attrs), without_deviations(numbers), rows)
         if attrs.iou_thresh >= 1:
             self.average()
         self.deltas = np.zeros(numbers.shape)

@@ -33,9 +33,9 @@ class TestGaussianYoloLoss(OpSuite):
         Case("ciou", ((1, 24, 3, 2), (1, 8, 5)), {**BDD, "box_loss": "ciou", "point": "right_bottom"}),
     )
     empty = Case("empty", ((0, 24, 2, 3), (0, 4, 5)), TWO)
-    # One cell and one anchor as large as the image, all numbers 0: means in the middle of the cell, deviations of 1/2.
-    # By a deviation the density decreases by 1 / (1/2 + 0.3), half of which counts. Next the truth lies a quarter beside
-    # the mean: a score of 1/2. And if x and y are the corner, the mean lies half a cell beside it: a score of 1.
+    # One cell, one anchor as large as the image, all numbers 0: means in the middle of the cell, deviations of 1/2.
+    # By a deviation the density decreases by 1 / (1/2 + 0.3), half of which counts. Next the truth lies a quarter
+    # beside the mean: a score of 1/2. And if x and y are the corner, the mean lies half a cell beside it: 1.
     table = (
         Row("right_box", (np.zeros((1, 11, 1, 1)), [[[0.5, 0.5, 1, 1, 1]]]), {"anchors": (1, 1), "classes": 2},
             [-2 * np.log(density(0)) + 3 * np.log(2)], [2],

@@ -7,8 +7,8 @@ from gluonops.core import registry
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
 from ops._region.oracle import giou, iou, split
-from ops.yolo_loss import oracle
 from ops._region.recorded_yolo import GOLDEN_CASES, STRIDE, golden
+from ops.yolo_loss import oracle
 
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}
 V4 = {**TWO, "dialect": "alexeyab", "box_loss": "ciou", "iou_normalizer": 0.07, "scale_x_y": 1.1, "iou_thresh": 0.213,
