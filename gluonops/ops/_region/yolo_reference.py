@@ -9,6 +9,7 @@ a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Da
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.backend import Array
@@ -130,7 +131,7 @@ def _entropy(F, attrs, numbers, target):
 
 
 # -- predictions and ground truths -------------------------------------------------------------------------------------
-def head_of(F, attrs, data, shift=0) -> Head:
+def head_of(F, attrs, data: Array, shift: float = 0) -> Head:
     maps = split(F, attrs, data)
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
@@ -150,7 +151,7 @@ def head_of(F, attrs, data, shift=0) -> Head:
                 height, anchor_w, anchor_h)
 
 
-def truths_of(F, attrs, truth) -> Truths:
+def truths_of(F, attrs, truth: Array) -> Truths:
     fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
     valid, nan_if_invalid = valid_mask(F, attrs, fields)
     fields = [F.where(valid, field, F.zeros_like(field)) for field in fields]
@@ -158,7 +159,7 @@ def truths_of(F, attrs, truth) -> Truths:
     return Truths(*fields, order, valid, nan_if_invalid)
 
 
-def matches_of(F, attrs, head, truths, shift=0) -> Matches:
+def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0) -> Matches:
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
     best_iou = F.max(ious, axis=1, keepdims=True)
     by_overlap = F.zeros_like(ious)
@@ -174,7 +175,7 @@ def matches_of(F, attrs, head, truths, shift=0) -> Matches:
     return Matches(by_cell, by_overlap, ious, _by_anchor(F, best_iou), has_cell, has_overlap)
 
 
-def is_best(F, truths, ious):
+def is_best(F, truths: Truths, ious: Array) -> Array:
     """Which ground truth a prediction overlaps most, (B, T, A, H, W)."""
     return F.broadcast_equal(F.argmax(ious, axis=1, keepdims=True), truths.order)
 
@@ -202,7 +203,7 @@ def _fitting_anchors(F, attrs, head, truths):
 
 
 # -- targets -----------------------------------------------------------------------------------------------------------
-def is_ignored(F, attrs, head, matches):
+def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
     """Which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
     ignored = matches.best_iou > attrs.ignore_thresh
     if attrs.dialect == "alexeyab":
@@ -210,7 +211,7 @@ def is_ignored(F, attrs, head, matches):
     return ignored
 
 
-def objectness_target(F, attrs, head, matches, ignored):
+def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) -> tuple[Array, Array]:
     """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     zero = F.zeros_like(head.objectness)
     weight = zero + attrs.obj_normalizer
@@ -222,7 +223,7 @@ def objectness_target(F, attrs, head, matches, ignored):
     return is_match, F.where(is_match, weight, F.where(ignored, zero, weight))
 
 
-def class_target(F, attrs, head, truths, matches, best):
+def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: Array) -> tuple[Array, Array]:
     """The targets of the classes and the weights of their errors, (B, A, K, H, W).
 
     ``best``, (B, T, A, H, W), are the pairs of a prediction and the ground truth that it overlaps most, whose class it
@@ -270,7 +271,7 @@ def _class_counts(F, head, truths, pairs):
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
-def sum_matches(F, attrs, truths, matches, values):
+def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
     """The sums of values, (B, T, A, H, W) each, over the matches of each prediction, (B, A, 1, H, W)."""
     counts = matches.by_cell + matches.by_overlap
     if attrs.dialect == "pjreddie":
@@ -288,7 +289,7 @@ def _last(F, truths, matches):
     return is_last + F.broadcast_mul(matches.by_overlap, last == 0)
 
 
-def number_targets(F, attrs, head, truths, shift=0):
+def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
     """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
     points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
     targets = [F.broadcast_sub(F.broadcast_mul(point, cells), place) for point, cells, place in
@@ -300,7 +301,7 @@ def number_targets(F, attrs, head, truths, shift=0):
     return targets
 
 
-def squared_errors(F, attrs, head, truths, matches):
+def squared_errors(F, attrs, head: Head, truths: Truths, matches: Matches) -> list[Array]:
     """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
     scale = attrs.scale_x_y
     weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
@@ -318,7 +319,7 @@ def squared_errors(F, attrs, head, truths, matches):
     return [F.broadcast_add(like, value) for value in (*deltas, sum(losses[1:], losses[0]))]
 
 
-def iou_errors(F, attrs, head, truths, shift=0):
+def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
     """AlexeyAB's derivatives of the overlap, and the loss, (B, T, A, H, W) each; see the kernels' ``iou_errors``."""
     box = head.box[:2] + [F.where(size == 0, F.ones_like(size), size) for size in head.box[2:]]
     truth_sides = sides(truths[:4], "center")
@@ -392,7 +393,7 @@ def _aspect_increase(F, truths, box, ratio):
     return F.broadcast_mul(factor, box[3]), -F.broadcast_mul(factor, box[2])
 
 
-def limited(F, attrs, values):
+def limited(F, attrs, values: Array) -> Array:
     """0 for what is not finite; the others at most ``max_delta``."""
     values = F.where(values - values == 0, values, F.zeros_like(values))
     if attrs.max_delta > 0:
