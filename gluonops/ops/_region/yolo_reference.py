@@ -409,5 +409,5 @@ def _statistics(F, head, truths, matches):
     return [_image_sum(F, ious), _image_sum(F, ious > RECALL_IOU), _image_sum(F, probability), _image_sum(F, by_cell)]
 
 
-def backward(nd, attrs, shapes, output_grad, gradient) -> dict:
+def backward(nd, attrs, shapes: dict, output_grad: Array, gradient: Array) -> dict:
     return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}
