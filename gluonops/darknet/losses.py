@@ -9,7 +9,7 @@ from mxnet.gluon import Block, HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..loss import RegionLoss, YOLOLoss
+from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
 from ..ops.region_loss import averages
 from .cell_loss import CellLoss
@@ -20,6 +20,7 @@ __all__ = ["HeadLoss", "NetLoss", "loss_of"]
 
 LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
           "softmax of a tree": TreeClassLoss, "cost": SquareLoss}
+OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
 PER_NET = ("anchors", "classes")   # the options that all heads of a net share
 
 
@@ -29,9 +30,9 @@ class HeadLoss(NamedTuple):
     Attributes
     ----------
     kind : str
-        A key of ``LOSSES``, or 'yolo'.
+        A key of ``LOSSES`` or ``OF_ALL_HEADS``.
     options : dict
-        Arguments of the loss. For ``YOLOLoss`` with the mask and the stride of this head.
+        Arguments of the loss. One of ``OF_ALL_HEADS`` has the mask and the stride of this head besides.
     weight : float
         Factor of the loss.
     class_map : tuple of int, optional
@@ -131,20 +132,21 @@ def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
         raise _error(f"the heads have the kinds {[part.kind for part in parts]} and the weights "
                      f"{[part.weight for part in parts]}, and perhaps other maps; expected the same for all heads",
                      "Change the cfg")
-    if first.kind == "yolo":
-        return NetLoss(net, numbers, _yolo_loss([part.options for part in parts]), first)
+    if first.kind in OF_ALL_HEADS:
+        loss = _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
+        return NetLoss(net, numbers, loss, first)
     if len(parts) > 1:
         raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
     return NetLoss(net, numbers, LOSSES[first.kind](**first.options), first)
 
 
-def _yolo_loss(heads: Sequence[dict]) -> YOLOLoss:
+def _loss_of_all(make: type[HybridBlock], heads: Sequence[dict]) -> HybridBlock:
     for name in PER_NET:
         values = [head[name] for head in heads]
         if any(value != values[0] for value in values):
             raise _error(f"the heads have the {name} {values}; expected the same for all heads", "Change the cfg")
     per_head = {name: [head[name] for head in heads] for name in heads[0] if name not in PER_NET}
-    return YOLOLoss(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
+    return make(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
 
 
 def _error(what: str, remedy: str) -> OpError:

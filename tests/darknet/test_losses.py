@@ -62,6 +62,19 @@ def test_yolo(hybrid, tmp_path, rng):
     assert loss.report()["truths"].asscalar() > 0
 
 
+def test_gaussian_yolo(tmp_path, rng):
+    """The options of the cfg, and the defaults of AlexeyAB's program."""
+    head = "[Gaussian_yolo]\nclasses=3\nnum=3\nanchors=10,14, 23,27, 37,58\nmask=1,2\n"
+    options = "uc_normalizer=0.5\nyolo_point=left_top\niou_thresh=0.213\n"
+    net = load(tmp_path, NET + CONV.format(stride=16, filters=24, activation="linear") + head + options)
+    data, truth = images(rng), mx.nd.array(TRUTH)
+    found = net.loss()(data, truth)
+    expected = gops.ops.gaussian_yolo_loss(
+        net[0](data), truth, anchors=(23 / 16, 27 / 16, 37 / 16, 58 / 16), other_anchors=(10 / 16, 14 / 16), classes=3,
+        box_loss="nll", iou_normalizer=0.75, uc_normalizer=0.5, point="left_top", iou_thresh=0.213)
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
 def test_region(tmp_path, rng):
     """Darknet's defaults are not those of the operator."""
     cfg = NET + CONV.format(stride=16, filters=16, activation="linear")

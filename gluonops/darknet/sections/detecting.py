@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mxnet.gluon import HybridBlock
 
+from ...ops.gaussian_yolo_loss.contract import SHIFTS
 from ..boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
 from ..layers import Identity
 from ..net import Head
-from .losses import detection_loss, region_loss, yolo_loss
+from .losses import detection_loss, gaussian_yolo_loss, region_loss, yolo_loss
 from .registry import Layer, Shape, kind
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 ANCHOR = 0.5
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
-# yolo_point -> the shift of a box against its point.
-SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}
 
 
 @kind("region")
@@ -79,6 +78,8 @@ def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -
     _check_channels(section, shape, len(anchors), 9, classes)
     boxes = _boxes(GaussianBoxes, anchors, classes, stride, shift=shift)
     build.detects(Head(boxes, classes, stride, anchors, _power(section)))
+    build.trains(lambda: gaussian_yolo_loss(section, all_anchors, mask, stride)._replace(
+        class_map=build.class_map(section, classes)))
     return Layer(GaussianYolo(len(anchors), scale, prefix=prefix), shape)
 
 

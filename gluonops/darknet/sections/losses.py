@@ -16,7 +16,7 @@ from ..tree import Tree
 if TYPE_CHECKING:
     from ..build import Builder
 
-__all__ = ["cost_loss", "detection_loss", "region_loss", "softmax_loss", "yolo_loss"]
+__all__ = ["cost_loss", "detection_loss", "gaussian_yolo_loss", "region_loss", "softmax_loss", "yolo_loss"]
 
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 # The types of a [cost] behind a loss.
@@ -60,31 +60,53 @@ def _scales(section: Section) -> dict[str, float]:
 
 def yolo_loss(section: Section, dialect: str, anchors: np.ndarray, mask: Sequence[int], stride: int) -> HeadLoss:
     """Of ``[yolo]``. ``anchors`` are those of all heads, in pixels."""
+    options = {**_head_options(section, anchors, mask, stride), "dialect": dialect}
+    if dialect == "pjreddie":
+        return HeadLoss("yolo", options)
+    options.update(
+        _alexeyab_options(section),
+        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
+        new_coords=section.flag("new_coords"),
+        focal_loss=section.flag("focal_loss"))
+    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
+
+
+def gaussian_yolo_loss(section: Section, anchors: np.ndarray, mask: Sequence[int], stride: int) -> HeadLoss:
+    """Of ``[Gaussian_yolo]``. ``anchors`` are those of all heads, in pixels."""
+    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
     options = {
+        **_head_options(section, anchors, mask, stride),
+        **_alexeyab_options(section),
+        "box_loss": "nll" if box_loss == "mse" else box_loss,
+        "uc_normalizer": section.number("uc_normalizer", 1),
+        "point": section.text("yolo_point", "center")}
+    return HeadLoss("gaussian_yolo", options, section.number("delta_normalizer", 1))
+
+
+def _head_options(section, anchors, mask, stride) -> dict:
+    """The options that both programs have."""
+    return {
         "anchors": anchors.ravel().tolist(),
         "classes": section.integer("classes", 20, 1),
         "masks": tuple(mask),
         "strides": stride,
-        "dialect": dialect,
         "ignore_thresh": section.number("ignore_thresh", 0.5),
         "truth_thresh": section.number("truth_thresh", 1)}
-    if dialect == "pjreddie":
-        return HeadLoss("yolo", options)
+
+
+def _alexeyab_options(section) -> dict:
+    """The options that AlexeyAB's heads have in common."""
     for key in ("counters_per_class", "embedding_layer"):
         section.refuse(key, "its loss is not computed", neutral=None)
     section.text("iou_thresh_kind", "iou", ["iou"])
-    options.update(
-        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
-        iou_thresh=section.number("iou_thresh", 1),
-        iou_normalizer=section.number("iou_normalizer", 0.75),
-        obj_normalizer=section.number("obj_normalizer", 1),
-        max_delta=section.number("max_delta", 0),
-        scale_x_y=section.number("scale_x_y", 1),
-        new_coords=section.flag("new_coords"),
-        label_smooth_eps=section.number("label_smooth_eps", 0),
-        objectness_smooth=section.flag("objectness_smooth"),
-        focal_loss=section.flag("focal_loss"))
-    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
+    return {
+        "iou_thresh": section.number("iou_thresh", 1),
+        "iou_normalizer": section.number("iou_normalizer", 0.75),
+        "obj_normalizer": section.number("obj_normalizer", 1),
+        "max_delta": section.number("max_delta", 0),
+        "scale_x_y": section.number("scale_x_y", 1),
+        "label_smooth_eps": section.number("label_smooth_eps", 0),
+        "objectness_smooth": section.flag("objectness_smooth")}
 
 
 def softmax_loss(section: Section, tree: Tree | None) -> HeadLoss:
