@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import os
+import pathlib
 from collections.abc import Iterable, Sequence
 
 from ..common import machine, tables
@@ -164,7 +165,7 @@ OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's op
 def write_readme(results: dict, path: str | os.PathLike, figure: str | None = None, short: bool = False) -> None:
     """Put the figures between the markers of a README; ``short`` is one line per case.
 
-    Those of a run of corners alone have markers of their own.
+    Those of a run of corners alone have markers of their own. A page may have markers for :func:`compositions` too.
 
     Raises
     ------
@@ -180,6 +181,8 @@ def write_readme(results: dict, path: str | os.PathLike, figure: str | None = No
         raise ValueError("a result did not match: there are no figures to show")
     write = corners if only_corners else summary if short else markdown
     tables.put(path, section, write(results, figure))
+    if not only_corners and "<!-- compositions:begin -->" in pathlib.Path(path).read_text(encoding="utf-8"):
+        tables.put(path, "compositions", compositions(results))
 
 
 def _kinds(results):
@@ -209,6 +212,34 @@ def summary(results: dict, figure: str | None = None) -> str:
         "a peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
         tables.markdown(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines),
         *_setting(results, figure)])
+
+
+COMPOSED = "at least 1.3 x faster than torch"   # the target of the operators that replace compositions
+
+
+def compositions(results: dict) -> str:
+    """One line per operator that replaces a composition: our time in a net, and how many times as long others take.
+
+    ``MXNet`` is the composition that users write, or our graph of MXNet's own operators.
+    """
+    allocator = next(iter(results["runs"]))
+    composed = [judged["case"] for judged in results["targets"] if judged["target"] == COMPOSED]
+    lines = []
+    for case in results["runs"][allocator]:
+        if case["kind"] != "case" or not any(name.startswith(title(case)) for name in composed):
+            continue
+        theirs = "mxnet" if "mxnet" in case["peers"] else "builtin"
+        ours = [of(case, OURS, "net", part) for part in PASSES]
+        times = ["" if time is None else _time(time) for time in ours[:2]]
+        factors = [[_factor(of(case, peer, "net", part), time) for part, time in zip(PASSES, ours)]
+                   for peer in (theirs, "torch")]
+        lines.append([title(case), *times, *(" / ".join(factor) for factor in factors)])
+    return tables.markdown(["case", "forward", "backward", "MXNet: forward / backward / both",
+                            "torch: forward / backward / both"], lines)
+
+
+def _factor(theirs, ours):
+    return "-" if theirs is None or ours is None else speedup(theirs, ours)
 
 
 def corners(results: dict, figure: str | None = None) -> str:

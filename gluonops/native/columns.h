@@ -30,44 +30,95 @@ GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *f
         }
 }
 
-// A square of numbers: as many as its side fill 16 bytes.
+// The pieces of 16 bytes that make up a vector, `step` bytes apart in memory.
+#if defined(__AVX512F__)
+GLUONOPS_INLINE __m128 load_piece(const char *from) { return _mm_loadu_ps(reinterpret_cast<const float *>(from)); }
+GLUONOPS_INLINE Floats load_pieces(const char *from, int64_t step)
+{
+    __m512 v = _mm512_castps128_ps512(load_piece(from));
+    v = _mm512_insertf32x4(v, load_piece(from + step), 1);
+    v = _mm512_insertf32x4(v, load_piece(from + 2 * step), 2);
+    return Floats(_mm512_insertf32x4(v, load_piece(from + 3 * step), 3));
+}
+GLUONOPS_INLINE void store_piece(char *to, __m128 piece) { _mm_storeu_ps(reinterpret_cast<float *>(to), piece); }
+GLUONOPS_INLINE void store_pieces(char *to, Floats v, int64_t step)
+{
+    store_piece(to, _mm512_castps512_ps128(__m512(v)));
+    store_piece(to + step, _mm512_extractf32x4_ps(__m512(v), 1));
+    store_piece(to + 2 * step, _mm512_extractf32x4_ps(__m512(v), 2));
+    store_piece(to + 3 * step, _mm512_extractf32x4_ps(__m512(v), 3));
+}
+#elif defined(__AVX2__)
+GLUONOPS_INLINE Floats load_pieces(const char *from, int64_t step)
+{
+    return Floats(_mm256_loadu2_m128(reinterpret_cast<const float *>(from + step), reinterpret_cast<const float *>(from)));
+}
+GLUONOPS_INLINE void store_pieces(char *to, Floats v, int64_t step)
+{
+    _mm256_storeu2_m128(reinterpret_cast<float *>(to + step), reinterpret_cast<float *>(to), __m256(v));
+}
+#else
+GLUONOPS_INLINE Floats load_pieces(const char *from, int64_t)
+{
+    Floats v;
+    memcpy(&v, from, WIDTH);
+    return v;
+}
+GLUONOPS_INLINE void store_pieces(char *to, Floats v, int64_t) { memcpy(to, &v, WIDTH); }
+#endif
+
+// Squares of numbers side by side, as many as vectors have 16 bytes. The side of a square fills 16 bytes.
 template <typename Word>
-struct Square {
-    enum { SIDE = 16 / int(sizeof(Word)) };
-    typedef Word Vector __attribute__((vector_size(16)));
+struct Squares {
+    enum { SIDE = 16 / int(sizeof(Word)), NUMBERS = WIDTH / int(sizeof(Word)) };
+    typedef Word Vector __attribute__((vector_size(WIDTH)));
     Vector vectors[SIDE];
 
-    // Numbers of two vectors in turn: their first halves, or their second halves.
+    // Numbers of two vectors in turn, within each square: their first halves, or their second halves.
     template <int... I>
     static GLUONOPS_INLINE Vector in_turn(Vector a, Vector b, int half, std::integer_sequence<int, I...>)
     {
-        const Vector first = {Word(I / 2 + I % 2 * SIDE)...}, second = {Word(SIDE / 2 + I / 2 + I % 2 * SIDE)...};
+        const Vector first = {Word(I / SIDE * SIDE + I % SIDE / 2 + I % 2 * NUMBERS)...};
+        const Vector second = {Word(I / SIDE * SIDE + I % SIDE / 2 + I % 2 * NUMBERS + SIDE / 2)...};
         return __builtin_shuffle(a, b, half ? second : first);
     }
 
     // Each round shuffles the bits of a number's place by one; after all rounds row and column have changed places.
     GLUONOPS_INLINE void transpose()
     {
-        const std::make_integer_sequence<int, SIDE> numbers;
+        const std::make_integer_sequence<int, NUMBERS> numbers;
         for (int round = 1; round < SIDE; round *= 2) {
-            const Square before = *this;
+            const Squares before = *this;
             for (int i = 0; i < SIDE; ++i)
                 vectors[i] = in_turn(before.vectors[i / 2], before.vectors[i / 2 + SIDE / 2], i % 2, numbers);
         }
     }
 };
 
-// Copies numbers whose neighbours along one direction are neighbours in `from`, and along the other one in `to`.
-// A square of them is read along the first, and written along the second.
+// Copies numbers of Squares whose neighbours along lines are neighbours in `from`, and along outer in `to`. The other
+// neighbours are a step apart.
 template <typename Word>
-GLUONOPS_INLINE void copy_square(char *to, int64_t to_step, const char *from, int64_t from_step)
+GLUONOPS_INLINE void pack_squares(char *to, int64_t line_step, const char *from, int64_t outer_step)
 {
-    Square<Word> square;
-    for (int i = 0; i < Square<Word>::SIDE; ++i)
-        memcpy(&square.vectors[i], from + i * from_step, 16);
-    square.transpose();
-    for (int i = 0; i < Square<Word>::SIDE; ++i)
-        memcpy(to + i * to_step, &square.vectors[i], 16);
+    typedef typename Squares<Word>::Vector Vector;
+    Squares<Word> squares;
+    for (int i = 0; i < Squares<Word>::SIDE; ++i)
+        squares.vectors[i] = Vector(load_pieces(from + i * outer_step, Squares<Word>::SIDE * outer_step));
+    squares.transpose();
+    for (int i = 0; i < Squares<Word>::SIDE; ++i)
+        memcpy(to + i * line_step, &squares.vectors[i], WIDTH);
+}
+
+// The way back: neighbours along outer are neighbours in `from`, and along lines in `to`.
+template <typename Word>
+GLUONOPS_INLINE void unpack_squares(char *to, int64_t outer_step, const char *from, int64_t line_step)
+{
+    Squares<Word> squares;
+    for (int i = 0; i < Squares<Word>::SIDE; ++i)
+        memcpy(&squares.vectors[i], from + i * line_step, WIDTH);
+    squares.transpose();
+    for (int i = 0; i < Squares<Word>::SIDE; ++i)
+        store_pieces(to + i * outer_step, Floats(squares.vectors[i]), Squares<Word>::SIDE * outer_step);
 }
 
 // Copies pieces of one number each, for each of `outers` and each of `lines`, by squares. The last squares overlap those
@@ -75,17 +126,20 @@ GLUONOPS_INLINE void copy_square(char *to, int64_t to_step, const char *from, in
 template <typename Word>
 void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
 {
-    enum { SIDE = Square<Word>::SIDE, BYTES = sizeof(Word) };
-    if (outers < SIDE || lines < SIDE)
+    enum { SIDE = Squares<Word>::SIDE, NUMBERS = Squares<Word>::NUMBERS, BYTES = sizeof(Word) };
+    if (outers < NUMBERS || lines < SIDE)
         return copy_each_piece<BYTES>(to, to_step, from, from_step, outers, 0, lines);
-    const bool packs = from_step.line == BYTES;   // else it unpacks: outers are neighbours in `from`
-    const int64_t to_side = packs ? to_step.line : to_step.outer;
-    const int64_t from_side = packs ? from_step.outer : from_step.line;
-    for (int64_t i = 0; i < outers; i += SIDE)
+    const bool packs = from_step.line == BYTES;   // else it unpacks
+    for (int64_t i = 0; i < outers; i += NUMBERS)
         for (int64_t j = 0; j < lines; j += SIDE) {
-            const int64_t outer = i + SIDE < outers ? i : outers - SIDE, line = j + SIDE < lines ? j : lines - SIDE;
-            copy_square<Word>(to + outer * to_step.outer + line * to_step.line, to_side,
-                              from + outer * from_step.outer + line * from_step.line, from_side);
+            const int64_t outer = i + NUMBERS < outers ? i : outers - NUMBERS;
+            const int64_t line = j + SIDE < lines ? j : lines - SIDE;
+            char *target = to + outer * to_step.outer + line * to_step.line;
+            const char *source = from + outer * from_step.outer + line * from_step.line;
+            if (packs)
+                pack_squares<Word>(target, to_step.line, source, from_step.outer);
+            else
+                unpack_squares<Word>(target, to_step.outer, source, from_step.line);
         }
 }
 
@@ -125,17 +179,56 @@ GLUONOPS_INLINE int64_t whole_lines(int64_t items)
     return (items + line - 1) / line * line;
 }
 
+// Of the lanes of a vector in a line: the column of each, and which of the column's elements in that line it is.
+template <typename T>
+struct LanePlaces {
+    typedef typename Simd<T>::Indices Indices;
+    typedef typename Simd<T>::Index Index;
+    Indices column, element;
+    Index columns, columns_left, elements;   // a vector has `elements` whole rows of columns, and `columns_left`
+
+    // The first vector's.
+    explicit LanePlaces(int64_t count)
+        : columns(Index(count)), columns_left(Index(Simd<T>::LANES % count)), elements(Index(Simd<T>::LANES / count))
+    {
+        for (int lane = 0; lane < Simd<T>::LANES; ++lane) {
+            column[lane] = Index(lane % count);
+            element[lane] = Index(lane / count);
+        }
+    }
+
+    // 0, 1, 2 and so on.
+    static GLUONOPS_INLINE Indices numbers()
+    {
+        Indices result;
+        for (int lane = 0; lane < Simd<T>::LANES; ++lane)
+            result[lane] = lane;
+        return result;
+    }
+
+    // Goes on to the next vector's.
+    GLUONOPS_INLINE void advance()
+    {
+        const Indices next = column + columns_left, is_next_element = next >= columns;   // -1 where true
+        column = is_next_element ? next - columns : next;
+        element += elements - is_next_element;
+    }
+};
+
 // The lines of a block's matrices. A whole line has `per_line` elements of every column, the first elements of all
 // columns first. What a kernel knows of a column it keeps in an array of as many lanes, which has room for
-// MAX_BLOCK_COLUMNS.
+// MAX_BLOCK_COLUMNS. Where per_line is more than 1, there are fewer columns than a vector has lanes.
 template <typename T>
 struct ColumnLines {
     typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Indices Indices;
+    typedef typename Simd<T>::Index Index;
     int64_t count;      // of whole lines
     int64_t pitch;      // from a line to the next
     int64_t columns;
     int64_t per_line;   // a power of two
     int64_t rest;       // lanes of one more line, or 0
+    LanePlaces<T> first_places = LanePlaces<T>(1);
 
     GLUONOPS_INLINE int64_t lanes() const { return columns * per_line; }
 
@@ -149,13 +242,45 @@ struct ColumnLines {
             visit(count, rest);
     }
 
+    // Reduces every lane over all lines: values[j] = combine(values[j], term(line, j, mask)), in the order of the lines.
+    // combine takes vectors.
+    template <typename Term, typename Combine>
+    GLUONOPS_INLINE void reduce(A *values, const Term &term, const Combine &combine) const
+    {
+        enum { N = Simd<T>::LANES };
+        const int64_t lines = count;
+        for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
+            enum { VECTORS = decltype(tile)::VECTORS };
+            typename Simd<T>::Vector reduced[VECTORS];
+            for (int v = 0; v < VECTORS; ++v)
+                reduced[v] = load(values + j + v * N, FullMask());
+            for (int64_t line = 0; line < lines; ++line)
+                for (int v = 0; v < VECTORS; ++v)
+                    reduced[v] = combine(reduced[v], term(line, j + v * N, mask));
+            for (int v = 0; v < VECTORS; ++v)
+                store(values + j + v * N, reduced[v], FullMask());
+        });
+        for_each_column<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const auto reduced = combine(load(values + j, FullMask()), term(lines, j, mask));
+            store(values + j, reduced, mask);
+        });
+    }
+
     // Reduces the lanes of each column to its first one. combine(a, b) takes vectors.
     template <typename Combine>
     GLUONOPS_INLINE void fold(A *values, const Combine &combine) const
     {
-        for (int64_t left = lanes() / 2; left >= columns; left /= 2)
-            for (int64_t j = 0; j < left; j += Simd<T>::LANES)
+        enum { N = Simd<T>::LANES };
+        int64_t left = lanes() / 2;
+        for (; left >= columns && 2 * left > N; left /= 2)
+            for (int64_t j = 0; j < left; j += N)
                 store(values + j, combine(load(values + j, FullMask()), load(values + j + left, FullMask())), FullMask());
+        if (left < columns)
+            return;
+        auto folded = load(values, FullMask());   // a load from the middle of what was just stored would wait
+        for (; left >= columns; left /= 2)
+            folded = combine(folded, __builtin_shuffle(folded, LanePlaces<T>::numbers() + Index(left)));
+        store(values, folded, FullMask());
     }
 
     GLUONOPS_INLINE void fold_sums(A *sums) const
@@ -167,8 +292,22 @@ struct ColumnLines {
     template <typename Value>
     GLUONOPS_INLINE void spread(Value *values) const
     {
-        for (int64_t done = columns; done < lanes(); done *= 2)
-            memcpy(values + done, values, size_t(done) * sizeof(Value));
+        spread(values, [](Indices value, Indices) GLUONOPS_LAMBDA { return value; });
+    }
+
+    // The same, changed: adapt(value, element), for the lanes of each element of a line. Both have the bits of values.
+    template <typename Value, typename Adapt>
+    GLUONOPS_INLINE void spread(Value *values, const Adapt &adapt) const
+    {
+        if (per_line == 1)
+            return;
+        Indices first;
+        memcpy(&first, values, WIDTH);
+        LanePlaces<T> places = first_places;
+        for (int64_t j = 0; j < lanes(); j += Simd<T>::LANES, places.advance()) {
+            const Indices value = adapt(__builtin_shuffle(first, places.column), places.element);
+            memcpy(values + j, &value, WIDTH);
+        }
     }
 };
 
@@ -185,7 +324,8 @@ class ColumnBlock {
 
     // `packs` has room for a matrix of every tensor that the kernel reads and writes; null: nothing is packed.
     ColumnBlock(const RowSizes &sizes, int64_t per_line, T *packs, A *scratch)
-        : scratch(scratch), sizes(sizes), per_line(per_line), packs(packs) {}
+        : scratch(scratch), sizes(sizes), per_line(per_line), packs(packs),
+          first_places(per_line > 1 ? sizes.inner : 1) {}
 
     // Begins at an outer and a column. It covers `outers` neighbours along outer, and `width` columns of each.
     void begin(int64_t outer, int64_t outers, int64_t column, int64_t width)
@@ -196,7 +336,8 @@ class ColumnBlock {
         columns = outers * width;
         scratch_pitch = whole_lines<T>(columns * per_line);
         step = packs ? scratch_pitch : sizes.inner;
-        lines = {sizes.length / per_line, step * per_line, columns, per_line, sizes.length % per_line * columns};
+        lines = {sizes.length / per_line, step * per_line, columns, per_line, sizes.length % per_line * columns,
+                 first_places};
         used = results = 0;
     }
 
@@ -231,6 +372,7 @@ class ColumnBlock {
     RowSizes sizes;
     int64_t per_line;
     T *packs;
+    LanePlaces<T> first_places;
     int64_t start, pieces, used;
     int results;
     T *result[MOST_RESULTS];
@@ -273,7 +415,9 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     return count;
 }
 
-const int64_t PACK_BYTES = 4096;   // of a packed matrix: all of a kernel stay in the first-level cache
+// Of a packed matrix, about. All of a kernel, and what is copied, stay in the first-level cache; twice as many bytes
+// took twice the time.
+const int64_t PACK_BYTES = 2048;
 
 // How many neighbours along outer a block covers: 1 where vectors are full without packing.
 template <typename T>
@@ -282,8 +426,9 @@ GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
     const int64_t lanes = Simd<T>::LANES;
     if (sizes.inner >= lanes)
         return 1;
-    const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length;
-    const int64_t columns = fitting < 2 * lanes ? 2 * lanes : fitting > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : fitting;
+    const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length, tile = 4 * lanes;
+    const int64_t tiles = (fitting + tile / 2) / tile * tile;   // that for_each_column_tile fills
+    const int64_t columns = tiles < tile ? 2 * lanes : tiles > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : tiles;
     const int64_t outers = columns / sizes.inner;
     return outers < sizes.outer ? outers : sizes.outer;
 }

@@ -127,6 +127,21 @@ def test_exponential_is_exact_to_a_unit_or_two():
     assert got[-1] == 0 and got[-2] == 0
 
 
+@pytest.mark.parametrize("infinite", [False, True])
+def test_logarithms_of_short_rows(infinite):
+    """The loss of (0, x, -inf, ...). Many logarithms are taken at once, or one by one where a row is not finite."""
+    x = np.linspace(-20, 20, 4001).astype("float32")
+    logits = np.full((4001, 10), -np.inf, "float32")
+    logits[:, 0], logits[:, 1] = 0, x
+    if infinite:
+        logits[7::64] = -np.inf
+    loss = run("softmax_cross_entropy", {}, [logits, np.zeros(4001, "float32")])[0]
+    finite = np.isfinite(logits[:, 0])
+    want = np.logaddexp(0, x.astype("float64"))[finite]
+    assert (np.abs(loss[finite] - want) <= 2e-7 * np.maximum(want, 1)).all()
+    assert finite.all() != infinite and not np.isfinite(loss[~finite]).any()
+
+
 def test_float16_keeps_what_it_can_hold():
     """abs and reorg move every bit pattern; softmax rounds to nearest."""
     every = np.arange(65536, dtype="uint16").view("float16")

@@ -93,6 +93,10 @@ template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(
 // Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
 const int64_t ACTIVATION_RUN = 4096;
 
+// Results of this size and more are written with streaming stores. An activation does little but move bytes: on two cores
+// that share 32 MB of cache it takes 0.75 of the time from 8 MB on. What follows finds smaller results in the cache.
+const int64_t ACTIVATION_STREAMING_MIN_BYTES = 16 << 20;
+
 template <bool STREAMING, bool BACKWARD, typename T, typename Formula>
 inline void activate_runs(const ActivationCall &call, const Formula &formula)
 {
@@ -123,7 +127,7 @@ template <bool BACKWARD, typename T, typename Formula>
 inline void activate(const ActivationCall &call, const Formula &formula)
 {
     const int64_t bytes = call.size * int64_t(sizeof(T));
-    if (bytes >= STREAMING_MIN_BYTES)
+    if (bytes >= ACTIVATION_STREAMING_MIN_BYTES)
         activate_runs<true, BACKWARD, T>(call, formula);
     else
         activate_runs<false, BACKWARD, T>(call, formula);

@@ -38,45 +38,26 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
                                         A *exponentials = nullptr, int64_t exponentials_pitch = 0)
 {
     typedef typename Simd<T>::Vector V;
-    enum { N = Simd<T>::LANES };
-    const int64_t count = lines.count, pitch = lines.pitch, lanes = lines.lanes(), rest = lines.rest;
+    const int64_t pitch = lines.pitch;
     const A low = lowest<A>();
 
-    for_each_column<T>(lanes, [=](int64_t j, auto) GLUONOPS_LAMBDA { store(max + j, broadcast(low), FullMask()); });
-    lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-        for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V logits = load(x + line * pitch + j, mask, low);
-            store(max + j, maximum(logits, load(max + j, FullMask())), FullMask());
-        });
+    for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        store(max + j, broadcast(low), FullMask());
+        store(sum + j, broadcast(A(0)), FullMask());
     });
+    lines.reduce(max, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+        return load(x + line * pitch + j, mask, low);
+    }, [](V max, V logits) GLUONOPS_LAMBDA { return maximum(logits, max); });
     lines.fold(max, [](V a, V b) GLUONOPS_LAMBDA { return maximum(a, b); });
     lines.spread(max);
 
-    for_each_column_tile<T>(lanes, [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
-        enum { VECTORS = decltype(tile)::VECTORS };
-        V maxima[VECTORS], sums[VECTORS];
-        for (int v = 0; v < VECTORS; ++v) {
-            maxima[v] = load(max + j + v * N, FullMask());
-            sums[v] = broadcast(A(0));
-        }
-        for (int64_t c = 0; c < count; ++c)
-            for (int v = 0; v < VECTORS; ++v) {
-                const V logits = load(x + c * pitch + j + v * N, mask, low);
-                const V value = exponential((logits - maxima[v]) * scale);
-                if (STORE)
-                    store(exponentials + c * exponentials_pitch + j + v * N, value, mask);
-                sums[v] += value;
-            }
-        for (int v = 0; v < VECTORS; ++v)
-            store(sum + j + v * N, sums[v], FullMask());
-    });
-    for_each_column<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-        const V logits = load(x + count * pitch + j, mask, low);
+    lines.reduce(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+        const V logits = load(x + line * pitch + j, mask, low);
         const V value = exponential((logits - load(max + j, FullMask())) * scale);
         if (STORE)
-            store(exponentials + count * exponentials_pitch + j, value, mask);
-        store(sum + j, load(sum + j, mask, A(0)) + value, mask);
-    });
+            store(exponentials + line * exponentials_pitch + j, value, mask);
+        return value;
+    }, [](V sum, V value) GLUONOPS_LAMBDA { return sum + value; });
     lines.fold_sums(sum);
 }
 
@@ -126,11 +107,12 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
 template <typename T, typename Index>
 GLUONOPS_INLINE void spread_class_ids(const ColumnLines<T> &lines, Index *class_ids)
 {
-    for (int64_t k = 1; k < lines.per_line; ++k)
-        for (int64_t j = 0; j < lines.columns; ++j) {
-            const Index class_id = class_ids[j], within = class_id >= k ? Index(class_id - k) : Index(NO_CLASS);
-            class_ids[k * lines.columns + j] = class_id == Index(IGNORED) ? class_id : within;
-        }
+    typedef typename Simd<T>::Indices Indices;
+    lines.spread(class_ids, [](Indices class_id, Indices element) GLUONOPS_LAMBDA {
+        const Indices none = broadcast(Index(NO_CLASS));
+        const Indices within = class_id >= element ? class_id - element : none;
+        return class_id == Index(IGNORED) ? class_id : within;
+    });
 }
 
 // Softmax of columns.

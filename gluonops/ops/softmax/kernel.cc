@@ -50,13 +50,10 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
         for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(dot + j, broadcast(A(0)), FullMask());
         });
-        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-            const T *head = heads + line * pitch, *y = outputs + line * pitch;
-            for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto product = load(head + j, mask, A(0)) * load(y + j, mask, A(0));
-                store(dot + j, load(dot + j, FullMask()) + product, FullMask());
-            });
-        });
+        lines.reduce(dot, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const int64_t i = line * pitch + j;
+            return load(heads + i, mask, A(0)) * load(outputs + i, mask, A(0));
+        }, [](auto sum, auto product) GLUONOPS_LAMBDA { return sum + product; });
         lines.fold_sums(dot);
         lines.spread(dot);
         lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {

@@ -4,6 +4,7 @@
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
 // elsewhere. With class weights each number of it is multiplied by the weight of its class.
 #include "generated/softmax_cross_entropy.h"
+#include "../../native/logarithm.h"
 #include "../_labels/labels.h"
 #include "../_softmax/softmax.h"
 
@@ -111,9 +112,12 @@ template <typename T>
 void forward_columns(const TypedCall<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Index Index;
     const TypedCall<T> call = given;
     const int64_t classes = call.sizes.length;
+    const A log_of_zeros = logarithm(A(classes));
     parallel_columns<false, T>(call.sizes, call.sparse ? 1 : 2, [=](ColumnBlock<T> &block) {
+        Index class_ids[MAX_BLOCK_COLUMNS];
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *log_sum = log_sum_buffer, *loss = loss_buffer;
         const T *logits = block.read(call.data), *labels = call.sparse ? nullptr : block.read(call.dense);
@@ -121,9 +125,7 @@ void forward_columns(const TypedCall<T> &given)
         const int64_t columns = block.columns, pitch = lines.pitch;
 
         column_max_and_sum<false>(logits, lines, A(1), max, log_sum);
-        for (int64_t j = 0; j < columns; ++j)
-            log_sum[j] = logarithm(log_sum[j]);
-
+        logarithms(log_sum, columns);
         lines.spread(log_sum);
 
         for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
@@ -146,17 +148,19 @@ void forward_columns(const TypedCall<T> &given)
             lines.fold_sums(loss);
         }
 
+        if (call.sparse)
+            classes_of(call.labels, block.first_row, columns, classes, class_ids);
         for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
-            if (call.sparse && class_id >= 0) {
+            const int64_t row = block.first_row + j, class_id = call.sparse ? class_ids[j] : NO_CLASS;
+            if (class_id >= 0) {
                 const A nll = log_sum[j] - (load_scalar(logits + class_id * block.step + j) - max[j]);
                 loss[j] += call.label_weight * call.weight_of(class_id) * nll;
+            } else if (call.sparse) {
+                loss[j] = class_id == IGNORED ? A(0) : not_a_number<A>();
             }
-            if (class_id == NO_CLASS)
-                loss[j] = not_a_number<A>();
-            store_scalar(call.output + row, class_id == IGNORED ? A(0) : loss[j]);
+            store_scalar(call.output + row, loss[j]);
             call.max[row] = class_id == IGNORED ? A(0) : max[j];
-            call.log_sum[row] = class_id == IGNORED ? logarithm(A(classes)) : log_sum[j];
+            call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
         }
     }, !call.weights);   // a class weight is one number for all of a line
 }
@@ -227,16 +231,20 @@ void backward_columns(const TypedCall<T> &given)
         T *grads = block.write(call.data_grad), *label_grads = call.sparse ? nullptr : block.write(call.label_grad);
         const ColumnLines<T> lines = block.lines;
         const int64_t pitch = lines.pitch;
+        memcpy(max, call.max + block.first_row, size_t(block.columns) * sizeof(A));
+        memcpy(log_sum, call.log_sum + block.first_row, size_t(block.columns) * sizeof(A));
         for (int64_t j = 0; j < block.columns; ++j) {
-            const int64_t row = block.first_row + j, class_id = call.sparse ? class_of(call.labels, row, classes) : 0;
-            class_ids[j] = Index(class_id);
-            max[j] = call.max[row];
-            head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + row);
-            const bool is_weighted = call.weights && class_id >= 0;
+            head[j] = load_scalar(call.output_grad + block.first_row + j);
             target_sum[j] = call.sparse ? A(1) : A(0);
-            if (call.sparse && is_weighted)
-                target_sum[j] = call.label_weight * call.weights[class_id] + call.uniform * call.weight_sum;
-            log_sum[j] = call.log_sum[row];
+            class_ids[j] = 0;
+        }
+        if (call.sparse)
+            classes_of(call.labels, block.first_row, block.columns, classes, class_ids);
+        for (int64_t j = 0; j < block.columns; ++j) {
+            if (class_ids[j] == Index(NO_CLASS))
+                head[j] = not_a_number<A>();
+            if (call.sparse && call.weights && class_ids[j] >= 0)
+                target_sum[j] = call.label_weight * call.weights[class_ids[j]] + call.uniform * call.weight_sum;
         }
         lines.spread(target_sum);
         if (!call.sparse) {
@@ -302,7 +310,7 @@ void forward(const SoftmaxCrossEntropyCall &call)
 template <bool STREAMING, typename T>
 void backward_of_layout(const TypedCall<T> &call)
 {
-    if (call.sizes.inner > 1)
+    if (!reduces_along_rows<T>(call.sizes))
         backward_columns<STREAMING>(call);
     else if (call.weights)
         backward_rows<STREAMING, true>(call);
