@@ -34,28 +34,37 @@ class Memory:
     ----------
     size : int
         Bytes of all arrays; the guards are added.
+    arrays : int
+        How many they are.
+    checks : bool, default True
+        Whether accesses are checked. Without, what is never written takes no memory.
     """
 
-    def __init__(self, size: int, arrays: int):
+    def __init__(self, size: int, arrays: int, checks: bool = True):
         size = -(-(size + (arrays + 1) * 4 * GUARD) // 16) * 16
-        self.bytes = np.full(size, 0xFF, np.uint8)
-        self.permissions = np.zeros(size, np.uint8)
+        self.bytes = np.full(size, 0xFF, np.uint8) if checks else np.zeros(size, np.uint8)
+        self.permissions = np.zeros(size, np.uint8) if checks else None
         self.arrays, self._end = {}, GUARD
 
     def add(self, name: str, values: np.ndarray, offset: int = 0) -> Array:
         """Place an array ``offset`` bytes behind a multiple of 256."""
+        array = self.reserve(name, values.shape, values.dtype, offset)
+        self.put(name, values)
+        return array
+
+    def reserve(self, name: str, shape: tuple, dtype: np.dtype, offset: int = 0) -> Array:
+        """As :meth:`add`, without values."""
         address = -(-self._end // GUARD) * GUARD + GUARD + offset
-        array = Array(name, address, values.shape, values.dtype)
+        array = Array(name, address, tuple(shape), np.dtype(dtype))
         self._end = address + array.nbytes
         self.arrays[name] = array
-        self.put(name, values)
         self.permit(name, READ | WRITE)
         return array
 
     def put(self, name: str, values: np.ndarray) -> None:
         array = self.arrays[name]
         values = np.ascontiguousarray(values, array.dtype)
-        self.bytes[array.address:array.address + array.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+        self.bytes[array.address:array.address + array.nbytes] = values.reshape(-1).view(np.uint8)
 
     def get(self, name: str) -> np.ndarray:
         array = self.arrays[name]
@@ -63,11 +72,15 @@ class Memory:
         return np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape)
 
     def permit(self, name: str, permissions: int) -> None:
+        if self.permissions is None:
+            return
         array = self.arrays[name]
         self.permissions[array.address:array.address + array.nbytes] = permissions
 
     def check(self, addresses: np.ndarray, size: int, permission: int, text: str) -> None:
         """Raise a PtxError for an access outside the arrays, or to one that may not be accessed so."""
+        if self.permissions is None:
+            return
         inside = (addresses >= 0) & (addresses + size <= len(self.bytes))
         if not inside.all():
             raise PtxError(f"out of bounds: {text} at {self._place(int(addresses[~inside][0]))}")
