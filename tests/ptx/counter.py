@@ -35,7 +35,7 @@ class Counter:
         self.executed, self.texts = collections.Counter(), {}
         self.lanes, self.warps = 0, 0
         self.sectors, self.wavefronts = {"read": 0, "written": 0}, 0
-        self._launch, self._touched = None, {"read": [], "written": []}
+        self._launch, self._position, self._touched = None, 0, {"read": [], "written": []}
         self._waits, self._addresses = collections.Counter(), {}   # loads -> waits for them; load -> an address
 
     def enter(self, launch: Launch, threads: np.ndarray) -> None:
@@ -120,9 +120,9 @@ class Counter:
 class Loads:
     """What a basic block does with loads of global memory.
 
-    ``depth``: the longest chain of loads in it whose values it uses. ``needed``: the registers from before it that it
-    uses. ``used``: the positions of the loads that it waits for. ``passed_on``: register -> those from before it that are
-    only moved to it. ``left``: register that is loaded and not used yet -> the position of its load.
+    ``depth``: the longest chain of loads in it whose values it uses. ``used``: the positions of these loads.
+    ``needed``: the registers from before it that it uses. ``passed_on``: register -> those from before it that are only
+    moved to it. ``left``: register that is loaded and not used yet -> the position of its load.
     """
     depth: int
     used: frozenset

@@ -511,7 +511,7 @@ def _accessed(launch, instruction, addresses, size, elements, threads, permissio
         return launch.tables.bytes, addresses
     if space == "global":
         launch.memory.check(addresses, whole, permission, text)
-        data, places = launch.memory.bytes, addresses
+        data, places = launch.memory.bytes, launch.memory.places(addresses)
     else:
         limit = launch.kernel.shared_size if space == "shared" else launch.kernel.local_size
         if ((addresses < 0) | (addresses + whole > limit)).any():

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from .parse import PtxError
 
 GUARD = 256                       # bytes between two arrays
+PACK = 16                         # bytes that a thread accesses at once, at most
 SHARED, LOCAL = 1 << 60, 1 << 61   # where the windows of these spaces begin among generic addresses
 TABLES = 1 << 59                  # where the tables of a module begin among global addresses
 READ, WRITE = 1, 2
@@ -34,37 +36,28 @@ class Memory:
     ----------
     size : int
         Bytes of all arrays; the guards are added.
-    arrays : int
-        How many they are.
-    checks : bool, default True
-        Whether accesses are checked. Without, what is never written takes no memory.
     """
 
-    def __init__(self, size: int, arrays: int, checks: bool = True):
+    def __init__(self, size: int, arrays: int):
         size = -(-(size + (arrays + 1) * 4 * GUARD) // 16) * 16
-        self.bytes = np.full(size, 0xFF, np.uint8) if checks else np.zeros(size, np.uint8)
-        self.permissions = np.zeros(size, np.uint8) if checks else None
+        self.bytes = np.full(size, 0xFF, np.uint8)
+        self.permissions = np.zeros(size, np.uint8)
         self.arrays, self._end = {}, GUARD
 
     def add(self, name: str, values: np.ndarray, offset: int = 0) -> Array:
         """Place an array ``offset`` bytes behind a multiple of 256."""
-        array = self.reserve(name, values.shape, values.dtype, offset)
-        self.put(name, values)
-        return array
-
-    def reserve(self, name: str, shape: tuple, dtype: np.dtype, offset: int = 0) -> Array:
-        """As :meth:`add`, without values."""
         address = -(-self._end // GUARD) * GUARD + GUARD + offset
-        array = Array(name, address, tuple(shape), np.dtype(dtype))
+        array = Array(name, address, values.shape, values.dtype)
         self._end = address + array.nbytes
         self.arrays[name] = array
+        self.put(name, values)
         self.permit(name, READ | WRITE)
         return array
 
     def put(self, name: str, values: np.ndarray) -> None:
         array = self.arrays[name]
         values = np.ascontiguousarray(values, array.dtype)
-        self.bytes[array.address:array.address + array.nbytes] = values.reshape(-1).view(np.uint8)
+        self.bytes[array.address:array.address + array.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
 
     def get(self, name: str) -> np.ndarray:
         array = self.arrays[name]
@@ -72,15 +65,15 @@ class Memory:
         return np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape)
 
     def permit(self, name: str, permissions: int) -> None:
-        if self.permissions is None:
-            return
         array = self.arrays[name]
         self.permissions[array.address:array.address + array.nbytes] = permissions
 
+    def places(self, addresses: np.ndarray) -> np.ndarray:
+        """Where in ``bytes`` they are."""
+        return addresses
+
     def check(self, addresses: np.ndarray, size: int, permission: int, text: str) -> None:
         """Raise a PtxError for an access outside the arrays, or to one that may not be accessed so."""
-        if self.permissions is None:
-            return
         inside = (addresses >= 0) & (addresses + size <= len(self.bytes))
         if not inside.all():
             raise PtxError(f"out of bounds: {text} at {self._place(int(addresses[~inside][0]))}")
@@ -94,6 +87,38 @@ class Memory:
         nearest = min(self.arrays.values(), key=lambda array: min(abs(address - array.address),
                                                                   abs(address - array.address - array.nbytes)))
         return f"byte {address - nearest.address} of {nearest.name}, which has {nearest.nbytes}"
+
+
+class RepeatedMemory:
+    """Global memory for large arrays, which repeat some rows. Nothing is checked.
+
+    An array has the addresses of the whole, and bytes for a part of it.
+    """
+
+    def __init__(self):
+        self.bytes, self.arrays = np.zeros(0, np.uint8), {}
+        self._starts, self._parts = [], []   # of each array: its address, and its part's (place, bytes)
+        self._end = GUARD
+
+    def add(self, name: str, shape: tuple, dtype: str, rows: np.ndarray) -> None:
+        """Place an array that repeats these rows."""
+        array = Array(name, self._end, tuple(shape), np.dtype(dtype))
+        part = np.ascontiguousarray(rows, array.dtype).reshape(-1).view(np.uint8)
+        part = np.tile(part, PACK // math.gcd(len(part), PACK))   # so that no access reaches from its end to its start
+        self._end = -(-(array.address + array.nbytes) // GUARD) * GUARD + GUARD
+        self._starts.append(array.address)
+        self._parts.append((len(self.bytes), max(1, len(part))))
+        self.bytes = np.concatenate([self.bytes, part, np.zeros(-len(part) % GUARD, np.uint8)])
+        self.arrays[name] = array
+
+    def places(self, addresses: np.ndarray) -> np.ndarray:
+        """Where in ``bytes`` they are."""
+        which = np.searchsorted(self._starts, addresses, "right") - 1
+        starts, parts = np.array(self._starts)[which], np.array(self._parts)[which]
+        return parts[:, 0] + (addresses - starts) % parts[:, 1]
+
+    def check(self, addresses: np.ndarray, size: int, permission: int, text: str) -> None:
+        """Nothing."""
 
 
 def check_alignment(addresses: np.ndarray, size: int, text: str) -> None:
