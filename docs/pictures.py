@@ -589,6 +589,31 @@ def yolo_loss() -> plt.Figure:
     return figure
 
 
+@picture
+def gaussian_yolo_loss() -> plt.Figure:
+    """A ground truth and a prediction that moves along x past it, sure of its x or not: the loss of coordinates, and
+    the gradient by the mean of x."""
+    center = np.linspace(0.02, 0.98, 121)
+    images = mx.nd.array(np.tile([0.5, 0.5, 0.25, 0.2, 0], (len(center), 1, 1)))
+    figure, (left, right) = panels(1, 1, height=3)
+    for deviation, colour in zip((0.05, 0.15, 0.5), (BLUE, ORANGE, GREEN)):
+        data = np.zeros((len(center), 10, 1, 1))
+        data[:, 0, 0, 0] = np.log(center / (1 - center))
+        data[:, 1, 0, 0] = np.log(deviation / (1 - deviation))
+        numbers = mx.nd.array(data)
+        numbers.attach_grad()
+        with mx.autograd.record():
+            loss, parts = gops.ops.gaussian_yolo_loss(numbers, images, anchors=(0.2, 0.2), classes=1, parts=True)
+        loss.backward()
+        left.plot(center, parts.asnumpy()[:, 0], color=colour, label=f"deviation {deviation}")
+        right.plot(center, numbers.grad.asnumpy()[:, 0, 0, 0], color=colour)
+    left.set(title="loss of coordinates", xlabel="predicted x in the cell")
+    left.legend()
+    right.axhline(0, linewidth=0.8)
+    right.set(title="gradient by the mean", xlabel="predicted x in the cell")
+    return figure
+
+
 def main() -> None:
     """Write the picture of the README: that of reorg, as PNG."""
     folder = pathlib.Path(__file__).parent / "images"

@@ -46,6 +46,9 @@ ROWS = {
         Row((16, 125, 13, 13), {**VOC, "warmup_images": 0}, {"truth": (16, 30, 5)}),
         Row((16, 125, 13, 13), VOC, {"truth": (16, 30, 5)}, dtype="float64"),
     ],
+    "gaussian_yolo_loss": [
+        Row((16, 57, 13, 13), {"classes": 10}, {"truth": (16, 30, 5)}),
+    ],
     "yolo_loss": [
         Row((16, 255, 13, 13), {}, {"truth": (16, 30, 5)}),
         Row((16, 255, 13, 13), {"dialect": "alexeyab", "box_loss": "ciou", "iou_thresh": 0.213},

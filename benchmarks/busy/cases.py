@@ -5,6 +5,7 @@ import dataclasses
 
 OURS, BESIDE, MXNET, ORT, TORCH, COMPILED = PEERS = (
     "gluonops", "gluonops, called in turn with torch", "MXNet", "onnxruntime", "torch", "torch.compile")
+ARITHMETIC = "arithmetic"   # no peer: what the machine leaves to any of them
 LOADS = (0, 1, 2)   # busy processes for every core
 
 
@@ -16,12 +17,13 @@ class Case:
     ----------
     name : str
         As the table has it.
-    kind : {'operator', 'net', 'training', 'detector'}
+    kind : {'operator', 'net', 'training', 'detector', 'arithmetic'}
         What ``work.py`` makes of it. ``detector`` is a training step too, of a net with batch norms and region loss.
+        ``arithmetic`` uses no memory, and waits for nobody: see ``arithmetic.py``.
     what : str
         The operator, or the network.
     shape : tuple of int
-        Of the input.
+        Of the input. For ``arithmetic``, the milliseconds.
     """
     name: str
     kind: str
@@ -39,6 +41,7 @@ PEERS_OF = {
     "net": (OURS, ORT, TORCH),
     "training": (OURS, TORCH),
     "detector": (OURS, TORCH, COMPILED),
+    "arithmetic": (ARITHMETIC,),
 }
 
 
@@ -54,6 +57,10 @@ CASES = (
     Case("tiny_yolov2, a training step of 8 x 128 x 128", "detector", "tiny_yolov2", (8, 3, 128, 128)),
     Case("tiny_yolov2, a training step of 4 x 416 x 416", "detector", "tiny_yolov2", (4, 3, 416, 416)),
     Case("default detector, a training step of 16 x 192 x 192", "detector", "half of tiny_yolov2", (16, 3, 192, 192)),
+    Case("arithmetic, 1 ms", "arithmetic", ARITHMETIC, (1,)),
+    Case("arithmetic, 10 ms", "arithmetic", ARITHMETIC, (10,)),
+    Case("arithmetic, 40 ms", "arithmetic", ARITHMETIC, (40,)),
+    Case("arithmetic, 150 ms", "arithmetic", ARITHMETIC, (150,)),
 )
 
 

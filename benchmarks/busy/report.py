@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..common import tables
-from .cases import CASES, LOADS, ORT, OURS, PEERS, TARGETS, TORCH, Target
+from .cases import ARITHMETIC, CASES, LOADS, ORT, OURS, PEERS, TARGETS, TORCH, Target
 
 TITLES = {0: "quiet", 1: "one busy process for every core", 2: "two busy processes for every core"}
 
@@ -27,6 +27,25 @@ def table(measured: dict, load: int) -> list[list[str]]:
     return lines
 
 
+def floor(measured: dict) -> list[list[str]]:
+    """A line for every case of arithmetic: the quiet median, and what busy processes make of it."""
+    lines = []
+    for case in measured["cases"]:
+        quiet = figure(case["times"], ARITHMETIC, 0, 50)
+        if quiet is None:
+            continue
+        lines.append([case["name"], f"{quiet:.3g}"])
+        for load in LOADS[1:]:
+            for percentile in (50, 90):
+                busy = figure(case["times"], ARITHMETIC, load, percentile)
+                lines[-1].append("" if busy is None else f"{busy:.3g} ({busy / quiet:.1f} x)")
+    return lines
+
+
+FLOOR_HEAD = ["milliseconds (x the quiet median)", "quiet, median", "one busy process for every core, median", "p90",
+              "two, median", "p90"]
+
+
 def head(load: int) -> list[str]:
     return [f"{TITLES[load]}: median (p90), ms", *PEERS]
 
@@ -34,12 +53,14 @@ def head(load: int) -> list[str]:
 def text(measured: dict) -> str:
     """All tables and the targets as text."""
     parts = ["\n".join(tables.aligned([head(load), *table(measured, load)])) for load in LOADS]
+    parts.append("\n".join(tables.aligned([FLOOR_HEAD, *floor(measured)])))
     return "\n\n".join([*parts, tables.targets_text(verdicts(measured))])
 
 
 def markdown(measured: dict) -> str:
     """The same for a page, the busy machine first."""
     parts = [tables.markdown(head(load), table(measured, load)) for load in (1, 0, 2)]
+    parts.append(tables.markdown(FLOOR_HEAD, floor(measured)))
     return "\n\n".join([*parts, *tables.targets_markdown(verdicts(measured))])
 
 
@@ -49,6 +70,8 @@ def short(measured: dict) -> str:
     lines = []
     for case in measured["cases"]:
         medians = [figure(case["times"], peer, load, 50) for peer, load in columns]
+        if not any(medians):
+            continue
         lines.append([case["name"], *["" if median is None else f"{median:.3g}" for median in medians]])
     names = [f"{peer}, {'busy' if load else 'quiet'}" for peer, load in columns]
     return tables.markdown(["median, ms", *names], lines)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cases import BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, TORCH, Case
+from .cases import ARITHMETIC, BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, TORCH, Case
 
 Call = Callable[[], object]
 
@@ -134,6 +134,12 @@ def detector(case: Case, peer: str, folder: pathlib.Path) -> Call:
     return training.torch_step(case.what, batch, size, compiled=peer == COMPILED)
 
 
+def arithmetic_alone(case: Case, peer: str, folder: pathlib.Path) -> Call:
+    from .arithmetic import arithmetic
+
+    return arithmetic(case.shape[0], folder)
+
+
 MAKERS = {
     ("operator", OURS): operator_in_mxnet, ("operator", BESIDE): operator_in_mxnet,
     ("operator", MXNET): operator_in_mxnet, ("operator", ORT): operator_in_onnxruntime,
@@ -141,6 +147,7 @@ MAKERS = {
     ("net", OURS): net_in_mxnet, ("net", ORT): net_in_onnxruntime, ("net", TORCH): net_in_torch,
     ("training", OURS): training_in_mxnet, ("training", TORCH): training_in_torch,
     ("detector", OURS): detector, ("detector", TORCH): detector, ("detector", COMPILED): detector,
+    ("arithmetic", ARITHMETIC): arithmetic_alone,
 }
 
 

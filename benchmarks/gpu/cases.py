@@ -68,7 +68,8 @@ AS_FAST_AS_A_COPY = [
 ]
 
 # Of an operator that computes while it moves its data.
-NEARLY_AS_FAST_AS_A_COPY = [Target("forward", "copy", 0.85), Target("backward", "copy", 0.85)]
+COMPUTING = 0.85
+NEARLY_AS_FAST_AS_A_COPY = [Target("forward", "copy", COMPUTING), Target("backward", "copy", COMPUTING)]
 
 
 @dataclasses.dataclass(frozen=True)

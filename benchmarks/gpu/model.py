@@ -3,9 +3,9 @@
     python -m benchmarks.gpu.model                             # or: make cuda-model
     python -m benchmarks.gpu.model --op reorg --against measured.json
 
-Each case is executed in the interpreter of ``tests/ptx``, cut along its first axis to about ``ELEMENTS`` elements. Its
-counts are scaled with its rows. The parts of a GPU work at the same time, but not wholly: issuing instructions, moving
-bytes, special functions, float64. README.md describes the method and its errors.
+Some blocks of each launch of a case are executed in the interpreter of ``tests/ptx``. The parts of a GPU work at the
+same time, but not wholly: issuing instructions, moving bytes, special functions, float64, and waiting where the warps
+are few. README.md describes the method and its errors.
 """
 from __future__ import annotations
 
@@ -13,116 +13,120 @@ import argparse
 import dataclasses
 import math
 import pathlib
+import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gluonops.core import rtc
 
-from ..common import results, suites, tables
-from . import cases, compare, plan, report
-from .data_sheets import COPIED, GPUS, IN_FLOAT64, LAUNCH, ON_SPECIAL_UNIT, SCHEDULERS, SECTORS, SPECIAL, slots
+from ..common import results, tables
+from . import cases, counts, report
+from .data_sheets import (
+    BLOCKS,
+    CACHED,
+    CHAIN,
+    COPIED,
+    GPUS,
+    IN_FLOAT64,
+    LAUNCH,
+    ON_SPECIAL_UNIT,
+    OVERLAP,
+    REGISTERS,
+    SCHEDULERS,
+    SECTORS,
+    SPECIAL,
+    WAIT,
+    slots,
+)
 from .data_sheets import GPU as DataSheet
 
-ELEMENTS = 1 << 16
-MOST_ELEMENTS = 1 << 21   # a case that cannot be cut below is left out
-WARP, SECTOR = 32, 32
-OVERLAP = 2.5             # 1: one part after the other; infinity: as long as the slowest. Fitted to reorg on an H100
-JUDGED = "H100"           # the GPU that the targets are about
+JUDGED = "H100"   # the GPU that the targets are about
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What one pass of a case executes; ``slots`` and the others are sums over warps."""
-    bytes: int
-    instructions: float
-    slots: float
-    special: float
-    float64: float
-    sectors: float
-    wavefronts: float
-    divergence: float
-    launches: int
-
-    def seconds(self, gpu: DataSheet) -> dict[str, float]:
-        """The time that each part of the GPU would need alone."""
-        per_clock = gpu.processors * gpu.ghz * 1e9
-        return {
-            "issue": self.slots / (SCHEDULERS * per_clock),
-            "memory": max(self.bytes, SECTOR * self.sectors) / (COPIED * gpu.gigabytes * 1e9),
-            "load/store": (self.sectors / SECTORS + self.wavefronts) / per_clock,
-            "special": WARP * self.special / (SPECIAL * per_clock),
-            "float64": WARP * self.float64 / (gpu.fp64 * per_clock),
-        }
-
-    def copy_seconds(self, gpu: DataSheet) -> float:
-        """A copy of as many bytes."""
-        return self.bytes / (COPIED * gpu.gigabytes * 1e9) + LAUNCH
-
-    def estimate(self, gpu: DataSheet) -> float:
-        """Seconds."""
-        together = sum(part ** OVERLAP for part in self.seconds(gpu).values()) ** (1 / OVERLAP)
-        return together + self.launches * LAUNCH
+    """What one pass of a case executes."""
+    counted: counts.Pass
 
     def share(self, gpu: DataSheet) -> float:
         """The expected share of a copy's speed."""
         return self.copy_seconds(gpu) / self.estimate(gpu)
 
+    def copy_seconds(self, gpu: DataSheet) -> float:
+        """A copy of as many bytes."""
+        return self.counted.bytes / (COPIED * gpu.gigabytes * 1e9) + LAUNCH
 
-def cut(case: cases.Case) -> cases.Case | None:
-    """A case with fewer rows along the first axis; None if one row is too much to execute."""
-    rows = case.shape[0]
-    each = math.prod(case.shape[1:])
-    kept = min(rows, max(1, ELEMENTS // each))
-    tiles = case.attrs.get("tiles", 1)
-    if kept * each * (math.prod(tiles) if isinstance(tiles, tuple) else tiles) > MOST_ELEMENTS:
-        return None
-    more = {name: (kept, *shape[1:]) if shape[0] == rows else shape for name, shape in case.more.items()}
-    return dataclasses.replace(case, shape=(kept, *case.shape[1:]), more=more)
+    def estimate(self, gpu: DataSheet) -> float:
+        """Seconds."""
+        return sum(together(parts) + LAUNCH for parts in self.seconds(gpu))
+
+    def seconds(self, gpu: DataSheet) -> list[dict[str, float]]:
+        """Of each launch, the time that each part of the GPU would need alone."""
+        return [seconds(launched, gpu, bytes) for launched, bytes in zip(self.counted.launches, self.moved(gpu))]
+
+    def moved(self, gpu: DataSheet) -> list[float]:
+        """The bytes of each launch from and to memory: not those that a launch before has left in the cache."""
+        left, found = set(), []
+        for launched in self.counted.launches:
+            found.append(sum(bytes for (name, _), bytes in launched.footprint.items() if name not in left))
+            left |= {name for name, _ in launched.footprint if self.counted.sizes[name] < gpu.cache * 1e6 / 2}
+        return found
+
+
+def together(parts: dict[str, float]) -> float:
+    """The time of a launch: parts of the GPU work at the same time, but not wholly."""
+    return sum(part ** OVERLAP for part in parts.values()) ** (1 / OVERLAP)
+
+
+def seconds(launched: counts.Launched, gpu: DataSheet, moved: float) -> dict[str, float]:
+    """The time that each part of the GPU would need alone for a launch that moves so many bytes."""
+    clocks = gpu.processors * gpu.ghz * 1e9
+    executed = launched.executed
+    issued = sum(slots(name) * warps for name, warps in executed.items())
+    special = sum(warps for name, warps in executed.items() if ON_SPECIAL_UNIT.fullmatch(name))
+    float64 = sum(warps for name, warps in executed.items() if IN_FLOAT64.fullmatch(name))
+    return {
+        "issue": issued / (SCHEDULERS * clocks),
+        "memory": moved / (COPIED * gpu.gigabytes * 1e9),
+        "cache": counts.SECTOR * launched.touched / (CACHED * gpu.gigabytes * 1e9),
+        "load/store": (launched.requested / SECTORS + launched.wavefronts) / clocks,
+        "special": counts.WARP * special / (SPECIAL * clocks),
+        "float64": counts.WARP * float64 / (gpu.fp64 * clocks),
+        "latency": rounds(launched, gpu) * alone(launched, gpu),
+    }
+
+
+def resident(launched: counts.Launched, gpu: DataSheet) -> int:
+    """The blocks that a multiprocessor has at a time."""
+    of_warp = -(-launched.registers * counts.WARP // 256) * 256   # registers are given out in units of 256
+    limits = (BLOCKS, gpu.threads // (counts.WARP * launched.warps), REGISTERS // (of_warp * launched.warps),
+              1024 * (gpu.shared - 1) // (launched.shared + 1024))
+    return max(1, min(limits))
+
+
+def rounds(launched: counts.Launched, gpu: DataSheet) -> float:
+    """How many blocks follow one another in each place for a block. Of many, some end early, and others take over."""
+    exact = launched.blocks / (gpu.processors * resident(launched, gpu))
+    return math.ceil(exact) if exact < 4 else exact + 0.5
+
+
+def alone(launched: counts.Launched, gpu: DataSheet) -> float:
+    """The seconds of a warp that waits for itself alone: for its loads, and for each of its instructions."""
+    each = sum(launched.executed.values()) / (launched.blocks * launched.warps)
+    return launched.waits * WAIT + each * CHAIN / (gpu.ghz * 1e9)
 
 
 def work(case: cases.Case) -> dict[str, Work]:
-    """Pass -> what it executes, for a case as large as it is; none for a case that cannot be cut."""
-    smaller = cut(case)
-    if smaller is None:
-        return {}
-    ptx = suites.from_tests("ptx.runner")
-    counter = suites.from_tests("ptx.counter").Counter()
-    planned = plan.make([smaller, case])
-    interpreter = ptx.Interpreter(counter=counter, checks=False)
-    interpreter.load(planned["programs"])
-    executed, whole = planned["cases"]
-    interpreter.prepare(executed, compare.inputs(executed), {})
-    factor = case.shape[0] / smaller.shape[0]
-    found = {}
-    for direction, launched in executed["passes"].items():
-        counter.reset()
-        interpreter.launch(direction)
-        found[direction] = _work(counter, launched, factor, whole["passes"][direction]["bytes"])
-    return found
-
-
-def _work(counter, launched: dict, factor: float, moved: int) -> Work:
-    """The counts of a pass, scaled to the whole case, which moves so many bytes."""
-    names = counter.executed
-    return Work(
-        bytes=moved,
-        instructions=factor * sum(names.values()),
-        slots=factor * sum(slots(name) * count for name, count in names.items()),
-        special=factor * sum(count for name, count in names.items() if ON_SPECIAL_UNIT.fullmatch(name)),
-        float64=factor * sum(count for name, count in names.items() if IN_FLOAT64.fullmatch(name)),
-        sectors=sum(counter.sectors.values()) * moved / launched["bytes"],
-        wavefronts=factor * counter.wavefronts,
-        divergence=counter.divergence,
-        launches=len(launched["launches"]))
+    """Pass -> what it executes."""
+    return {direction: Work(counted) for direction, counted in counts.count(case).items()}
 
 
 def verdicts(case: cases.Case, passes: dict[str, Work]) -> list[dict]:
     """The operator's targets against a copy, judged by the estimate."""
-    gpu = next(gpu for gpu in GPUS if gpu.name == JUDGED)
     judged = []
     for target in report.targets(case.op):
         if target.than == "copy" and target.part in passes:
-            share = passes[target.part].share(gpu)
+            share = passes[target.part].share(judged_gpu())
             judged.append(tables.verdict(f"{title(case)}, {target.part}", f"at least {target.at_least:g} x copy",
                                          f"{share:.2f} x", share >= target.at_least))
     return judged
@@ -135,37 +139,74 @@ def title(case: cases.Case) -> str:
 def lines(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
     """A case as text: what it executes, and what is expected of each GPU."""
     yield title(case)
-    if not passes:
-        yield "  left out: one row is too much to execute"
-    for direction, counted in passes.items():
+    for direction, found in passes.items():
+        counted = found.counted
+        executed = sum(sum(launched.executed.values()) for launched in counted.launches)
         yield (f"  {direction:<9}{tables.amount(counted.bytes):>10}"
-               f"  {WARP * counted.slots / counted.bytes:6.2f} slots/B"
-               f"  sectors x{SECTOR * counted.sectors / counted.bytes:.2f}"
-               f"  wavefronts {counted.wavefronts:.3g}"
-               f"  idle lanes {counted.divergence:.0%}"
-               f"  launches {counted.launches}")
+               f"  {counts.WARP * executed / counted.bytes:6.2f} instructions/B"
+               f"  {sum(launched.waits for launched in counted.launches):5.1f} waits"
+               f"  idle lanes {max(launched.idle for launched in counted.launches):.0%}"
+               f"  launches {len(counted.launches)}")
         for gpu in GPUS:
-            yield _expected(counted, gpu)
-        real = measured.get((case.name, case.shape, case.dtype), {}).get(direction)
+            yield _expected(found, gpu)
+        real = measured.get(direction)
         if real:
-            gpu = next(gpu for gpu in GPUS if gpu.name == JUDGED)
-            yield f"    measured  {1e3 * real:8.1f} us: the estimate is {1e3 * counted.estimate(gpu) / real:.2f} of it"
+            ratio = 1e3 * found.estimate(judged_gpu()) / real
+            yield f"    measured  {1e3 * real:8.1f} us: the estimate is {ratio:.2f} of it"
 
 
-def _expected(counted: Work, gpu: DataSheet) -> str:
-    seconds = counted.seconds(gpu)
-    return (f"    {gpu.name:<9} issue/memory {seconds['issue'] / seconds['memory']:5.2f}"
-            f"  bound by {max(seconds, key=seconds.get):<10}"
-            f"  {1e6 * counted.estimate(gpu):8.1f} us"
-            f"  {counted.share(gpu):5.2f} x copy")
+def judged_gpu() -> DataSheet:
+    return next(gpu for gpu in GPUS if gpu.name == JUDGED)
+
+
+def _expected(found: Work, gpu: DataSheet) -> str:
+    parts, bound = bound_by(found, gpu)
+    return (f"    {gpu.name:<9} bound by {bound:<10}  {1e6 * parts[bound]:8.1f} us of"
+            f"  {1e6 * found.estimate(gpu):8.1f} us  {found.share(gpu):5.2f} x copy")
+
+
+def bound_by(found: Work, gpu: DataSheet) -> tuple[dict[str, float], str]:
+    """(Seconds of each part of the GPU in all launches, and of launching; the part that takes longest)."""
+    launches = found.seconds(gpu)
+    parts = {name: sum(launch[name] for launch in launches) for name in launches[0]}
+    parts["launches"] = LAUNCH * len(launches)
+    return parts, max(parts, key=parts.get)
+
+
+def error_lines(errors: Iterable[tuple[str, str, float]]) -> Iterator[str]:
+    """The estimates over the times measured, of (operator, case and pass, ratio): of each operator, and of all."""
+    by_operator = {}
+    for op, name, ratio in errors:
+        by_operator.setdefault(op, []).append((ratio, name))
+        by_operator.setdefault("all", []).append((ratio, name))
+    for op, found in sorted(by_operator.items(), key=lambda item: (item[0] == "all", item[0])):
+        off = [abs(math.log(ratio)) for ratio, _ in found]
+        ratio, name = found[off.index(max(off))]
+        yield (f"{op:<30} {len(found):3} passes  off by {math.exp(statistics.median(off)) - 1:4.0%} in the median"
+               f"  worst {ratio:.2f}: {name}")
 
 
 def times(path: pathlib.Path | None) -> dict:
-    """(Name, shape, dtype) -> pass -> milliseconds, from a JSON of ``python -m benchmarks.gpu``."""
+    """(Name, shape, dtype) -> implementation -> pass -> milliseconds, from a JSON of ``python -m benchmarks.gpu``."""
     if path is None:
         return {}
-    return {(record["name"], tuple(record["shape"]), record["dtype"]): record["ms"].get("gluonops", {})
+    return {(record["name"], tuple(record["shape"]), record["dtype"]): record["ms"]
             for record in results.load(path)["cases"]}
+
+
+def slow_rows(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
+    """The passes that were measured below their target, or 0.85 of a copy, as Markdown rows with the reasons."""
+    wanted = {target.part: target.at_least for target in report.targets(case.op) if target.than == "copy"}
+    for direction, found in passes.items():
+        ours, copied = (measured.get(name, {}).get(direction) for name in ("gluonops", "copy"))
+        if not ours or not copied or copied / ours >= wanted.get(direction, cases.COMPUTING):
+            continue
+        parts, _ = bound_by(found, judged_gpu())
+        largest = max(found.counted.launches, key=lambda launched: sum(launched.executed.values()))
+        longest = sorted(parts, key=parts.get, reverse=True)[:3]
+        shown = ", ".join(f"{name} {1e6 * parts[name]:.0f}" for name in longest)
+        yield (f"| {title(case)}, {direction} | {copied / ours:.2f} | {found.share(judged_gpu()):.2f}"
+               f" | {1e3 * ours:.0f} | {shown} | {resident(largest, judged_gpu())} |")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -176,15 +217,23 @@ def main(arguments: Sequence[str]) -> int:
                         help=f"compare with times on an {JUDGED}: a JSON of python -m benchmarks.gpu")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was counted")
     args = parser.parse_args(arguments)
-    measured, judged, records = times(args.against), [], []
+    measured, judged, records, errors, slow = times(args.against), [], [], [], []
     for case in cases.cases(ops=args.op):
-        passes = work(case)
-        print("\n".join(lines(case, passes, measured)), flush=True)
+        passes, of_case = work(case), measured.get((case.name, case.shape, case.dtype), {})
+        real = of_case.get("gluonops", {})
+        print("\n".join(lines(case, passes, real)), flush=True)
         judged += verdicts(case, passes)
-        records.append({"name": case.name, "shape": case.shape, "dtype": case.dtype,
-                        "passes": {name: dataclasses.asdict(counted) for name, counted in passes.items()}})
+        slow += slow_rows(case, passes, of_case)
+        for direction, ms in real.items():
+            if direction in passes:
+                ratio = 1e3 * passes[direction].estimate(judged_gpu()) / ms
+                errors.append((case.op, f"{title(case)}, {direction}", ratio))
+        records.append({"name": case.name, "shape": case.shape, "dtype": case.dtype, "passes": {
+            direction: {"share": found.share(judged_gpu()), "us": 1e6 * found.estimate(judged_gpu()),
+                        "parts": bound_by(found, judged_gpu())[0]} for direction, found in passes.items()}})
     if judged:
         print(f"\n{tables.targets_text(judged)}")
+    print("\n".join([*error_lines(errors), *slow]))
     if args.json:
         results.save(args.json, {"targets": judged, "cases": records})
     return 0

@@ -9,7 +9,9 @@ program's name, which is the dialect. Parameters are random, and batch norms fit
 size through a deep network. The image is small where the network takes any size. A deviation is the largest difference
 of a layer's output, in that layer's standard deviations: of float32 from the program, and of float64 from its double,
 which tells rounding from another computation. An ONNX file is run in onnxruntime; its deviation is that of the outputs,
-or the largest difference of a score of the detections. Results of earlier runs stay in darknet_cfgs.json.
+or the largest difference of a score of the detections. The speed is that of one image in one thread, as milliseconds of
+CPU time, so that it says something on a busy machine too: of the exported network in Module, in onnxruntime, and in the
+program; without detections. Set OMP_NUM_THREADS=1. Results of earlier runs stay in darknet_cfgs.json.
 """
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ import argparse
 import os
 import pathlib
 import re
+import statistics
 import struct
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
 
 import gluonops as gops
 import mxnet as mx
@@ -28,6 +33,7 @@ import onnxruntime
 from gluonops.darknet.weighted import Weighted
 
 from ..common import results as files
+from . import peers
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
@@ -42,6 +48,7 @@ NOT_COMPARED = {"cost", "contrastive"}
 OTHER_ORDER = {("alexeyab", "region")}
 FLOAT, DOUBLE = np.dtype("<f4"), np.dtype("<f8")
 HEADER = 20       # bytes of the header of a file of weights
+ROUNDS = 5        # of timed calls
 
 
 def main() -> None:
@@ -64,7 +71,7 @@ def main() -> None:
 
 
 def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
-    """What is known about a cfg: size, own_size, refused, deviation, layer, double, onnx."""
+    """What is known about a cfg: size, own_size, refused, deviation, layer, double, onnx, ms."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
@@ -74,13 +81,14 @@ def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
             return {"refused": "recurrent" if is_recurrent else str(error)}
         image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype(FLOAT)
         outputs = fill(net, mx.nd.array(image))
-        row = {"size": _size(net.input_shape), "own_size": _size(own)}
+        row = {"size": _size(net.input_shape), "own_size": _size(own), "ms": {}}
         if program:
-            theirs = predict(program, path, net, image, folder, FLOAT)
+            theirs, row["ms"]["program"] = predict(program, path, net, image, folder, FLOAT)
             row["deviation"], row["layer"] = deviation(net, outputs, theirs, cfg.parent.name)
         row["onnx"], row["onnx_deviation"] = export(net, image, folder / "net.onnx")
+        row["ms"].update(speed(net, image, folder))
         if double and "xnor" not in cfg.stem:   # its weights are packed into bits of float32
-            theirs = predict(double, path, net, image, folder, DOUBLE)
+            theirs, _ = predict(double, path, net, image, folder, DOUBLE)
             net.cast("float64")
             outputs = [output.asnumpy() for output in net.layer_outputs(mx.nd.array(image, dtype="float64"))]
             row["double"], _ = deviation(net, outputs, theirs, cfg.parent.name)
@@ -156,27 +164,23 @@ def _draw(layer: Weighted, draws: np.random.RandomState, filled: set[str]) -> No
 
 
 def _calibrate(layer: Weighted, norm: mx.gluon.nn.BatchNorm, data: mx.nd.NDArray, draws: np.random.RandomState) -> None:
-    """Means and variances near those of the data."""
+    """Means and variances near those of all data: one map may have too few numbers to tell its own."""
     first = layer.conv if hasattr(layer, "conv") else layer.dense
     numbers = first(data).asnumpy()
-    axes = tuple(i for i in range(numbers.ndim) if i != 1)
-    mean, variance = numbers.mean(axes), numbers.var(axes)
-    if numbers.size == numbers.shape[1]:   # one number for each channel has no variance
-        variance = np.full_like(mean, numbers.var())
-    spread = np.sqrt(variance.mean())
-    norm.running_mean.set_data(mx.nd.array(mean + 0.1 * spread * draws.standard_normal(mean.shape)))
-    norm.running_var.set_data(mx.nd.array((variance + 0.01 * spread ** 2) * draws.uniform(0.8, 1.25, mean.shape)))
+    mean, spread, shape = numbers.mean(), numbers.std(), norm.running_mean.shape
+    norm.running_mean.set_data(mx.nd.array(mean + 0.3 * spread * draws.standard_normal(shape)))
+    norm.running_var.set_data(mx.nd.array(spread ** 2 * draws.uniform(0.5, 2, shape)))
 
 
 def predict(program: str, cfg: pathlib.Path, net: gops.darknet.DarknetNet, image: np.ndarray,
-            folder: pathlib.Path, dtype: np.dtype) -> list[np.ndarray]:
-    """What the program computes: the output of every layer."""
+            folder: pathlib.Path, dtype: np.dtype) -> tuple[list[np.ndarray], float]:
+    """What the program computes: the output of every layer; the milliseconds that it took."""
     weights, data, out = (folder / name for name in ("weights", "input", "out"))
     save_weights(net, weights, dtype)
     image.astype(dtype).tofile(data)
     fold = "1" if "xnor" in cfg.stem else "0"
-    subprocess.run([os.path.abspath(program), cfg.name, weights, data, out, fold], cwd=folder, check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run([os.path.abspath(program), cfg.name, weights, data, out, fold], cwd=folder, check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     weights.unlink()
     numbers = out.read_bytes()
     layers, at, outputs = struct.unpack_from("<i", numbers)[0], 4, []
@@ -184,7 +188,7 @@ def predict(program: str, cfg: pathlib.Path, net: gops.darknet.DarknetNet, image
         count, _, _, _ = struct.unpack_from("<4i", numbers, at)
         outputs.append(np.frombuffer(numbers, dtype, count, at + 16))
         at += 16 + count * dtype.itemsize
-    return outputs
+    return outputs, 1e3 * float(done.stdout.split()[-1])
 
 
 def save_weights(net: gops.darknet.DarknetNet, path: pathlib.Path, dtype: np.dtype) -> None:
@@ -231,9 +235,35 @@ def export(net: gops.darknet.DarknetNet, image: np.ndarray, path: pathlib.Path) 
     return "outputs", float(difference / theirs[0].std())
 
 
+def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path) -> dict[str, float]:
+    """The milliseconds of an image in the exported network, by peer."""
+    calls = {}
+    try:
+        gops.export.symbol(net, folder / "net", image.shape, fold_batch_norm=True, pad_channels=True)
+        calls["gluonops"] = peers.module(folder, image, "net")
+        gops.export.onnx(net, folder / "net.onnx", image.shape)
+        calls["onnxruntime"] = peers.in_onnxruntime(folder, image)
+    except gops.OpError:
+        pass   # a network that exports to neither form has no speed there
+    taken = {peer: [] for peer in calls}
+    for _ in range(ROUNDS):
+        for peer, call in calls.items():
+            taken[peer].append(milliseconds(call))
+    return {peer: statistics.median(times) for peer, times in taken.items()}
+
+
+def milliseconds(call: Callable) -> float:
+    """CPU time of the second of two calls, of all threads: the first one finds the caches cold."""
+    call()
+    begin = time.process_time()
+    call()
+    return 1e3 * (time.process_time() - begin)
+
+
 def write(results: dict[str, dict]) -> None:
     """Put the table into the page."""
-    lines = [BEGIN, "| cfg | image | float32 | float64 | ONNX |", "|---|---|---|---|---|"]
+    names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
+    lines = [BEGIN, f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
     lines += [_line(name, row) for name, row in sorted(results.items())]
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
@@ -244,7 +274,7 @@ def write(results: dict[str, dict]) -> None:
 def _line(name: str, row: dict) -> str:
     """A row of the table."""
     if "refused" in row:
-        return f"| {name} | not loaded: {row['refused']} | | | |"
+        return f"| {name} | not loaded: {row['refused']} | | | | |"
     size = row["size"]
     if row.get("own_size", size) != size:
         size += f" (of {row['own_size']})"
@@ -253,7 +283,9 @@ def _line(name: str, row: dict) -> str:
     onnx = row.get("onnx", NOT_MEASURED)
     if row.get("onnx_deviation") is not None:
         onnx += f" ({row['onnx_deviation']:.1e})"
-    return f"| {name} | {size} | {single} | {double} | {onnx} |"
+    taken = [row.get("ms", {}).get(peer) for peer in ("gluonops", "onnxruntime", "program")]
+    speeds = ", ".join(NOT_MEASURED if one is None else f"{one:.3g}" for one in taken)
+    return f"| {name} | {size} | {single} | {double} | {onnx} | {speeds} |"
 
 
 if __name__ == "__main__":

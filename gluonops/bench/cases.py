@@ -142,6 +142,6 @@ def _cosines(attrs, shapes, rng):
     return {"data": rng.uniform(-0.9, 0.9, shapes["data"])}
 
 
-_DRAWN = {"box_iou": _boxes, "iou_loss": _boxes, "margin_softmax_cross_entropy": _cosines,
-          "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives, "sigmoid_focal_loss": _positives,
-          "yolo_loss": _ground_truth}
+_DRAWN = {"box_iou": _boxes, "gaussian_yolo_loss": _ground_truth, "iou_loss": _boxes,
+          "margin_softmax_cross_entropy": _cosines, "region_loss": _ground_truth, "sigmoid_cross_entropy": _positives,
+          "sigmoid_focal_loss": _positives, "yolo_loss": _ground_truth}

@@ -244,8 +244,8 @@ class CellBoxes(_Float32):
         Whether the network returns roots of widths and heights.
 
     Inputs:
-        - **data**: (B, side*side*(classes + 5*boxes)): the classes of all cells, then the objectness of all boxes,
-          then their x, y, w, h.
+        - **data**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the
+          objectness of all boxes, then their x, y, w, h.
 
     Outputs:
         - **out**: (B, side*side*boxes*classes, 6).
@@ -267,7 +267,7 @@ class CellBoxes(_Float32):
             self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, 1, -1)))
 
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
-        data = F.cast(data, dtype="float32")
+        data = F.Flatten(F.cast(data, dtype="float32"))   # it may be an image, behind a convolution
         first, second = self._cells * self._classes, self._cells * (self._classes + self._boxes)
         probabilities = F.slice_axis(data, axis=1, begin=0, end=first)
         probabilities = F.reshape(probabilities, shape=(0, self._cells, 1, self._classes))

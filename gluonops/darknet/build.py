@@ -14,7 +14,7 @@ from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for
 from .options import DIALECTS, EPSILON, IGNORED, dialect_of
 from .sections import SECTIONS, Shape
-from .tree import Tree, read_tree
+from .tree import Tree, read_map, read_tree
 from .weights import load_weights
 
 __all__ = ["load"]
@@ -146,26 +146,33 @@ class Builder:
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""
-        written = section.text("tree")
-        path = self._find(written)
-        if path is None:
-            raise section.error(f"the tree {written} is neither in the current folder nor at the cfg",
-                                "Put the file beside the cfg", section.line_of("tree"))
+        path = self._find(section, "tree")
         if path not in self._trees:
             self._trees[path] = read_tree(path)
         tree = self._trees[path]
         if len(tree) != classes:
-            raise section.error(f"{written} has {len(tree)} classes; expected {classes}",
+            raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
                                 "Correct the number of classes", section.line_of("tree"))
         return tree
 
-    def _find(self, written: str) -> str | None:
+    def class_map(self, section: Section, classes: int) -> tuple[int, ...] | None:
+        """What the file that the option ``map`` names makes of each class of the ground truth; None without one."""
+        if "map" not in section:
+            return None
+        return read_map(self._find(section, "map"), classes)
+
+    def _find(self, section: Section, key: str) -> str:
         """The file that a cfg names, from the current folder, from the cfg's or from the one above."""
+        written = section.text(key)
         above = os.path.join(self.folder, os.pardir)
         places = [written]
         for folder in (self.folder, above):
             places += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
-        return next((path for path in places if os.path.isfile(path)), None)
+        found = next((path for path in places if os.path.isfile(path)), None)
+        if found is None:
+            raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
+                                "Put the file beside the cfg", section.line_of(key))
+        return found
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,

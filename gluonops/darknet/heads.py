@@ -168,10 +168,10 @@ class CellSoftmax(HybridBlock):
     cells, classes : int
 
     Inputs:
-        - **data**: (B, N), N at least ``cells * classes``.
+        - **data**: (B, ...) with N numbers of an image, at least ``cells * classes``.
 
     Outputs:
-        - **out**: the same shape.
+        - **out**: (B, N).
     """
 
     def __init__(self, cells: int, classes: int, **kwargs):
@@ -180,6 +180,7 @@ class CellSoftmax(HybridBlock):
         self._classes = classes
 
     def hybrid_forward(self, F, data: Array) -> Array:
+        data = F.Flatten(data)   # it may be an image, behind a convolution
         count = self._cells * self._classes
         rows = F.reshape(F.slice_axis(data, axis=1, begin=0, end=count), shape=(0, self._cells, self._classes))
         rest = F.slice_axis(data, axis=1, begin=count, end=None)

@@ -4,16 +4,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import mxnet as mx
 from mxnet.gluon import Block, HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..loss import RegionLoss, SoftmaxCELoss, YOLOLoss
+from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
+from ..ops._region.counting import CountingLoss
 from ..ops.region_loss import averages
+from .cell_loss import CellLoss
+from .class_losses import ClassLoss, SquareLoss, TreeClassLoss, TreeRegionLoss
+from .constants import constant
 
 __all__ = ["HeadLoss", "NetLoss", "loss_of"]
 
-LOSSES = {"region": RegionLoss, "softmax": SoftmaxCELoss}
+LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
+          "softmax of a tree": TreeClassLoss, "cost": SquareLoss}
+OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
 PER_NET = ("anchors", "classes")   # the options that all heads of a net share
 
 
@@ -22,15 +29,19 @@ class HeadLoss(NamedTuple):
 
     Attributes
     ----------
-    kind : {'region', 'yolo', 'softmax'}
+    kind : str
+        A key of ``LOSSES`` or ``OF_ALL_HEADS``.
     options : dict
-        Arguments of ``RegionLoss``, ``SoftmaxCELoss`` or, with the mask and the stride of this head, ``YOLOLoss``.
+        Arguments of the loss. One of ``OF_ALL_HEADS`` has the mask and the stride of this head besides.
     weight : float
         Factor of the loss.
+    class_map : tuple of int, optional
+        The net's class for each class of the ground truth.
     """
     kind: str
     options: dict
     weight: float = 1
+    class_map: tuple[int, ...] | None = None
 
 
 class _HeadInputs(HybridBlock):
@@ -46,41 +57,60 @@ class _HeadInputs(HybridBlock):
         return [outputs[number] if number >= 0 else data for number in self._numbers]
 
 
+class _MappedTruth(HybridBlock):
+    """The ground truth, (B, T, 5), with other classes. A class that the map does not have becomes -1."""
+
+    def __init__(self, class_map: Sequence[int], **kwargs):
+        super().__init__(**kwargs)
+        self._count = len(class_map)
+        with self.name_scope():
+            self.classes = constant(self.params, "classes", mx.nd.array(class_map))
+
+    def hybrid_forward(self, F, truth: Array, classes: Array) -> Array:
+        class_id = F.slice_axis(truth, axis=2, begin=4, end=5)
+        is_class = (class_id >= 0) * (class_id < self._count) * (F.floor(class_id) == class_id)
+        mapped = F.where(is_class, F.take(classes, class_id), is_class - 1)
+        is_padding = F.max(F.abs(truth), axis=2, keepdims=True) == 0
+        return F.concat(F.slice_axis(truth, axis=2, begin=0, end=4), F.where(is_padding, class_id, mapped), dim=2)
+
+
 class NetLoss(Block):
     """A net and the loss of its heads, per image. ``DarknetNet.loss`` makes it. It shares the parameters of the net.
 
     Inputs:
         - **data**: (B, channels, H, W).
         - **truth**: of a detecting net the ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded
-          with rows of zeros. Of a classifier the class, (B,).
+          with rows of zeros. Of a classifier the class, (B,). Of a ``[cost]`` by itself as many numbers as the net
+          returns.
 
     Outputs:
         - **loss**: (B,).
 
     Attributes
     ----------
-    loss : RegionLoss, YOLOLoss or SoftmaxCELoss
+    loss : HybridBlock
         It takes what the heads take.
     """
 
-    def __init__(self, net: HybridBlock, numbers: Sequence[int], loss: Block, weight: float, **kwargs):
+    def __init__(self, net: HybridBlock, numbers: Sequence[int], loss: Block, first: HeadLoss, **kwargs):
         super().__init__(**kwargs)
         self.inputs = _HeadInputs(net, numbers)
         self.loss = loss
-        self._weight = weight
+        self.mapped = None if first.class_map is None else _MappedTruth(first.class_map)
+        self._weight = first.weight
 
     def forward(self, data: Array, truth: Array) -> Array:
         taken = self.inputs(data)
         if not isinstance(self.loss, YOLOLoss):
             taken, = taken
-        if isinstance(self.loss, SoftmaxCELoss):
-            taken = taken.flatten()
+        if self.mapped is not None:
+            truth = self.mapped(truth)
         loss = self.loss(taken, truth)
         return loss if self._weight == 1 else loss * self._weight
 
     def set_seen(self, images: int) -> None:
         """Say how many images the net has been trained on. The warmup of ``[region]`` ends after a number of them."""
-        if isinstance(self.loss, RegionLoss):
+        if isinstance(self.loss, CountingLoss):
             self.loss.set_seen(images)
 
     def report(self) -> dict:
@@ -98,23 +128,25 @@ def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
     if any(part.weight <= 0 for part in parts):
         raise _error(f"the weight of the loss is {first.weight}; expected a number above 0",
                      "Remove noloss, or correct scale or delta_normalizer")
-    if len({part.kind for part in parts}) > 1 or len({part.weight for part in parts}) > 1:
+    if len({(part.kind, part.weight, part.class_map) for part in parts}) > 1:
         raise _error(f"the heads have the kinds {[part.kind for part in parts]} and the weights "
-                     f"{[part.weight for part in parts]}; expected the same for all heads", "Change the cfg")
-    if first.kind == "yolo":
-        return NetLoss(net, numbers, _yolo_loss([part.options for part in parts]), first.weight)
+                     f"{[part.weight for part in parts]}, and perhaps other maps; expected the same for all heads",
+                     "Change the cfg")
+    if first.kind in OF_ALL_HEADS:
+        loss = _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
+        return NetLoss(net, numbers, loss, first)
     if len(parts) > 1:
         raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
-    return NetLoss(net, numbers, LOSSES[first.kind](**first.options), first.weight)
+    return NetLoss(net, numbers, LOSSES[first.kind](**first.options), first)
 
 
-def _yolo_loss(heads: Sequence[dict]) -> YOLOLoss:
+def _loss_of_all(make: type[HybridBlock], heads: Sequence[dict]) -> HybridBlock:
     for name in PER_NET:
         values = [head[name] for head in heads]
         if any(value != values[0] for value in values):
             raise _error(f"the heads have the {name} {values}; expected the same for all heads", "Change the cfg")
     per_head = {name: [head[name] for head in heads] for name in heads[0] if name not in PER_NET}
-    return YOLOLoss(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
+    return make(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
 
 
 def _error(what: str, remedy: str) -> OpError:

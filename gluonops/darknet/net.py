@@ -132,8 +132,9 @@ class DarknetNet(HybridBlock):
     def loss(self) -> NetLoss:
         """A block that takes images and their ground truth, and returns the loss of the cfg's heads.
 
-        The heads are ``[region]``, ``[yolo]`` or ``[softmax]``, with or without a ``[cost]``. Their options count,
-        such as ``ignore_thresh`` or ``iou_loss``. Options that are not given have the defaults of the dialect.
+        The heads are ``[region]``, ``[yolo]``, ``[Gaussian_yolo]``, ``[detection]``, ``[softmax]`` with or without a
+        ``[cost]``, or ``[cost]`` by itself. Their options count, such as ``ignore_thresh`` or ``iou_loss``. Options
+        that are not given have the defaults of the dialect.
 
         Returns
         -------
@@ -148,9 +149,11 @@ class DarknetNet(HybridBlock):
         for kind, _, make in self._losses:
             if make is None:
                 raise OpError("darknet.loss", f"the net returns the output of a [{kind}], which has no loss here; "
-                              "expected [region], [yolo] or [softmax]",
+                              "expected [region], [yolo], [Gaussian_yolo], [detection], [softmax] or [cost]",
                               "Compute the loss of the net's output yourself")
         loss = loss_of(self, [(source, make()) for _, source, make in self._losses])
         parameter = next(iter(self.collect_params().values()))
-        loss.loss.initialize(ctx=parameter.list_ctx())
+        for block in (loss.loss, loss.mapped):
+            if block is not None:
+                block.initialize(ctx=parameter.list_ctx())
         return loss

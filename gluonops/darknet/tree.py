@@ -19,7 +19,7 @@ from ..core.errors import OpError
 from ..core.files import check_regular
 from .constants import constant
 
-__all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_tree"]
+__all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_map", "read_tree"]
 
 WHERE = "darknet.read_tree"
 OUT_OF_GROUP = -1e30   # an input whose exponential is 0
@@ -82,13 +82,7 @@ def read_tree(path: str | os.PathLike) -> Tree:
         The file cannot be read or is empty. A line is not a name and a number, or the number is not that of an earlier
         class; the message has the line.
     """
-    try:
-        check_regular(path)
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise OpError(WHERE, f"cannot read the tree {os.fspath(path)}: {reason}", "Pass the path of a tree") from error
+    lines = _lines(path, "tree")
     name = os.path.basename(os.fspath(path))
     names, parents = [], []
     for number, line in enumerate(lines, 1):
@@ -101,6 +95,49 @@ def read_tree(path: str | os.PathLike) -> Tree:
     if not names:
         raise OpError(WHERE, f"{name} has no class; expected a line for each", "Pass the path of a tree")
     return Tree(names, parents)
+
+
+def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
+    """Read a map of classes, such as ``coco9k.map``: for each class of the ground truth a line with a class of the net.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    classes : int
+        Number of classes of the net.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    OpError
+        The file cannot be read or is empty, or a line is not a class; the message has the line.
+    """
+    name = os.path.basename(os.fspath(path))
+    numbers = []
+    for line, word in enumerate(_lines(path, "map"), 1):
+        if not (word.strip().isdecimal() and int(word) < classes):
+            raise OpError("darknet.load", f"{name}, line {line} is {word!r}; expected a class, 0 to {classes - 1}",
+                          "Correct the line")
+        numbers.append(int(word))
+    if not numbers:
+        raise OpError("darknet.load", f"{name} has no class; expected a line for each", "Pass the path of a map")
+    return tuple(numbers)
+
+
+def _lines(path: str | os.PathLike, what: str) -> list[str]:
+    """The lines of a text file."""
+    try:
+        check_regular(path)
+        with open(path, encoding="utf-8") as file:
+            return file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise OpError(WHERE, f"cannot read the {what} {os.fspath(path)}: {reason}",
+                      f"Pass the path of a {what}") from error
 
 
 def _parent(file: str, line: int, words: list[str], count: int) -> int:

@@ -5,6 +5,7 @@ A line here adds a loss. ``import X as X`` tells readers, linters and type check
 from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.dice_loss.block import DiceLoss as DiceLoss
 from ..ops.distillation_loss.block import DistillationLoss as DistillationLoss
+from ..ops.gaussian_yolo_loss.block import GaussianYOLOLoss as GaussianYOLOLoss
 from ..ops.iou_loss.block import IoULoss as IoULoss
 from ..ops.lovasz_softmax.block import LovaszSoftmaxLoss as LovaszSoftmaxLoss
 from ..ops.margin_softmax_cross_entropy.block import MarginSoftmaxCELoss as MarginSoftmaxCELoss

@@ -16,14 +16,15 @@ def row(peer, load, p50, p90):
 
 def test_a_case_is_measured_quiet_and_busy(tmp_path):
     file = tmp_path / "busy.json"
-    command = [sys.executable, "-m", "benchmarks.busy", "--case", "softmax, 64 kB", "--turns", "1", "--seconds", "0.02",
-               "--load", "0", "--load", "1", "--json", str(file)]
+    command = [sys.executable, "-m", "benchmarks.busy", "--case", "softmax, 64 kB", "--case", "arithmetic, 1 ms",
+               "--turns", "1", "--seconds", "0.02", "--load", "0", "--load", "1", "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "quiet: median (p90), ms" in done.stdout
     times = results.load(file)["cases"][0]["times"]
     assert {(time["peer"], time["load"]) for time in times} >= {(peer, busy) for peer in (cases.OURS, cases.MXNET)
                                                                for busy in (0, 1)}
     assert all(0 < time["p50"] <= time["p90"] for time in times)
+    assert "arithmetic, 1 ms" in done.stdout
 
 
 def test_targets_are_judged():
@@ -39,6 +40,14 @@ def test_a_table_has_what_was_measured_at_its_load():
     assert report.table(measured, 0) == []
     assert report.table(measured, 1) == [["yolov2, 416 x 416", "2 (3)", "", "", "", "", ""]]
     assert report.short(measured).splitlines()[-1] == "| yolov2, 416 x 416 | 2 |  |  |  |  |  |"
+
+
+def test_arithmetic_has_a_table_of_its_own():
+    times = [row(cases.ARITHMETIC, 0, 10.0, 11.0), row(cases.ARITHMETIC, 1, 20.0, 24.0)]
+    measured = {"cases": [{"name": "arithmetic, 10 ms", "times": times}]}
+    assert report.table(measured, 1) == []
+    assert report.floor(measured) == [["arithmetic, 10 ms", "10", "20 (2.0 x)", "24 (2.4 x)", "", ""]]
+    assert "arithmetic" not in report.short(measured)
 
 
 def test_load_keeps_every_core_busy_and_ends():

@@ -20,6 +20,8 @@ BLOCKS = {
     "center_loss": (lambda: initialized(gops.loss.CenterLoss(3, 4)), (2, 4), [0, 7], [0, 2]),
     "region_loss": (lambda: initialized(gops.loss.RegionLoss(ANCHORS, 3)), (1, 16, 2, 2), [[[*BOX, 7]]],
                     [[[*BOX, 2]]]),
+    "gaussian_yolo_loss": (lambda: gops.loss.GaussianYOLOLoss(ANCHORS, [(0, 1)], [1], 3), (1, 24, 2, 2),
+                           [[[*BOX, 7]]], [[[*BOX, 2]]]),
     "yolo_loss": (lambda: gops.loss.YOLOLoss(ANCHORS, [(0, 1)], [1], 3), (1, 16, 2, 2), [[[*BOX, 7]]],
                   [[[*BOX, 2]]]),
 }

@@ -82,6 +82,12 @@ def test_the_account_of_a_kernel(compiler):
     assert 0 < idle.registers <= 32 and idle.shared == idle.stack == idle.spilled == 0
 
 
+def test_more_blocks_than_turing_has_room_for_are_no_fault(compiler):
+    source = "__global__ void __launch_bounds__(256, 6) wide(int *x) { x[threadIdx.x] = 1; }"
+    compiled = compiler.compile(source, ["wide"], ["--gpu-architecture=sm_75"])
+    assert compiled.compiled and compiled.messages == "" and len(compiled.kernels) == 1
+
+
 def test_cuda_check_has_a_row_for_every_kernel(compiler, tool, monkeypatch, capsys):
     monkeypatch.setattr(nvrtc, "ARCHITECTURES", nvrtc.ARCHITECTURES[::6])
     assert tool.main(["--op", "abs", "--quick", "--jobs", "1"]) == 0

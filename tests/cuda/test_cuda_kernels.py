@@ -91,6 +91,8 @@ EXTRA = {
     + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0)
     + list(weighted_rows(4099)) + list(weighted_rows(16411)),
 }
+# Of a row with three parts, where there are blocks for two: a part has several chunks.
+EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),

@@ -62,6 +62,19 @@ def test_yolo(hybrid, tmp_path, rng):
     assert loss.report()["truths"].asscalar() > 0
 
 
+def test_gaussian_yolo(tmp_path, rng):
+    """The options of the cfg, and the defaults of AlexeyAB's program."""
+    head = "[Gaussian_yolo]\nclasses=3\nnum=3\nanchors=10,14, 23,27, 37,58\nmask=1,2\n"
+    options = "uc_normalizer=0.5\nyolo_point=left_top\niou_thresh=0.213\n"
+    net = load(tmp_path, NET + CONV.format(stride=16, filters=24, activation="linear") + head + options)
+    data, truth = images(rng), mx.nd.array(TRUTH)
+    found = net.loss()(data, truth)
+    expected = gops.ops.gaussian_yolo_loss(
+        net[0](data), truth, anchors=(23 / 16, 27 / 16, 37 / 16, 58 / 16), other_anchors=(10 / 16, 14 / 16), classes=3,
+        box_loss="nll", iou_normalizer=0.75, uc_normalizer=0.5, point="left_top", iou_thresh=0.213)
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
 def test_region(tmp_path, rng):
     """Darknet's defaults are not those of the operator."""
     cfg = NET + CONV.format(stride=16, filters=16, activation="linear")
@@ -82,16 +95,39 @@ def test_softmax(behind, weight, tmp_path, rng):
     np.testing.assert_allclose(net.loss()(data, labels).asnumpy(), -weight * np.log(p[[0, 1], [3, 1]]), rtol=1e-4)
 
 
+@pytest.mark.parametrize("softmax", [0, 1])
+def test_detection_behind_a_convolution(softmax, tmp_path, rng):
+    """A [detection] takes the numbers of an image in their order, as behind a [connected]."""
+    head = f"[detection]\nside=4\nclasses=3\ncoords=4\nnum=2\nsoftmax={softmax}\n"
+    net = load(tmp_path, NET + CONV.format(stride=16, filters=13, activation="linear") + head)
+    data = images(rng)
+    numbers = net[0](data).reshape((2, -1)).asnumpy()
+    objectness, boxes = numbers[:, 48:80].reshape(2, 16, 2, 1), numbers[:, 80:].reshape(2, 16, 2, 4)
+    classes = numbers[:, :48].reshape(2, 16, 1, 3)
+    if softmax:
+        classes = np.exp(classes) / np.exp(classes).sum(-1, keepdims=True)
+    _, scores, found = net.detector(threshold=0, nms=1, topk=400)(data)
+    expected = np.sort((objectness * classes).reshape(2, -1), 1)[:, ::-1]
+    kept = scores.asnumpy()[:, 0, 0]
+    np.testing.assert_allclose(kept, expected[:, 0], rtol=1e-4)
+    best = (objectness * classes).max(-1).reshape(2, -1).argmax(1)
+    widths = boxes.reshape(2, -1, 4)[[0, 1], best, 2] * 64
+    np.testing.assert_allclose(found.asnumpy()[:, 0, 2] - found.asnumpy()[:, 0, 0], widths, rtol=1e-3, atol=1e-3)
+    assert net.loss()(data, mx.nd.array(TRUTH)).shape == (2,)
+
+
 def test_errors(tmp_path):
     conv = NET + CONV.format(stride=16, filters=16, activation="linear")
     region = "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n"
     for text, message in (
             (conv, r"output of a \[convolutional\], which has no loss here"),
-            (conv + "[cost]\n", r"line 10: \[cost\]: the loss of a \[cost\] without a \[softmax\]"),
+            (conv + region + "[cost]\n", r"line 14: \[cost\]: the loss of a \[cost\] behind the loss of a region"),
+            (conv + "[cost]\ntype=masked\n", "type is 'masked'; expected one of sse"),
             (conv + "[softmax]\nnoloss=1\n", "the weight of the loss is 0; expected a number above 0"),
             (conv + "[softmax]\ngroups=2\n", "groups=2 is not supported"),
             (conv + "[softmax]\n[cost]\ntype=smooth\n", "type is 'smooth'; expected one of sse"),
-            (conv + region + "map=9k.map\n", "map=9k.map is not supported"),
+            (conv + region + "map=9k.map\n", "line 14: .*the map 9k.map is neither in the current folder"),
+            (conv + "[detection]\nside=4\nclasses=11\ncoords=4\nforced=1\n", "num is 1; expected"),
             (conv + region + "thresh=x\n", "thresh is 'x'; expected"),
             (TWO_HEADS.format(first="iou_loss=ciou\ncounters_per_class=1,2,3", second=""), "counters_per_class=1,2,3"),
             (TWO_HEADS.format(first="delta_normalizer=2", second=""), "the heads have the kinds"),

@@ -235,7 +235,7 @@ void center_loss_round()
 MapSizes draw_map(const std::vector<double> &anchors)
 {
     return {draw(0, 4), int64_t(anchors.size() / 2), draw(0, 3) ? draw(1, 8) : draw(20, 90), draw(0, 9) ? draw(1, 9) : 0,
-            draw(0, 3) ? draw(1, 9) : draw(20, 60), draw(0, 1) == 1, anchors.data()};
+            draw(0, 3) ? draw(1, 9) : draw(20, 60), draw(0, 1) == 1, anchors.data(), 5};
 }
 
 std::vector<double> draw_anchors()

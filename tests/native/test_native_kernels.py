@@ -226,6 +226,7 @@ SHAPES = {
     "softmax_output": (((5, 21, 9999), (5, 9999)), {"axis": 1, "normalization": "valid", "ignore_label": 3}),
     "softmax_cross_entropy": (((999, 1001), (999,)), {"smoothing": 0.1}),
     "center_loss": (((999, 1001), (999,), (21, 1001)), {}),
+    "gaussian_yolo_loss": (((3, 56, 76, 76), (3, 30, 5)), {"anchors": (1, 2, 3, 4), "classes": 19}),
     "yolo_loss": (((3, 48, 76, 76), (3, 30, 5)), {"anchors": (1, 2, 3, 4), "classes": 19}),
 }
 

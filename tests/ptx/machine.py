@@ -48,18 +48,22 @@ class Launch:
         Counts what is executed; see ``counter.py``.
     checks : bool, default True
         Whether races and unwritten shared memory are looked for.
+    blocks : array of int, optional
+        The numbers of the blocks that run, in ascending order. The default is all of the grid.
     """
 
     def __init__(self, kernel: Kernel, memory: Memory, arguments: list, grid: tuple, block: tuple,
-                 seed: int | None = None, counter: Counter | None = None, checks: bool = True):
+                 seed: int | None = None, counter: Counter | None = None, checks: bool = True,
+                 blocks: np.ndarray | None = None):
         self.kernel, self.memory, self.counter, self.checks = kernel, memory, counter, checks
         self.per_block = math.prod(block)
-        self.count = math.prod(grid) * self.per_block
+        numbers = np.arange(math.prod(grid)) if blocks is None else np.asarray(blocks)
+        self.count = len(numbers) * self.per_block
         everyone = np.arange(self.count)
-        thread, number = everyone % self.per_block, everyone // self.per_block
-        self.block_of, self.lane = number, thread % WARP
-        self.warp = number * -(-self.per_block // WARP) + thread // WARP
-        self.special = _special(thread, number, self.lane, grid, block)
+        thread, self.block_of = everyone % self.per_block, everyone // self.per_block
+        self.lane = thread % WARP
+        self.warp = self.block_of * -(-self.per_block // WARP) + thread // WARP
+        self.special = _special(thread, numbers[self.block_of], self.lane, grid, block)
         self.times = Times(self.count, self.per_block, self.warp)
 
         self.registers, self.call_parameters = {}, {}
@@ -67,8 +71,7 @@ class Launch:
             raise PtxError(f"{kernel.name} takes {len(kernel.parameters)} arguments, and gets {len(arguments)}")
         self.parameters = {name: np.array([value]).astype(DTYPES[kind])
                            for (kind, name), value in zip(kernel.parameters, arguments)}
-        blocks = math.prod(grid)
-        self.shared = np.full(blocks * kernel.shared_size, 0xFF, np.uint8)
+        self.shared = np.full(len(numbers) * kernel.shared_size, 0xFF, np.uint8)
         self.shared_written = np.zeros(len(self.shared), bool)
         self.local = np.full(self.count * kernel.local_size, 0xFF, np.uint8)
         self.tables = placed_tables(kernel)
@@ -508,7 +511,7 @@ def _accessed(launch, instruction, addresses, size, elements, threads, permissio
         return launch.tables.bytes, addresses
     if space == "global":
         launch.memory.check(addresses, whole, permission, text)
-        data, places = launch.memory.bytes, addresses
+        data, places = launch.memory.bytes, launch.memory.places(addresses)
     else:
         limit = launch.kernel.shared_size if space == "shared" else launch.kernel.local_size
         if ((addresses < 0) | (addresses + whole > limit)).any():

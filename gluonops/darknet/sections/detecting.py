@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mxnet.gluon import HybridBlock
 
+from ...ops.gaussian_yolo_loss.contract import SHIFTS
 from ..boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
 from ..layers import Identity
 from ..net import Head
-from .losses import region_loss, yolo_loss
+from .losses import detection_loss, gaussian_yolo_loss, region_loss, yolo_loss
 from .registry import Layer, Shape, kind
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 ANCHOR = 0.5
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
-# yolo_point -> the shift of a box against its point.
-SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}
 
 
 @kind("region")
@@ -39,9 +38,9 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     stride = _stride(build, section, shape)
     anchors = _anchors(build, section, count)[:count]   # in cells
     _check_channels(section, shape, count, 5, classes)
-    build.trains(lambda: region_loss(section, anchors))
-    if "tree" in section:
-        tree = build.tree(section, classes)
+    tree = build.tree(section, classes) if "tree" in section else None
+    build.trains(lambda: region_loss(build, section, anchors, tree))
+    if tree is not None:
         boxes = _boxes(TreeBoxes, anchors * stride, tree, stride, dialect=build.dialect)
         build.detects(Head(boxes, classes, stride, anchors * stride))
         return Layer(TreeRegion(count, tree, prefix=prefix), shape)
@@ -61,7 +60,8 @@ def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     _check_channels(section, shape, len(anchors), 5, classes)
     boxes = _boxes(SquaredBoxes if activated else Boxes, anchors, classes, stride)
     build.detects(Head(boxes, classes, stride, anchors, _power(section)))
-    build.trains(lambda: yolo_loss(section, build.dialect, all_anchors, mask, stride))
+    build.trains(lambda: yolo_loss(section, build.dialect, all_anchors, mask, stride)._replace(
+        class_map=build.class_map(section, classes)))
     if scale == 1 and not activated:
         return Layer(Region(anchors, classes, class_softmax=False, prefix=prefix), shape)
     return Layer(Yolo(anchors, classes, scale, activated, prefix=prefix), shape)
@@ -78,6 +78,8 @@ def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -
     _check_channels(section, shape, len(anchors), 9, classes)
     boxes = _boxes(GaussianBoxes, anchors, classes, stride, shift=shift)
     build.detects(Head(boxes, classes, stride, anchors, _power(section)))
+    build.trains(lambda: gaussian_yolo_loss(section, all_anchors, mask, stride)._replace(
+        class_map=build.class_map(section, classes)))
     return Layer(GaussianYolo(len(anchors), scale, prefix=prefix), shape)
 
 
@@ -98,8 +100,10 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
     _, height, width = build.net.input_shape
     boxes = _boxes(CellBoxes, side, count, classes, (height, width), square)
     build.detects(Head(boxes, classes, 1))
-    block = CellSoftmax(side * side, classes, prefix=prefix) if section.flag("softmax") else Identity(prefix=prefix)
-    return Layer(block, shape)
+    build.trains(lambda: detection_loss(section))
+    if section.flag("softmax"):
+        return Layer(CellSoftmax(side * side, classes, prefix=prefix), (numbers,))
+    return Layer(Identity(prefix=prefix), shape)
 
 
 def _boxes(make: type, *args: object, **kwargs: object) -> Callable[[float, str], HybridBlock]:

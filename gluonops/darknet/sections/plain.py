@@ -75,8 +75,8 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     if size % groups or temperature <= 0:
         raise section.error(f"{size} numbers in {groups} groups at temperature {temperature}; expected groups of "
                             "one size and a temperature above 0", "Correct groups or temperature")
-    build.trains(lambda: softmax_loss(section))
-    if "tree" not in section:
+    tree = build.tree(section, size) if "tree" in section else None
+    build.trains(lambda: softmax_loss(section, tree))
+    if tree is None:
         return Layer(Softmax(groups, temperature, prefix=prefix), (size,))
-    tree = build.tree(section, size)
     return Layer(_RowTreeSoftmax(tree, temperature, prefix=prefix), (size,))

@@ -81,20 +81,14 @@ def assign(F, attrs, grid_constants: tuple, activations: Sequence[Array], p: Arr
     valid, nan_if_invalid = valid_mask(F, attrs, fields)
     x, y, w, h, class_id = (F.where(valid, field, F.zeros_like(field)) for field in fields)    # B, T, 1, 1, 1
 
-    # The cell of the centre.
-    center_x, center_y = F.broadcast_mul(x, width), F.broadcast_mul(y, height)
-    column = F.broadcast_minimum(F.floor(center_x), width - 1)
-    row = F.broadcast_minimum(F.floor(center_y), height - 1)
-
     # The IoU of each predicted box with each ground truth. The predictions move their anchors from axis 1 to axis 2.
     predicted = [F.swapaxes(value, dim1=1, dim2=2) for value in decode_boxes(F, grid_constants, *activations)]
     ious = iou(F, predicted, (x, y, w, h))                                                     # B, T, A, H, W
 
-    # The anchor, and the values of the predicted box there.
-    image, order = _indices(F, truth, _flat(F, x))                                             # B, T
-    cell = (image, _flat(F, row), _flat(F, column))
-    sizes = _anchor_sizes(F, attrs, grid_constants, predicted, cell)
-    anchor = _best_anchor(F, sizes, w, h)                                                      # B, T, 1, 1, 1
+    # The anchor and the cell, and the values of the predicted box there.
+    image, order = indices(F, truth, _flat(F, x))                                              # B, T
+    anchor, row, column = match(F, attrs, grid_constants, predicted, image, (x, y, w, h))      # B, T, 1, 1, 1 each
+    center_x, center_y = F.broadcast_mul(x, width), F.broadcast_mul(y, height)
     place = [_flat(F, index) for index in (anchor, row, column)]                               # B, T each
     own_iou = F.gather_nd(ious, F.stack(image, order, *place, axis=0))                         # B, T
     own_probability = _gather_class(F, p, image, place, _flat(F, class_id))                    # B, T
@@ -125,6 +119,30 @@ def assign(F, attrs, grid_constants: tuple, activations: Sequence[Array], p: Arr
                       total_probability, F.sum(is_box, axis=1))
 
 
+def match(F, attrs, grid_constants: tuple, predicted: Sequence[Array], image: Array,
+          boxes: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """The anchor, the row and the column of each ground truth, (B, T, 1, 1, 1) each.
+
+    Parameters
+    ----------
+    grid_constants : tuple
+        The result of :func:`gluonops.ops._region.reference.grid`.
+    predicted : sequence of NDArray or Symbol
+        The predicted boxes, (B, 1, A, H, W) each. Only their sizes count, and only without ``bias_match``.
+    image : NDArray or Symbol
+        The image of each row of ground truth, (B, T); see :func:`indices`.
+    boxes : sequence of NDArray or Symbol
+        x, y, w and h of the ground truth, (B, T, 1, 1, 1) each.
+    """
+    x, y, w, h = boxes
+    _, _, width, height, _, _ = grid_constants
+    column = F.broadcast_minimum(F.floor(F.broadcast_mul(x, width)), width - 1)
+    row = F.broadcast_minimum(F.floor(F.broadcast_mul(y, height)), height - 1)
+    cell = (image, _flat(F, row), _flat(F, column))
+    sizes = _anchor_sizes(F, attrs, grid_constants, predicted, cell)
+    return _best_anchor(F, sizes, w, h), row, column
+
+
 def _flat(F, value):
     """(B, T, 1, 1, 1) as (B, T)."""
     return F.reshape(value, shape=(0, 0))
@@ -142,7 +160,7 @@ def _gather_class(F, p, image, place, class_id):
     return F.gather_nd(p, F.stack(image, anchor, class_id, row, column, axis=0))
 
 
-def _indices(F, truth, like):
+def indices(F, truth: Array, like: Array) -> tuple[Array, Array]:
     """The image of each row of ground truth, and the row's position in its image, both (B, T)."""
     image = F.reshape(F.contrib.arange_like(truth, axis=0), shape=(-1, 1))
     order = F.reshape(F.contrib.arange_like(truth, axis=1), shape=(1, -1))

@@ -21,11 +21,19 @@ const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is 
 
 namespace GLUONOPS_TARGET {
 
-// Assigns the boxes of an image to the cells of their centres, and to the anchors that best_anchor(w, h, cell) names.
-// Returns the number of boxes, or INVALID_IMAGE.
+// The row or column of a place from 0 to 1.
+template <typename A>
+GLUONOPS_INLINE int64_t cell_of(A place, int64_t cells)
+{
+    const int64_t cell = int64_t(place * A(cells));
+    return cell < 0 ? 0 : cell < cells ? cell : cells - 1;
+}
+
+// Assigns the boxes of an image to the cells of a point, and to the anchors that best_anchor(w, h, cell) names. The point
+// lies `shift` boxes up and to the left of the centre. Returns the number of boxes, or INVALID_IMAGE.
 template <typename T, typename Matched, typename BestAnchor>
 int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Matched *boxes,
-                     const BestAnchor &best_anchor)
+                     const BestAnchor &best_anchor, typename Simd<T>::Scalar shift = 0)
 {
     typedef typename Simd<T>::Scalar A;
     int64_t count = 0;
@@ -38,9 +46,7 @@ int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Match
             return INVALID_IMAGE;
         if (status == PADDING)
             continue;
-        int64_t column = int64_t(x * A(sizes.width)), line = int64_t(y * A(sizes.height));
-        column = column < sizes.width ? column : sizes.width - 1;
-        line = line < sizes.height ? line : sizes.height - 1;
+        const int64_t column = cell_of(A(x - shift * w), sizes.width), line = cell_of(A(y - shift * h), sizes.height);
         const int64_t cell = line * sizes.width + column;
         static_cast<MatchedBox &>(boxes[count++]) = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell};
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ...core.contract import BLOCK, Arg, Attr, Bool, Out, Rows, Steps
-from .contract import MAP, count
+from .contract import count
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 PREDICTIONS = 512   # that a block of threads takes
@@ -18,20 +18,28 @@ BOXES = Rows(
     expected="a centre from 0 to 1, w and h above 0 with w * h below 2, and a whole class from 0 to {classes - 1}",
     remedy="Correct the box, or make it a row of zeros to leave it out",
 )
-DATA = Arg("data", "T", "(batch, anchors * (5 + classes), height, width)")
 TRUTH = Arg("truth", "T", "ground truth, (batch, truths, 5): centre x, centre y, w, h from 0 to 1, class; padded with "
             "rows of zeros", gradient=False, values=BOXES)
 OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))
 WITH_PARTS = Attr("parts", Bool(), False, "whether to return the parts of the loss as well")
-SHAPES = {
-    "data": MAP,
-    "truth": f"batch, truths, {len(BOXES.columns)}",
-    "output": "batch",
-    "parts": f"batch, {len(PARTS)}",
-    "gradient": MAP,
-}
+
+
+def data_of(shape: str) -> Arg:
+    """The input ``data``, a map of such a shape."""
+    return Arg("data", "T", f"({shape})")
+
+
+def shapes_of(shape: str) -> dict:
+    """The shapes of all tensors. ``shape`` is that of the map."""
+    return {
+        "data": shape,
+        "truth": f"batch, truths, {len(BOXES.columns)}",
+        "output": "batch",
+        "parts": f"batch, {len(PARTS)}",
+        "gradient": shape,
+    }
 
 
 def images(attrs, known: dict) -> tuple[int, int]:

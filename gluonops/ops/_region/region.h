@@ -14,16 +14,17 @@ struct MapSizes {
     int64_t batch, anchors, classes, height, width;
     bool softmax;
     const double *anchor_sizes;   // w0, h0, w1, h1, ... in cells
+    int64_t numbers;              // channels in front of the classes
 
     GLUONOPS_INLINE int64_t cells() const { return height * width; }
-    GLUONOPS_INLINE int64_t channels() const { return 5 + classes; }
+    GLUONOPS_INLINE int64_t channels() const { return numbers + classes; }
 };
 
 // The anchors have to outlive the result.
 inline MapSizes map_sizes(const std::vector<int64_t> &shape, const std::vector<double> &anchors, int64_t classes,
-                          bool softmax)
+                          bool softmax, int64_t numbers = 5)
 {
-    return {shape[0], int64_t(anchors.size() / 2), classes, shape[2], shape[3], softmax, anchors.data()};
+    return {shape[0], int64_t(anchors.size() / 2), classes, shape[2], shape[3], softmax, anchors.data(), numbers};
 }
 
 // What a row of ground truth holds. A row of zeros is padding.

@@ -10,8 +10,9 @@ template <typename A> struct GroundTruth {
     bool padding, valid;
     int64_t column, row;
 
+    // The cell is that of a point beside the centre: of `shift` boxes up and to the left.
     template <typename T>
-    __device__ GroundTruth(const T *rows, int64_t t, int64_t classes, int64_t height, int64_t width)
+    __device__ GroundTruth(const T *rows, int64_t t, int64_t classes, int64_t height, int64_t width, A shift = 0)
     {
         box.x = load(rows, 5 * t);
         box.y = load(rows, 5 * t + 1);
@@ -21,9 +22,13 @@ template <typename A> struct GroundTruth {
         padding = box.x == 0 && box.y == 0 && box.w == 0 && box.h == 0 && class_id == 0;
         valid = box.x >= 0 && box.x <= 1 && box.y >= 0 && box.y <= 1 && box.w > 0 && box.h > 0 && box.w * box.h < 2 &&
                 class_id >= 0 && class_id < A(classes) && A(int64_t(class_id)) == class_id;
-        column = valid ? int64_t(box.x * A(width)) : 0;
-        row = valid ? int64_t(box.y * A(height)) : 0;
-        column = column < width ? column : width - 1;
-        row = row < height ? row : height - 1;
+        column = valid ? cell_of(box.x - shift * box.w, width) : 0;
+        row = valid ? cell_of(box.y - shift * box.h, height) : 0;
+    }
+
+    static __device__ int64_t cell_of(A place, int64_t cells)
+    {
+        const int64_t cell = int64_t(place * A(cells));
+        return cell < 0 ? 0 : cell < cells ? cell : cells - 1;
     }
 };

@@ -1,11 +1,14 @@
 // The heads of YOLOv3 to YOLOv7: what one prediction costs, and its gradient. C++ and CUDA share this text. Deltas are
 // those of pjreddie's and AlexeyAB's Darknet, src/yolo_layer.c and src/box.c: minus the gradient with respect to the
 // data. Whoever includes it has boxes.cuh, parts.cuh, and `YoloMath<A>` with `exp`, `log` and `sqrt` of a number.
+// gaussian.cuh has what differs for Gaussian YOLOv3: `Loss` is a YoloLoss or a GaussianLoss.
 
-const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in contract.py's BOX_LOSSES
+const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in box_loss
 
 // The attributes. `truth_thresh` is infinite if no prediction is matched by it, `max_delta` if there is no limit.
 template <typename A> struct YoloLoss {
+    typedef A Scalar;
+    enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
@@ -35,6 +38,22 @@ template <typename A> struct YoloLoss {
     {
         return several_anchors && iou_of(size, other) > iou_thresh;
     }
+
+    // The centre of a box along an axis, from the point that the head predicts. V is a number or a vector.
+    template <typename V>
+    GLUONOPS_INLINE V center(V point, V) const { return point; }
+
+    // What the point lies beside the centre, in boxes.
+    GLUONOPS_INLINE A point_shift() const { return 0; }
+
+    // The objectness that a prediction has if it is ignored and `objectness_smooth`.
+    GLUONOPS_INLINE A smooth_target(A iou) const { return iou; }
+    // Whether an ignored prediction learns the class of the ground truth that it overlaps most.
+    GLUONOPS_INLINE bool ignored_has_class() const { return false; }
+    // Whether a match by its cell replaces an objectness whose delta is this.
+    GLUONOPS_INLINE bool replaces_objectness(A delta) const { return !objectness_smooth || delta == 0; }
+    // Whether a box's delta is divided by the number of classes that increase, with this delta of the objectness.
+    GLUONOPS_INLINE bool is_averaged(A delta) const { return several_anchors && delta != 0; }
 };
 
 // What a head predicts of a box. Anchor sizes are in cells.
@@ -45,29 +64,29 @@ template <typename A> struct YoloBox {
     A column, row, width, height, anchor_w, anchor_h;
     Box<A> box;
 
-    template <typename Place>
-    GLUONOPS_INLINE YoloBox(const YoloLoss<A> &loss, const Place &place)
+    template <typename Loss, typename Place>
+    GLUONOPS_INLINE YoloBox(const Loss &loss, const Place &place)
         : column(A(place.column)), row(A(place.row)), width(A(place.width)), height(A(place.height)),
           anchor_w(place.anchor_w()), anchor_h(place.anchor_h())
     {
         for (int c = 0; c < 4; ++c)
-            numbers[c] = place.number(c);
+            numbers[c] = place.number(c * Loss::STEP);
         for (int c = 0; c < 2; ++c) {
             offsets[c] = loss.offset(numbers[c]);
             factors[c] = loss.factor(numbers[2 + c]);
         }
-        box.x = (column + offsets[0]) / width;
-        box.y = (row + offsets[1]) / height;
         box.w = factors[0] * (anchor_w / width);
         box.h = factors[1] * (anchor_h / height);
+        box.x = loss.center((column + offsets[0]) / width, box.w);
+        box.y = loss.center((row + offsets[1]) / height, box.h);
     }
 };
 
-// The deltas of x, y, w and h, and the loss.
-template <typename A> struct BoxDelta { A delta[4], loss; };
+// The deltas of the channels of a box, and the loss.
+template <typename A, int CHANNELS> struct BoxDelta { A delta[CHANNELS], loss; };
 
 template <typename A>
-GLUONOPS_INLINE BoxDelta<A> squared_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+GLUONOPS_INLINE BoxDelta<A, 4> squared_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
 {
     const A scale = (2 - truth.w * truth.h) * loss.iou_normalizer, half = A(0.5);
     const A w_ratio = truth.w * predicted.width / predicted.anchor_w;
@@ -75,7 +94,7 @@ GLUONOPS_INLINE BoxDelta<A> squared_errors(const YoloLoss<A> &loss, const YoloBo
     const A centers[2] = {truth.x * predicted.width - predicted.column, truth.y * predicted.height - predicted.row};
     const A sizes[2] = {loss.new_coords ? YoloMath<A>::sqrt(w_ratio / 4) : YoloMath<A>::log(w_ratio),
                         loss.new_coords ? YoloMath<A>::sqrt(h_ratio / 4) : YoloMath<A>::log(h_ratio)};
-    BoxDelta<A> result;
+    BoxDelta<A, 4> result;
     result.loss = 0;
     for (int c = 0; c < 2; ++c) {
         const A size_error = sizes[c] - predicted.numbers[2 + c];
@@ -137,10 +156,10 @@ GLUONOPS_INLINE A limited(A x, A limit)
     return below < -limit ? -limit : below;
 }
 
+// The increase of the overlap by the predicted box.
 template <typename A>
-GLUONOPS_INLINE BoxDelta<A> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &truth)
 {
-    Box<A> box = predicted.box;
     box.w = box.w == 0 ? A(1) : box.w;
     box.h = box.h == 0 ? A(1) : box.h;
     const Sides<A> sides = sides_of(box), truth_sides = sides_of(truth);
@@ -150,33 +169,45 @@ GLUONOPS_INLINE BoxDelta<A> iou_errors(const YoloLoss<A> &loss, const YoloBox<A>
     const A union_area = box.w * box.h + truth.w * truth.h - across.overlap * down.overlap;
     const A diagonal = across.hull * across.hull + down.hull * down.hull;
     const A distance = across.distance * across.distance + down.distance * down.distance;
-    const YoloIncrease<A> by_x(loss.box_loss, across, down, box.h, union_area, diagonal, distance);
-    const YoloIncrease<A> by_y(loss.box_loss, down, across, box.w, union_area, diagonal, distance);
-    A by[4] = {by_x.by_center, by_y.by_center, by_x.by_size, by_y.by_size};
-    if (loss.box_loss == CIOU_LOSS) {
+    const YoloIncrease<A> by_x(box_loss, across, down, box.h, union_area, diagonal, distance);
+    const YoloIncrease<A> by_y(box_loss, down, across, box.w, union_area, diagonal, distance);
+    Box<A> by = {by_x.by_center, by_y.by_center, by_x.by_size, by_y.by_size};
+    if (box_loss == CIOU_LOSS) {
         const A scale = A(0.40528473456935109);   // 4 / pi^2
         const A difference = arctangent(truth.w / truth.h) - arctangent(box.w / box.h);
         const A v = scale * difference * difference;
         const A alpha = v / (1 - across.overlap * down.overlap / union_area + v + A(1e-6));
-        by[2] += alpha * 2 * scale * difference * box.h;
-        by[3] -= alpha * 2 * scale * difference * box.w;
+        by.w += alpha * 2 * scale * difference * box.h;
+        by.h -= alpha * 2 * scale * difference * box.w;
     }
-    BoxDelta<A> result;
+    return by;
+}
+
+// The deltas of x, y, w and h.
+template <typename A>
+GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth,
+                                          const Box<A> &increase)
+{
+    const A by[4] = {increase.x, increase.y, increase.w, increase.h};
+    BoxDelta<A, 4> result;
     for (int c = 0; c < 2; ++c) {
         const A slope = loss.new_coords ? A(1) : predicted.factors[c];
         result.delta[c] = limited(by[c] * loss.iou_normalizer, loss.max_delta);
         result.delta[2 + c] = limited(by[2 + c] * slope * loss.iou_normalizer, loss.max_delta);
     }
     const A eps = A(LOSS_EPS);
-    const BoxPair<A> pair(sides_of(predicted.box), truth_sides, eps);
+    const BoxPair<A> pair(sides_of(predicted.box), sides_of(truth), eps);
     result.loss = loss.iou_normalizer * box_loss_of(loss.box_loss, pair, eps).loss;
     return result;
 }
 
-template <typename A>
-GLUONOPS_INLINE BoxDelta<A> box_delta(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+template <typename A, typename Place>
+GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Place &, const YoloBox<A> &predicted,
+                                         const Box<A> &truth)
 {
-    return loss.box_loss == MSE_LOSS ? squared_errors(loss, predicted, truth) : iou_errors(loss, predicted, truth);
+    if (loss.box_loss == MSE_LOSS)
+        return squared_errors(loss, predicted, truth);
+    return iou_errors(loss, predicted, truth, overlap_increase(loss.box_loss, predicted.box, truth));
 }
 
 // The ground truth that a predicted box overlaps most.
@@ -198,65 +229,56 @@ template <typename A> struct BestMatch {
 };
 
 // Whether a class is likely enough for AlexeyAB's program to ignore the prediction.
-template <typename A, typename Place>
-GLUONOPS_INLINE bool has_likely_class(const YoloLoss<A> &loss, const Place &place)
+template <typename Loss, typename Place>
+GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Place &place)
 {
+    typedef typename Loss::Scalar A;
     int likely = 0;
     for (int64_t k = place.lane(); k < place.classes; k += Place::LANES)
-        likely += loss.activation(place.number(5 + k)) > A(0.25);
+        likely += loss.activation(place.number(Loss::FIRST_CLASS + k)) > A(0.25);
     return place.sum(likely) > 0;
 }
 
 // A target, and the weight of the error.
 template <typename A> struct YoloTarget { A target, weight; };
 
-// The objectness of a prediction. Only AlexeyAB's program asks for a likely class, and only he smoothes.
-template <typename A, typename Place>
-GLUONOPS_INLINE YoloTarget<A> objectness_target(const YoloLoss<A> &loss, const Place &place, A objectness, A best_iou,
+// The objectness of a prediction. Only AlexeyAB's program smoothes.
+template <typename Loss, typename A>
+GLUONOPS_INLINE YoloTarget<A> objectness_target(const Loss &loss, A objectness, A best_iou, bool is_ignored,
                                                 bool is_assigned)
 {
     YoloTarget<A> to = {0, loss.obj_normalizer};
-    const bool overlaps = best_iou > loss.ignore_thresh;
-    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, place));
     if (is_ignored && loss.objectness_smooth)
-        to.target = best_iou;
+        to.target = loss.smooth_target(best_iou);
     else if (is_ignored)
         to.weight = 0;
     if (best_iou > loss.truth_thresh) {
         to.target = loss.objectness_smooth ? best_iou * best_iou : A(1);
         to.weight = loss.obj_normalizer;
     }
-    const bool is_replaced = !loss.objectness_smooth || to.weight * (to.target - objectness) == 0;
-    if (is_assigned && is_replaced) {
+    if (is_assigned && loss.replaces_objectness(to.weight * (to.target - objectness))) {
         to.target = 1;
         to.weight = loss.obj_normalizer;
     }
     return to;
 }
 
-// The ground truths of one prediction. First comes that of `truth_thresh`, if there is one, then those of its cell.
+// The ground truths whose classes one prediction learns. First comes that which it overlaps most, if it learns that,
+// then those of its cell.
 template <typename A> struct YoloMatches {
     int64_t first, count;
-    bool first_overlaps;   // the first one is matched by truth_thresh
-    A first_iou;
-    YoloTarget<A> others;   // of the classes that no ground truth has
+    bool first_overlaps;          // the first one is not one of the cell
+    YoloTarget<A> of_first;       // of the class of the first one
+    YoloTarget<A> of_others;      // of the classes that no ground truth has
 
-    template <typename Place, typename Truths>
-    GLUONOPS_INLINE YoloTarget<A> of_class(const YoloLoss<A> &loss, const Place &place, const Truths &truths,
-                                           int64_t k) const
+    template <typename Loss, typename Place, typename Truths>
+    GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Place &place, const Truths &truths, int64_t k) const
     {
-        const A eps = loss.label_smooth_eps, positive = 1 - eps / 2;
-        YoloTarget<A> to = others;
-        if (A(k) == truths.class_id(first))
-            to.target = loss.focal_loss ? A(1) : positive;
-        if (A(k) == truths.class_id(first) && first_overlaps && loss.objectness_smooth) {
-            to.target = first_iou * first_iou;
-            to.weight = 1;
-        }
+        YoloTarget<A> to = A(k) == truths.class_id(first) ? of_first : of_others;
         for (int64_t t = 0; count > 1 && t < truths.count; ++t) {
             const bool is_first = t == first && !first_overlaps;
             if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, place)) {
-                to.target = positive;
+                to.target = 1 - loss.label_smooth_eps / 2;
                 to.weight = 1;
             }
         }
@@ -265,78 +287,96 @@ template <typename A> struct YoloMatches {
 };
 
 // Computes one prediction, as lanes that share the classes: stores its gradient, and adds to the sums of the lane.
-template <typename A, typename Place, typename Truths, typename S>
-GLUONOPS_INLINE void compute_prediction(const YoloLoss<A> &loss, const Place &place, const Truths &truths, S *sums)
+template <typename Loss, typename Place, typename Truths, typename S>
+GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, const Truths &truths, S *sums)
 {
+    typedef typename Loss::Scalar A;
+    enum { OBJECT = Loss::OBJECT, FIRST_CLASS = Loss::FIRST_CLASS };
     const YoloBox<A> predicted(loss, place);
     const BestMatch<A> best(predicted.box, truths);
     const bool is_first_lane = place.lane() == 0;
-    YoloMatches<A> matches = {-1, 0, best.iou > loss.truth_thresh, best.iou, {0, 0}};
-    BoxDelta<A> total = {{0, 0, 0, 0}, 0};
+    const bool is_match = best.iou > loss.truth_thresh;
+    // pjreddie's program ignores a prediction whatever its classes are.
+    const bool overlaps = best.iou > loss.ignore_thresh;
+    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, place));
+    const bool learns_class = is_match || (is_ignored && loss.ignored_has_class());
+    YoloMatches<A> matches = {learns_class ? best.truth : -1, learns_class, learns_class, {0, 1}, {0, 1}};
+    BoxDelta<A, OBJECT> total;
+    for (int c = 0; c < OBJECT; ++c)
+        total.delta[c] = 0;
+    total.loss = 0;
     bool is_assigned = false;
-    for (int64_t i = matches.first_overlaps ? -1 : 0; i < truths.count; ++i) {
+    for (int64_t i = is_match ? -1 : 0; i < truths.count; ++i) {
         const bool by_overlap = i < 0;
         const int64_t t = by_overlap ? best.truth : i;
         if (!by_overlap && !truths.is_at(t, place))
             continue;
         const Box<A> truth = truths.box(t);
-        const BoxDelta<A> own = box_delta(loss, predicted, truth);
-        for (int c = 0; c < 4; ++c)
+        const BoxDelta<A, OBJECT> own = box_delta(loss, place, predicted, truth);
+        for (int c = 0; c < OBJECT; ++c)
             total.delta[c] = loss.alexeyab ? total.delta[c] + own.delta[c] : own.delta[c];
         total.loss = loss.alexeyab ? total.loss + own.loss : own.loss;
+        if (by_overlap)
+            continue;
         matches.first = matches.count ? matches.first : t;
         matches.count += 1;
-        is_assigned |= !by_overlap;
-        if (is_first_lane && !by_overlap) {
+        is_assigned = true;
+        if (is_first_lane) {
             const A iou = iou_of(predicted.box, truth);
             sums[IOU] += S(iou);
             sums[RECALL] += S(iou > A(0.5));
-            sums[PROBABILITY] += S(loss.activation(place.number(5 + int64_t(truths.class_id(t)))));
+            sums[PROBABILITY] += S(loss.activation(place.number(FIRST_CLASS + int64_t(truths.class_id(t)))));
             sums[TRUTHS] += 1;
         }
     }
 
-    int positive = 0;
     if (matches.count) {
         const A eps = loss.label_smooth_eps;
-        matches.others.target = loss.focal_loss ? A(0) : eps / 2;
-        matches.others.weight = 1;
+        matches.of_first.target = loss.focal_loss ? A(1) : 1 - eps / 2;
+        matches.of_others.target = loss.focal_loss ? A(0) : eps / 2;
         if (loss.focal_loss) {
-            const A p = loss.activation(place.number(5 + int64_t(truths.class_id(matches.first)))) + A(1e-15);
-            matches.others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
+            const int64_t class_id = int64_t(truths.class_id(matches.first));
+            const A p = loss.activation(place.number(FIRST_CLASS + class_id)) + A(1e-15);
+            matches.of_others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
+            matches.of_first.weight = matches.of_others.weight;
+        }
+        if (is_match && loss.objectness_smooth) {
+            matches.of_first.target = best.iou * best.iou;
+            matches.of_first.weight = 1;
         }
     }
+    int positive = 0;
     for (int64_t k = place.lane(); k < place.classes; k += Place::LANES) {
         if (!matches.count) {
-            place.put(5 + k, A(0));
+            place.put(FIRST_CLASS + k, A(0));
             continue;
         }
         const YoloTarget<A> to = matches.of_class(loss, place, truths, k);
-        const A number = place.number(5 + k);
+        const A number = place.number(FIRST_CLASS + k);
         const A delta = to.weight * (to.target - loss.activation(number));
         positive += delta > 0;
         sums[CLASS_PART] += S(to.weight * loss.entropy(number, to.target));
         sums[COST] += S(delta * delta);
-        place.put(5 + k, -delta);
+        place.put(FIRST_CLASS + k, -delta);
     }
     positive = place.sum(positive);
 
-    const A number = place.number(4), objectness = loss.activation(number);
-    const YoloTarget<A> to = objectness_target(loss, place, objectness, best.iou, is_assigned);
+    const A number = place.number(OBJECT), objectness = loss.activation(number);
+    const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
     const A delta = to.weight * (to.target - objectness);
-    const bool is_averaged = loss.several_anchors && delta != 0 && positive > 0;
-    const A share = is_averaged ? 1 / A(positive) : A(1);
+    const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
     if (!is_first_lane)
         return;
-    for (int c = 0; c < 4; ++c) {
+    for (int c = 0; c < OBJECT; ++c) {
         const A averaged = share * total.delta[c];
         sums[COST] += S(averaged * averaged);
         place.put(c, -averaged);
     }
     sums[COORDINATES] += S(share * total.loss);
     const S cost = S(to.weight * loss.entropy(number, to.target));
-    sums[OBJECTNESS] += matches.count ? cost : S(0);
-    sums[NO_OBJECTNESS] += matches.count ? S(0) : cost;
+    const bool is_object = is_match || is_assigned;
+    sums[OBJECTNESS] += is_object ? cost : S(0);
+    sums[NO_OBJECTNESS] += is_object ? S(0) : cost;
     sums[COST] += S(delta * delta);
-    place.put(4, -delta);
+    place.put(OBJECT, -delta);
 }

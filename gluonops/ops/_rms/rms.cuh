@@ -207,16 +207,15 @@ __device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A ow
                 x.values[j] = (head.values[j] * own - x.values[j] * dot) * by_root;
 }
 
-// This thread's dot product of a part of a row, but for the chunk at its i-th element. A part in float64 may have two
-// chunks, others have one.
+// This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
+// float64, and where there are no blocks for more parts.
 template <typename T>
 __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ output_grad, const T *__restrict__ data,
                                                        const T *__restrict__ scale, const RowsOfBlock<T> &block,
                                                        const RowPart &part, int64_t i)
 {
     typename Accumulator<T>::type dot = 0;
-    const bool may_have_others = sizeof(T) == 8;   // known to the compiler
-    for (int64_t other = 0; may_have_others && other < part.length; other += RowChunk<T>::length()) {
+    for (int64_t other = 0; other < part.length; other += RowChunk<T>::length()) {
         if (other == i)
             continue;
         RowChunk<T> x, head;

@@ -241,6 +241,67 @@ struct ByProbability {
     }
 };
 
+// The derivatives by the probabilities at a thread's places, of all classes.
+template <typename T>
+struct Slopes {
+    typedef typename Accumulator<T>::type A;
+    const T *__restrict__ output_grad, *__restrict__ data;
+    const A *__restrict__ intersection, *__restrict__ total;
+    int64_t classes;
+    A smooth;
+    bool squared;
+
+    // visitor(c, j, p, slope) gets each probability and its derivative.
+    template <typename Visitor>
+    __device__ void visit(const Tile &tile, const Places<A> &places, Visitor &visitor) const
+    {
+        enum { TOGETHER = Logits<T>::CLASSES };
+        Logits<T> logits;
+        for (int64_t c = 0; c < classes; c += TOGETHER) {
+            logits.read(data, tile, c, classes);
+#pragma unroll
+            for (int k = 0; k < TOGETHER; ++k) {
+                if (c + k >= classes)
+                    break;
+                const ByProbability<A> by_probability(output_grad, intersection, total, tile.sample * classes + c + k,
+                                                      smooth, squared);
+#pragma unroll
+                for (int j = 0; j < HELD; ++j) {
+                    const A p = places.probability(logits.values[k][j], j);
+                    visitor(c + k, j, p, by_probability(p, c + k == places.class_id[j]));
+                }
+            }
+        }
+    }
+};
+
+// The mean of the derivatives at each place, by the probabilities.
+template <typename A>
+struct MeanSlopes {
+    A values[HELD];
+
+    __device__ void operator()(int64_t, int j, A p, A slope) { values[j] += p * slope; }
+};
+
+// Stores the gradients of the logits.
+template <typename T>
+struct Gradients {
+    typedef typename Accumulator<T>::type A;
+    const Tile &tile;
+    const Places<A> &places;
+    const MeanSlopes<A> &means;
+    int64_t classes;
+    T *__restrict__ to;
+    int request;
+
+    __device__ void operator()(int64_t c, int j, A p, A slope) const
+    {
+        const A gradient = places.counts(j) ? p * (slope - means.values[j]) : A(0);   // of an ignored place, whatever it has
+        if (tile.has(j))
+            store(to, tile.logit(j, classes) + c * tile.inner, gradient, request);
+    }
+};
+
 template <typename T, typename L>
 __global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 1)
 dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
@@ -253,51 +314,20 @@ dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data
 {
     typedef typename Accumulator<T>::type A;
     const int64_t tiles = (inner + TILE - 1) / TILE;
+    const Slopes<T> slopes = {output_grad, data, intersection, total, classes, A(smooth), squared != 0};
     for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
         const Tile tile(t, inner);
         Places<A> places;
-        A mean[HELD];
+        MeanSlopes<A> means;
         places.read_labels(label, tile, classes, ignores, ignore_label);
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             places.max[j] = tile.has(j) ? max[tile.place(j)] : A(0);
             places.log_sum[j] = tile.has(j) ? log_sum[tile.place(j)] : A(0);
-            mean[j] = places.class_id[j] == NO_CLASS ? not_a_number<A>() : A(0);
+            means.values[j] = places.class_id[j] == NO_CLASS ? not_a_number<A>() : A(0);
         }
-        const int64_t first_map = tile.sample * classes;
-        Logits<T> logits;
-        for (int64_t c = 0; c < classes; c += Logits<T>::CLASSES) {
-            logits.read(data, tile, c, classes);
-#pragma unroll
-            for (int k = 0; k < Logits<T>::CLASSES; ++k) {
-                if (c + k >= classes)
-                    break;
-                const ByProbability<A> by_probability(output_grad, intersection, total, first_map + c + k, A(smooth),
-                                                      squared);
-#pragma unroll
-                for (int j = 0; j < HELD; ++j) {
-                    const A p = places.probability(logits.values[k][j], j);
-                    mean[j] += p * by_probability(p, c + k == places.class_id[j]);
-                }
-            }
-        }
-        for (int64_t c = 0; c < classes; c += Logits<T>::CLASSES) {
-            logits.read(data, tile, c, classes);
-#pragma unroll
-            for (int k = 0; k < Logits<T>::CLASSES; ++k) {
-                if (c + k >= classes)
-                    break;
-                const ByProbability<A> by_probability(output_grad, intersection, total, first_map + c + k, A(smooth),
-                                                      squared);
-#pragma unroll
-                for (int j = 0; j < HELD; ++j) {
-                    const A p = places.probability(logits.values[k][j], j);
-                    const A slope = by_probability(p, c + k == places.class_id[j]) - mean[j];
-                    const A gradient = places.counts(j) ? p * slope : A(0);   // of an ignored place 0, whatever it holds
-                    if (tile.has(j))
-                        store(data_grad, tile.logit(j, classes) + (c + k) * inner, gradient, data_grad_request);
-                }
-            }
-        }
+        slopes.visit(tile, places, means);
+        const Gradients<T> gradients = {tile, places, means, classes, data_grad, data_grad_request};
+        slopes.visit(tile, places, gradients);
     }
 }

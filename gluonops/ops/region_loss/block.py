@@ -3,18 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mxnet import nd
-from mxnet.gluon.loss import Loss
-
-from ...core import counter, labels
-from ...core.backend import Array
 from ...core.text import call_text
-from . import averages
+from .._region.counting import CountingLoss
 from . import region_loss as _region_loss
 from .contract import OP
 
 
-class RegionLoss(Loss):
+class RegionLoss(CountingLoss):
     """The loss of YOLOv2's region layer, per image. The parameters are those of :func:`gluonops.ops.region_loss`.
 
     The loss counts the images of training in its Parameter `seen`. So call ``initialize()``, save and load it like a
@@ -46,38 +41,12 @@ class RegionLoss(Loss):
                  bias_match: bool = True, softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse",
                  **kwargs):
         given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
-        super().__init__(None, 0, **kwargs)
+        super().__init__(classes, **kwargs)
         self._attrs = OP.parse({**given, "parts": True})
-        self._devices = None   # number of devices that the graph was built for
-        self.parts = {}
-        self.seen = counter.parameter(self, "seen")
 
     def __repr__(self):
         return call_text(self, {name: value for name, value in self._attrs._asdict().items() if name != "parts"})
 
-    def set_seen(self, images: int) -> None:
-        """Set the number of images seen in training."""
-        self.seen.set_data(nd.array([images], dtype="float64"))
-
-    def cast(self, dtype: str) -> None:
-        """Do nothing: the loss has the dtype of `pred`, and `seen` stays float64."""
-
-    def forward(self, pred: Array, truth: Array) -> Array:
-        if self._devices != counter.devices(self.seen):   # the graph contains the number of devices
-            self._clear_cached_op()
-        labels.check_call(OP, self._attrs, {"truth": truth})
-        loss, parts, seen = super().forward(pred, truth)
-        if isinstance(parts, nd.NDArray):
-            self.parts[parts.context] = parts
-            counter.settle(self.seen, seen)
-        return loss
-
     def hybrid_forward(self, F, pred, truth, seen):
-        self._devices = counter.devices(self.seen)
-        images = F.cast(F.slice_axis(F.shape_array(pred), axis=0, begin=0, end=1), dtype="float64")
-        seen = counter.advance(F, seen, images * self._devices)
+        seen = self._count(F, pred, seen)
         return (*_region_loss(pred, truth, seen, **self._attrs._asdict()), seen)
-
-    def report(self) -> dict:
-        """The averages of `parts`, as :func:`gluonops.ops.region_loss.averages` returns them."""
-        return averages(list(self.parts.values()))

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Shapes
-from .._region.contract import ANCHORS, CLASSES, SOFTMAX, map_sizes
-from .._region.loss import DATA, OUTPUTS, SHAPES, TRUTH, WITH_PARTS, elements, images, steps
+from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
+from .._region.loss import OUTPUTS, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
 
 BOX_LOSSES = ("mse", "giou")
 
@@ -31,7 +31,7 @@ OP = Op(
     name="region_loss",
     summary="loss of YOLOv2's region layer, per image",
     role="loss",
-    inputs=(DATA,
+    inputs=(data_of(MAP),
             TRUTH,
             Arg("seen", "L", "number of images seen in training, including this batch, (1,)", gradient=False)),
     outputs=OUTPUTS,
@@ -51,7 +51,7 @@ OP = Op(
                 "loss of matched boxes; mse: squared errors of the coordinates, giou: 1 - GIoU"),
            WITH_PARTS),
     types={"T": FLOATS, "L": LABELS},
-    shapes=Shapes(**SHAPES, seen="1"),
+    shapes=Shapes(**shapes_of(MAP), seen="1"),
     backward=("output_grad", "gradient"),
     cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,

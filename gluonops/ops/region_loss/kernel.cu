@@ -6,10 +6,7 @@
 //     COMBINE   the sums of the blocks are added.
 // Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
 #include "../_region/region.cuh"
-#include "../_region/truth.cuh"
 #include "../_region/loss.cuh"
-
-enum { TARGET = 8 };
 
 const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
 
@@ -21,6 +18,7 @@ template <typename T, typename A> struct Map {
     bool bias_match, softmax;
 
     __device__ int64_t cells() const { return height * width; }
+    __device__ int64_t size() const { return anchors * (5 + classes) * cells(); }
     __device__ const T *at(int64_t anchor, int64_t column, int64_t row) const
     {
         return data + anchor * (5 + classes) * height * width + row * width + column;
@@ -61,36 +59,17 @@ template <typename T, typename A> struct Map {
     }
 };
 
-// A ground truth as every prediction looks at it: the sides and area of its box, and the prediction to which it is
-// assigned. A row that is no box overlaps nothing, and is assigned to nothing.
-template <typename A> struct __align__(8) Target {   // as `partial` is
-    A left, right, top, bottom, area, class_id;
+// A ground truth as every prediction looks at it, with the prediction to which it is assigned.
+template <typename A> struct __align__(8) Target : TargetBox<A> {   // as `partial` is
     int prediction;   // anchor * cells + cell, or -1; 32 bits hold it, because more predictions fit into no memory
-    int is_invalid;   // neither a box nor padding
 
     template <typename T>
     __device__ void set(const GroundTruth<A> &truth, const Map<T, A> &map)
     {
-        const Box<A> &box = truth.box;
-        left = truth.valid ? box.x - box.w / 2 : -lowest<A>();
-        right = truth.valid ? box.x + box.w / 2 : lowest<A>();
-        top = truth.valid ? box.y - box.h / 2 : -lowest<A>();
-        bottom = truth.valid ? box.y + box.h / 2 : lowest<A>();
-        area = truth.valid ? box.w * box.h : A(0);
-        class_id = truth.class_id;
-        is_invalid = !truth.valid && !truth.padding;
+        this->set_box(truth);
         prediction = -1;
         if (truth.valid)
             prediction = int(map.best_anchor(truth) * map.cells() + truth.row * map.width + truth.column);
-    }
-
-    // Whether the IoU with a box is above `thresh`, without the division.
-    __device__ bool overlaps(const Edges<A> &box, A thresh) const
-    {
-        const A w = smaller(box.right, right) - larger(box.left, left);
-        const A h = smaller(box.bottom, bottom) - larger(box.top, top);
-        const A intersection = larger(w, A(0)) * larger(h, A(0));
-        return intersection > thresh * (box.area + area - intersection);
     }
 };
 
@@ -101,28 +80,9 @@ template <typename T, typename A> struct Targets {
     int64_t count;
     Map<T, A> map;
 
-    // Those of image `b`, from those of the first image; `size`: the elements of an image's map.
-    __device__ Targets of_image(int64_t b, int64_t size) const
-    {
-        Targets targets = *this;
-        targets.all += b * count;
-        targets.rows += b * count * 5;
-        targets.map.data += b * size;
-        return targets;
-    }
-
     __device__ GroundTruth<A> truth(int64_t t) const
     {
         return GroundTruth<A>(rows, t, map.classes, map.height, map.width);
-    }
-
-    // NaN if a row is neither a box nor padding, else 0. A warp looks together.
-    __device__ A nan_if_invalid() const
-    {
-        int invalid = 0;
-        for (int64_t t = threadIdx.x % 32; t < count; t += 32)
-            invalid += all[t].is_invalid;
-        return reduce_lanes(invalid, Sum(), 32) > 0 ? not_a_number<A>() : A(0);
     }
 
     // Whether a ground truth behind number `t` is assigned to the same prediction: only the last one counts. A warp
@@ -212,9 +172,7 @@ template <typename A> struct Regression {
 // One image's results.
 template <typename A> struct Results {
     A sums[PARTS];   // this thread's share
-    A *gradient;     // of the image
-    int gradient_request;
-    A nan_if_invalid;   // added to every result of the image
+    Gradient<A> gradient;
 };
 
 // Adds up a prediction's losses of box and objectness, and stores their gradients.
@@ -222,8 +180,7 @@ template <typename T, typename A>
 __device__ void regress(const Map<T, A> &map, const Prediction &at, const Regression<A> &to, Results<A> &results)
 {
     const T *from = map.at(at.anchor, at.column, at.row);
-    A *const gradient = results.gradient + (from - map.data);
-    const int64_t cells = map.cells();
+    const int64_t cells = map.cells(), place = from - map.data;
     A box_loss = 0, object_loss = 0;
 #pragma unroll
     for (int c = 0; c < 5; ++c) {
@@ -235,7 +192,7 @@ __device__ void regress(const Map<T, A> &map, const Prediction &at, const Regres
         (c < 4 ? box_loss : object_loss) += A(0.5) * squared_error * error;
         results.sums[COST] += weighted_error * weighted_error;
         const A grad = has_sigmoid ? weighted_error * predicted * (1 - predicted) : weighted_error;
-        store(gradient, c * cells, results.nan_if_invalid + grad, results.gradient_request);
+        results.gradient.put(place + c * cells, grad);
     }
     results.sums[COORDINATES] += box_loss;
     results.sums[OBJECTNESS] += to.object_part == OBJECTNESS ? object_loss : A(0);
@@ -258,9 +215,9 @@ __device__ void compute_unassigned(const Targets<T, A> &targets, const Loss<A> &
     if (findings.is_assigned)
         return;
     regress(map, at, Regression<A>(loss, findings.overlaps), results);
-    A *const gradient = results.gradient + (map.at(at.anchor, at.column, at.row) - map.data);
+    const int64_t place = map.at(at.anchor, at.column, at.row) - map.data;
     for (int64_t c = 5; c < 5 + map.classes; ++c)
-        store(gradient, c * map.cells(), results.nan_if_invalid, results.gradient_request);
+        results.gradient.put(place + c * map.cells(), A(0));
 }
 
 // The prediction to which ground truth number `last` is assigned, and maybe some before it; by a warp. The lanes share
@@ -323,7 +280,6 @@ __device__ void compute_assigned(const Targets<T, A> &targets, const Loss<A> &lo
         regress(map, at, to, results);
     }
 
-    A *const gradient = results.gradient + (from - map.data);
     for (int64_t k = threadIdx.x % 32; k < map.classes; k += 32) {
         A class_target = 0;
         for (int64_t t = map.softmax ? last : first; t <= last; ++t) {
@@ -334,7 +290,7 @@ __device__ void compute_assigned(const Targets<T, A> &targets, const Loss<A> &lo
         const A weighted_error = loss.class_scale * (logits.probability(k) - class_target);
         results.sums[CLASS_PART] += loss.class_scale * logits.nll(k, class_target);
         results.sums[COST] += weighted_error * weighted_error;
-        store(gradient, (5 + k) * cells, results.nan_if_invalid + weighted_error, results.gradient_request);
+        results.gradient.put(from - map.data + (5 + k) * cells, weighted_error);
     }
 }
 
@@ -368,19 +324,14 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                     const double *__restrict__ anchor_sizes)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t size = anchors * (5 + classes) * height * width;
     const Map<T, A> map = {data, anchors, classes, height, width, anchor_sizes, bias_match != 0, softmax != 0};
     const Targets<T, A> targets = {reinterpret_cast<Target<A> *>(partial), truth, truths, map};
     const Partials<PARTS> partials = {partial + batch * truths * TARGET, step};
-
+    const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
     if (step == ASSIGN && blockIdx.y == 0)
-        for (int64_t t = first_item(); t < batch * truths; t += item_step()) {
-            const Targets<T, A> of_image = targets.of_image(t / truths, size);
-            of_image.all[t % truths].set(of_image.truth(t % truths), of_image.map);
-        }
+        assign(targets, batch);
     if (step == COMBINE && blockIdx.y == 0)
-        for (int64_t b = first_item(); b < batch; b += item_step())
-            combine(partials, b, output, parts, output_request, parts_request);
+        combine(partials, batch, outputs);
     if (step != COMPUTE)
         return;
 
@@ -388,11 +339,10 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
     const Loss<A> loss = {A(object_scale), A(noobject_scale), A(coord_scale), A(class_scale), A(thresh),
                           rescore != 0, warm_up, box_loss == GIOU};
     for (int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
-        const Targets<T, A> of_image = targets.of_image(b, size);
-        Results<A> results = {{0, 0, 0, 0, 0, 0, 0, 0, 0}, gradient + b * size, gradient_request,
-                              of_image.nan_if_invalid()};
-        compute_image(of_image, loss, results);
-        write_sums(results.sums, results.nan_if_invalid, partials.own(b));
+        const Targets<T, A> own = of_image(targets, b);
+        Results<A> results = {{0, 0, 0, 0, 0, 0, 0, 0, 0}, outputs.gradient_of(own, b)};
+        compute_image(own, loss, results);
+        write_sums(results.sums, results.gradient.nan_if_invalid, partials.own(b));
     }
 }
 
@@ -406,7 +356,6 @@ __global__ void region_loss_backward(const T *__restrict__ output_grad,
                                      int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,
                                      int64_t box_loss, const double *__restrict__ anchor_sizes)
 {
-    const int64_t size = anchors * (5 + classes) * height * width;
-    for (int64_t i = first_item(); i < batch * size; i += item_step())
-        store(data_grad, i, load(gradient, i) * load(output_grad, i / size), data_grad_request);
+    scale_gradient(output_grad, gradient, data_grad, data_grad_request, batch,
+                   anchors * (5 + classes) * height * width);
 }

@@ -10,12 +10,7 @@
 // with two divisions of 32 bits for their place. Other strides, and tensors that are unaligned or too large for that,
 // move the `stride` elements of a cell's row.
 
-// Blocks of a multiprocessor at a time. Turing has room for 1024 threads.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-enum { BLOCKS = 4 };
-#else
-enum { BLOCKS = 6 };
-#endif
+enum { BLOCKS = 6 };   // of a multiprocessor at a time; Turing has room for four, and there ptxas ignores the number
 
 template <int BYTES> struct Word;
 template <> struct Word<1> { typedef unsigned char type; };

@@ -53,11 +53,14 @@ class YOLOLoss(Loss):
         An argument is out of range, or the heads do not fit.
     """
 
+    _op = OP
+    _function = staticmethod(_yolo_loss)
+
     def __init__(self, anchors: Sequence, masks: Sequence, strides: Sequence, classes: int, prefix: str | None = None,
                  params: gluon.ParameterDict | None = None, **options):
         super().__init__(None, 0, prefix=prefix, params=params)
         self._arguments = {"anchors": anchors, "masks": masks, "strides": strides, "classes": classes, **options}
-        self._heads = _heads(anchors, masks, strides, classes, options)
+        self._heads = _heads(self._op, anchors, masks, strides, classes, options)
         self.parts = {}
 
     def __repr__(self):
@@ -66,16 +69,16 @@ class YOLOLoss(Loss):
     def forward(self, preds: Array | Sequence, truth: Array) -> Array:
         preds = preds if isinstance(preds, (list, tuple)) else [preds]
         if len(preds) != len(self._heads):
-            raise OP.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
-                           "Pass the output of every head")
-        labels.check_call(OP, self._heads[0], {"truth": truth})
+            raise self._op.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
+                                 "Pass the output of every head")
+        labels.check_call(self._op, self._heads[0], {"truth": truth})
         loss, parts = super().forward(preds, truth)
         if isinstance(parts, nd.NDArray):
             self.parts[parts.context] = parts
         return loss
 
     def hybrid_forward(self, F, preds, truth):
-        results = [_yolo_loss(pred, truth, **head._asdict()) for pred, head in zip(preds, self._heads)]
+        results = [self._function(pred, truth, **head._asdict()) for pred, head in zip(preds, self._heads)]
         losses, parts = zip(*results)
         return sum(losses[1:], losses[0]), sum(parts[1:], parts[0])
 
@@ -84,47 +87,47 @@ class YOLOLoss(Loss):
         return averages(list(self.parts.values()))
 
 
-def _heads(anchors, masks, strides, classes, options) -> list:
+def _heads(op, anchors, masks, strides, classes, options) -> list:
     """The attributes of the operator for each head."""
-    sizes = _pairs(anchors)
+    sizes = _pairs(op, anchors)
     if len(masks) == 0 or len(strides) != len(masks):
-        raise OP.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
+        raise op.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
                        "each head", "Correct masks or strides")
-    _check_options(options, len(masks))
+    _check_options(op, options, len(masks))
     heads = []
     for number, (mask, stride) in enumerate(zip(masks, strides)):
-        _check_head(mask, stride, len(sizes))
+        _check_head(op, mask, stride, len(sizes))
         own = [size / stride for i in mask for size in sizes[i]]
         others = [size / stride for i in range(len(sizes)) if i not in mask for size in sizes[i]]
         of_head = {name: value[number] if isinstance(value, (list, tuple)) else value
                    for name, value in options.items()}
-        heads.append(OP.parse({**of_head, "anchors": tuple(own), "other_anchors": tuple(others) or None,
+        heads.append(op.parse({**of_head, "anchors": tuple(own), "other_anchors": tuple(others) or None,
                                "classes": classes, "parts": True}))
     return heads
 
 
-def _pairs(anchors) -> list[tuple]:
+def _pairs(op, anchors) -> list[tuple]:
     try:
         flat = Pairs().parse(anchors)
     except (ValueError, TypeError) as error:
-        raise OP.error(f"anchors is {anchors!r}; expected {Pairs.expected}", "Pass another anchors") from error
+        raise op.error(f"anchors is {anchors!r}; expected {Pairs.expected}", "Pass another anchors") from error
     return list(zip(flat[0::2], flat[1::2]))
 
 
-def _check_options(options, heads) -> None:
+def _check_options(op, options, heads) -> None:
     for name in ("anchors", "other_anchors", "parts"):
         if name in options:
-            raise OP.error(f"{name!r} is not an argument of YOLOLoss; expected anchors and masks", "Leave it out")
+            raise op.error(f"{name!r} is not an argument of the block; expected anchors and masks", "Leave it out")
     for name, value in options.items():
         if isinstance(value, (list, tuple)) and len(value) != heads:
-            raise OP.error(f"{name} has {len(value)} values; expected {heads}, one for each head", "Correct it")
+            raise op.error(f"{name} has {len(value)} values; expected {heads}, one for each head", "Correct it")
 
 
-def _check_head(mask, stride, anchors) -> None:
+def _check_head(op, mask, stride, anchors) -> None:
     numbers = list(mask)
     are_anchors = all(isinstance(number, int) and 0 <= number < anchors for number in numbers)
     if not numbers or not are_anchors or len(set(numbers)) != len(numbers):
-        raise OP.error(f"a mask is {tuple(numbers)}; expected different numbers from 0 to {anchors - 1}",
+        raise op.error(f"a mask is {tuple(numbers)}; expected different numbers from 0 to {anchors - 1}",
                        "Correct the masks")
     if isinstance(stride, bool) or not isinstance(stride, (int, float)) or not 0 < stride < float("inf"):
-        raise OP.error(f"a stride is {stride!r}; expected a number above 0", "Correct the strides")
+        raise op.error(f"a stride is {stride!r}; expected a number above 0", "Correct the strides")

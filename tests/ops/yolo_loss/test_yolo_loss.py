@@ -7,8 +7,8 @@ from gluonops.core import registry
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
 from ops._region.oracle import giou, iou, split
+from ops._region.recorded_yolo import GOLDEN_CASES, STRIDE, golden
 from ops.yolo_loss import oracle
-from ops.yolo_loss.recorded import GOLDEN_CASES, STRIDE, golden
 
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}
 V4 = {**TWO, "dialect": "alexeyab", "box_loss": "ciou", "iou_normalizer": 0.07, "scale_x_y": 1.1, "iou_thresh": 0.213,
@@ -207,7 +207,7 @@ class TestBlock:
                 ((self.ANCHORS, ((0,),), (0,), 3), {}, "a stride is 0; expected a number above 0"),
                 (((1, 2, 3), ((0,),), (32,), 3), {}, "anchors is .1, 2, 3.; expected pairs"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"scale_x_y": (1, 2)}, "scale_x_y has 2 values; expected 1"),
-                ((self.ANCHORS, ((0,),), (32,), 3), {"parts": True}, "'parts' is not an argument of YOLOLoss"),
+                ((self.ANCHORS, ((0,),), (32,), 3), {"parts": True}, "'parts' is not an argument of the block"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"counters_per_class": 1}, "'counters_per_class' is not an"),
         ):
             with pytest.raises(gops.OpError, match=text):

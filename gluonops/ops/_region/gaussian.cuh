@@ -1,0 +1,67 @@
+// The heads of Gaussian YOLOv3, where they differ from those of yolo.cuh. C++ and CUDA share this text. Deltas are those
+// of AlexeyAB's Darknet, src/gaussian_yolo_layer.c. Each of x, y, w and h has a mean, and behind it a deviation. Whoever
+// includes it has yolo.cuh.
+
+const int NLL_LOSS = MSE_LOSS;   // the index of "nll" in its box_loss
+
+template <typename A> struct GaussianLoss : YoloLoss<A> {
+    enum { STEP = 2, OBJECT = 8, FIRST_CLASS = 9 };
+    A uc_normalizer, shift;   // from the point to the centre, in boxes
+
+    template <typename V>
+    GLUONOPS_INLINE V center(V point, V size) const { return point + shift * size; }
+    GLUONOPS_INLINE A point_shift() const { return shift; }
+
+    GLUONOPS_INLINE A smooth_target(A iou) const { return iou * iou; }
+    GLUONOPS_INLINE bool ignored_has_class() const { return this->objectness_smooth; }
+    GLUONOPS_INLINE bool replaces_objectness(A) const { return true; }
+    GLUONOPS_INLINE bool is_averaged(A) const { return true; }
+};
+
+// The negative log-likelihood of a number, half of it as in Darknet, and its decrease by the mean and the deviation.
+template <typename A> struct GaussianNll {
+    A loss, by_mean, by_deviation;
+
+    GLUONOPS_INLINE GaussianNll(A error, A deviation)
+    {
+        const A half = A(0.5), tiny = A(1e-9), wider = deviation + A(0.3);   // Darknet's
+        const A score = error == 0 ? A(0) : error / deviation;
+        const A density = A(0.3989422804014327) * YoloMath<A>::exp(-half * score * score) / wider;
+        const A share = half * density / (density + tiny);
+        loss = -half * YoloMath<A>::log(density + tiny);
+        by_mean = share * score / deviation;
+        by_deviation = share * (score * score / deviation - 1 / wider);
+    }
+};
+
+template <typename A, typename Place>
+GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Place &place, const YoloBox<A> &predicted,
+                                         const Box<A> &truth)
+{
+    const bool is_nll = loss.box_loss == NLL_LOSS;
+    const A scale = 2 - truth.w * truth.h, shift = loss.shift;
+    const A means[4] = {predicted.offsets[0], predicted.offsets[1], predicted.numbers[2], predicted.numbers[3]};
+    const A targets[4] = {(truth.x - shift * truth.w) * predicted.width - predicted.column,
+                          (truth.y - shift * truth.h) * predicted.height - predicted.row,
+                          YoloMath<A>::log(truth.w * predicted.width / predicted.anchor_w),
+                          YoloMath<A>::log(truth.h * predicted.height / predicted.anchor_h)};
+    BoxDelta<A, 4> overlap = {{0, 0, 0, 0}, 0};
+    if (!is_nll) {
+        Box<A> increase = overlap_increase(loss.box_loss, predicted.box, truth);
+        increase.x -= shift * increase.w;
+        increase.y -= shift * increase.h;
+        overlap = iou_errors(loss, predicted, truth, increase);
+    }
+    BoxDelta<A, 8> result;
+    A loss_of_numbers = 0;
+    for (int c = 0; c < 4; ++c) {
+        const GaussianNll<A> nll(targets[c] - means[c], loss.activation(place.number(2 * c + 1)));
+        const A by_mean = limited(scale * nll.by_mean * loss.iou_normalizer, loss.max_delta);
+        result.delta[2 * c] = is_nll ? by_mean : overlap.delta[c];
+        result.delta[2 * c + 1] = limited(scale * nll.by_deviation * loss.uc_normalizer, loss.max_delta);
+        loss_of_numbers += scale * nll.loss;
+    }
+    const A weight = is_nll ? loss.iou_normalizer : loss.uc_normalizer;
+    result.loss = overlap.loss + weight * loss_of_numbers;
+    return result;
+}

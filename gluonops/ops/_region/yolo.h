@@ -1,0 +1,284 @@
+// The losses of YOLOv3's to YOLOv7's heads on the CPU. Forward has three stages: each ground-truth box of an image is
+// assigned to a cell and an anchor; then one pass over the five planes of every anchor that its box and its objectness
+// need, vectors along the cells, computes the objectness of predictions that match no box; last come the predictions that
+// do, one at a time. Forward stores the gradient of every image's loss, and backward scales it by the head gradient. Bytes
+// moved: forward five of the map's planes and the gradient, backward twice the gradient.
+#ifndef GLUONOPS_OPS_REGION_YOLO_H_
+#define GLUONOPS_OPS_REGION_YOLO_H_
+
+#include "loss.h"
+
+namespace gluonops {
+
+struct YoloCall {
+    int type;
+    MapSizes sizes;   // the head's anchors; those of other heads follow
+    int64_t all_anchors, truths;
+    bool objectness_smooth;
+    int box_loss;   // as in boxes.cuh; 4: of the numbers
+    double ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y;
+    double label_smooth_eps;
+    const void *data, *truth;
+    void *output, *parts, *gradient;   // backward reads gradient
+    double *anchor_sizes;              // scratch memory: the head's, then the others'
+    MatchedBox *matched;               // (batch, truths), scratch memory; an anchor of another head is one beyond its own
+    int64_t *count;                    // (batch,), the boxes of each image, or INVALID_IMAGE
+    double *partial;                   // (batch, anchors, PARTS)
+    const void *output_grad;           // backward
+    void *data_grad;
+};
+
+// Fills a call in. `numbers` are the channels of a prediction in front of its classes.
+template <typename Attrs, typename Tensors>
+void adapt_yolo(YoloCall &call, const Attrs &attrs, const Tensors &tensors, Workspace &memory, int64_t numbers)
+{
+    call.type = tensors.data.type;
+    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, false, numbers);
+    call.all_anchors = call.sizes.anchors + int64_t(attrs.other_anchors.size() / 2);
+    call.truths = tensors.truth.shape()[1];
+    call.objectness_smooth = attrs.objectness_smooth;
+    call.box_loss = int(attrs.box_loss);
+    call.ignore_thresh = attrs.ignore_thresh;
+    call.truth_thresh = attrs.truth_thresh;
+    call.iou_thresh = attrs.iou_thresh;
+    call.iou_normalizer = attrs.iou_normalizer;
+    call.obj_normalizer = attrs.obj_normalizer;
+    call.max_delta = attrs.max_delta;
+    call.scale_x_y = attrs.scale_x_y;
+    call.label_smooth_eps = attrs.label_smooth_eps;
+    call.data = tensors.data.data;
+    call.truth = tensors.truth.data;
+    call.output = tensors.output.data;
+    call.parts = tensors.parts.data;
+    call.gradient = tensors.gradient.data;
+    call.output_grad = tensors.output_grad.data;
+    call.data_grad = tensors.data_grad.data;
+    if (tensors.backward)
+        return;
+    call.anchor_sizes = memory.zeros<double>(2 * call.all_anchors);
+    std::copy(attrs.anchors.begin(), attrs.anchors.end(), call.anchor_sizes);
+    std::copy(attrs.other_anchors.begin(), attrs.other_anchors.end(), call.anchor_sizes + attrs.anchors.size());
+    call.sizes.anchor_sizes = call.anchor_sizes;
+    call.matched = memory.zeros<MatchedBox>(call.sizes.batch * call.truths);
+    call.count = memory.zeros<int64_t>(call.sizes.batch);
+    call.partial = memory.zeros<double>(call.sizes.batch * call.sizes.anchors * PARTS);
+}
+
+namespace GLUONOPS_TARGET {
+namespace {
+
+template <typename A> struct YoloMath {
+    static GLUONOPS_INLINE A exp(A x) { return scalar_exponential(x); }
+    static GLUONOPS_INLINE A log(A x) { return logarithm(x); }
+    static GLUONOPS_INLINE A sqrt(A x) { return A(__builtin_sqrt(x)); }
+};
+
+#include "yolo.cuh"
+
+const double UNLIMITED = __builtin_inf();
+
+// Sets what all heads have.
+template <typename A>
+void set_loss(YoloLoss<A> &loss, const YoloCall &call)
+{
+    loss.objectness_smooth = call.objectness_smooth;
+    loss.several_anchors = call.iou_thresh < 1;
+    loss.box_loss = call.box_loss;
+    loss.ignore_thresh = A(call.ignore_thresh);
+    loss.truth_thresh = A(call.truth_thresh < 1 ? call.truth_thresh : UNLIMITED);
+    loss.iou_thresh = A(call.iou_thresh);
+    loss.iou_normalizer = A(call.iou_normalizer);
+    loss.obj_normalizer = A(call.obj_normalizer);
+    loss.max_delta = A(call.max_delta > 0 ? call.max_delta : UNLIMITED);
+    loss.scale_x_y = A(call.scale_x_y);
+    loss.label_smooth_eps = A(call.label_smooth_eps);
+}
+
+// A prediction, and where its gradient goes.
+template <typename T>
+struct Place {
+    typedef typename Simd<T>::Scalar A;
+    enum { LANES = 1 };
+    const MapSizes &sizes;
+    const T *from;
+    A *to;
+    int64_t anchor, cell, column, row, width, height, classes;
+
+    Place(const MapSizes &sizes, const T *planes, A *gradient, int64_t anchor, int64_t cell)
+        : sizes(sizes), from(planes + cell), to(gradient + cell), anchor(anchor), cell(cell),
+          column(cell % sizes.width), row(cell / sizes.width), width(sizes.width), height(sizes.height),
+          classes(sizes.classes) {}
+
+    A anchor_w() const { return A(sizes.anchor_sizes[2 * anchor]); }
+    A anchor_h() const { return A(sizes.anchor_sizes[2 * anchor + 1]); }
+    A number(int64_t channel) const { return load_scalar(from + channel * sizes.cells()); }
+    void put(int64_t channel, A value) const { to[channel * sizes.cells()] = value; }
+    int64_t lane() const { return 0; }
+    int sum(int value) const { return value; }
+};
+
+// The boxes of an image.
+template <typename Loss>
+struct Truths {
+    typedef typename Loss::Scalar A;
+    const Loss &loss;
+    const MapSizes &sizes;
+    const MatchedBox *all;
+    int64_t count;
+
+    bool is_box(int64_t) const { return true; }
+    A class_id(int64_t t) const { return A(all[t].class_id); }
+    Box<A> box(int64_t t) const { return {A(all[t].x), A(all[t].y), A(all[t].w), A(all[t].h)}; }
+
+    bool is_at(int64_t t, int64_t anchor, int64_t cell) const
+    {
+        if (all[t].cell != cell)
+            return false;
+        if (all[t].anchor == anchor)
+            return true;
+        const A width = A(sizes.width), height = A(sizes.height);
+        const Box<A> size = {0, 0, A(sizes.anchor_sizes[2 * anchor]) / width,
+                             A(sizes.anchor_sizes[2 * anchor + 1]) / height};
+        return loss.fits(size, {0, 0, A(all[t].w), A(all[t].h)});
+    }
+    template <typename Place>
+    bool is_at(int64_t t, const Place &place) const { return is_at(t, place.anchor, place.cell); }
+
+    // Whether no box before this one has the same prediction.
+    bool is_first_at(int64_t t, int64_t anchor) const
+    {
+        for (int64_t earlier = 0; earlier < t; ++earlier)
+            if (is_at(earlier, anchor, all[t].cell))
+                return false;
+        return true;
+    }
+};
+
+template <typename T, typename Loss>
+struct YoloImage {
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    enum { OBJECT = Loss::OBJECT };
+    const YoloCall &call;
+    const MapSizes &sizes;
+    const Loss loss;
+    int64_t cells, planes, index, count;
+    const Truths<Loss> truths;
+
+    YoloImage(const YoloCall &call, const Loss &loss, int64_t index)
+        : call(call), sizes(call.sizes), loss(loss), cells(sizes.cells()),
+          planes(sizes.channels() * cells), index(index), count(call.count[index]),
+          truths{this->loss, sizes, call.matched + index * call.truths, count} {}
+
+    // The anchor of any head whose size has the largest IoU with a box of size (w, h).
+    int64_t best_anchor(A w, A h) const
+    {
+        int64_t best = 0;
+        A max_iou = 0;
+        for (int64_t anchor = 0; anchor < call.all_anchors; ++anchor) {
+            const Box<A> size = {0, 0, A(sizes.anchor_sizes[2 * anchor]) / A(sizes.width),
+                                 A(sizes.anchor_sizes[2 * anchor + 1]) / A(sizes.height)};
+            const A iou = iou_of(size, {0, 0, w, h});
+            if (iou > max_iou) {
+                max_iou = iou;
+                best = anchor;
+            }
+        }
+        return best < sizes.anchors ? best : sizes.anchors;
+    }
+
+    int64_t match_truths() const
+    {
+        const T *rows = static_cast<const T *>(call.truth) + index * call.truths * 5;
+        const auto best = [this](A w, A h, int64_t) { return best_anchor(w, h); };
+        MatchedBox *boxes = call.matched + index * call.truths;
+        return gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, call.truths, boxes, best,
+                                                         loss.point_shift());
+    }
+
+    // One anchor's planes of the gradient, and its share of the parts.
+    void anchor_loss(int64_t anchor, double *parts) const
+    {
+        const int64_t first = (index * sizes.anchors + anchor) * planes;
+        const T *data = static_cast<const T *>(call.data) + first;
+        A *gradient = static_cast<A *>(call.gradient) + first;
+        if (!begin_share<T>(count, gradient, planes, parts))
+            return;
+        memset(gradient, 0, size_t(planes * int64_t(sizeof(A))));
+        // Until the objectness has its gradient, its plane marks the cells that a box is assigned to.
+        for (int64_t t = 0; t < count; ++t)
+            if (truths.is_at(t, anchor, truths.all[t].cell))
+                gradient[OBJECT * cells + truths.all[t].cell] = 1;
+        unassigned_cells(anchor, data, gradient, parts);
+        for (int64_t t = 0; t < count; ++t)
+            if (truths.is_at(t, anchor, truths.all[t].cell) && truths.is_first_at(t, anchor))
+                compute(anchor, truths.all[t].cell, data, gradient, parts);
+    }
+
+    void compute(int64_t anchor, int64_t cell, const T *data, A *gradient, double *parts) const
+    {
+        compute_prediction(loss, Place<T>(sizes, data, gradient, anchor, cell), truths, parts);
+    }
+
+    // The cells without a box. Lanes beyond the end count as assigned.
+    void unassigned_cells(int64_t anchor, const T *data, A *gradient, double *parts) const
+    {
+        const int64_t cells = this->cells;
+        const A prior_w = A(sizes.anchor_sizes[2 * anchor]) / A(sizes.width);
+        const A prior_h = A(sizes.anchor_sizes[2 * anchor + 1]) / A(sizes.height);
+        const A width = A(sizes.width), height = A(sizes.height);
+        const A scale = loss.scale_x_y, shift = (scale - 1) / 2;
+        // From this IoU on, a prediction is computed alone. pjreddie's program ignores it whatever its classes are.
+        const A ignored = loss.alexeyab ? A(UNLIMITED) : loss.ignore_thresh;
+        const A alone = loss.alexeyab && loss.ignore_thresh < loss.truth_thresh ? loss.ignore_thresh
+                                                                                : loss.truth_thresh;
+        const bool new_coords = loss.new_coords;
+        for_each_cell_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+            const T *from = data + cell;
+            A *to = gradient + cell + OBJECT * cells;
+            const CellCoordinates<T> coordinates(cell, sizes.width);
+            const int64_t step = Loss::STEP * cells;
+            const V raw_x = load(from, mask, A(0)), raw_y = load(from + step, mask, A(0));
+            const V raw_w = load(from + 2 * step, mask, A(0)), raw_h = load(from + 3 * step, mask, A(0));
+            const V number = load(from + OBJECT * cells, mask, A(0));
+            const V x = scale * (new_coords ? raw_x : sigmoid(raw_x)) - shift;
+            const V y = scale * (new_coords ? raw_y : sigmoid(raw_y)) - shift;
+            const V w = (new_coords ? 4 * raw_w * raw_w : full_range_exponential(raw_w)) * prior_w;
+            const V h = (new_coords ? 4 * raw_h * raw_h : full_range_exponential(raw_h)) * prior_h;
+            const V objectness = new_coords ? number : sigmoid(number);
+            const V is_unassigned = 1 - load(to, mask, A(1));
+            const V center_x = loss.center(V((x + coordinates.column) / width), w);
+            const V center_y = loss.center(V((y + coordinates.row) / height), h);
+            const V max_iou = largest_iou<T>(center_x, center_y, w, h, truths.all, count);
+
+            const V zero = broadcast(A(0));
+            const V is_together = max_iou > alone ? zero : is_unassigned;
+            const V weight = (max_iou > ignored ? zero : is_together) * loss.obj_normalizer;
+            const V weighted_error = weight * objectness;
+            store(to, weighted_error, mask);
+            parts[COST] += double(reduce_sum(weighted_error * weighted_error));
+            parts[NO_OBJECTNESS] += new_coords ? 0.5 * double(reduce_sum(weighted_error * objectness))
+                                               : sum_of_softplus(number, weight);
+            for (int lane = 0; lane < Simd<T>::LANES; ++lane)
+                if (is_together[lane] != is_unassigned[lane])
+                    compute(anchor, cell + lane, data, gradient, parts);
+        });
+    }
+
+    // The sum of weight * log(1 + exp(x)): one logarithm, of a product. A weight is 0 or the same in all lanes.
+    GLUONOPS_INLINE double sum_of_softplus(V x, V weight) const
+    {
+        const V zero = broadcast(A(0)), positive = maximum(x, zero);
+        const V sums = 1 + full_range_exponential(x - positive - positive);
+        double product = 1;
+        for (int lane = 0; lane < Simd<T>::LANES; ++lane)
+            product *= weight[lane] != 0 ? double(sums[lane]) : 1;
+        return double(loss.obj_normalizer) * logarithm(product) + double(reduce_sum(weight * positive));
+    }
+};
+
+}  // namespace
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_REGION_YOLO_H_

@@ -1,0 +1,413 @@
+"""The losses of YOLOv3's to YOLOv7's heads and their gradients, computed with MXNet's own operators.
+
+``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes
+down and to the right of the point that the head predicts.
+
+Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
+a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...core.backend import Array
+from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_center, sides
+from .boxes import iou, valid_mask
+from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
+
+LIKELY = 0.25         # class probability that AlexeyAB's program wants of an ignored prediction
+RECALL_IOU = 0.5
+ALPHA_EPS = 1e-6      # AlexeyAB's
+FOCAL_EPS = 1e-15     # AlexeyAB's
+
+
+class Head(NamedTuple):
+    """What the head predicts, and constants of its grid."""
+    numbers: list       # x, y, w, h and objectness, each (B, 1, A, H, W), of data
+    offsets: list       # of x and y in the cell, (B, 1, A, H, W)
+    factors: list       # of the anchors' sizes, (B, 1, A, H, W)
+    box: list           # x, y, w, h, (B, 1, A, H, W)
+    objectness: Array   # (B, A, 1, H, W)
+    logits: Array       # of the classes, (B, A, K, H, W)
+    p: Array            # probabilities of the classes, (B, A, K, H, W)
+    columns: Array
+    rows: Array
+    width: Array
+    height: Array
+    anchor_w: Array     # in cells, (1, 1, A, 1, 1)
+    anchor_h: Array
+
+
+class Truths(NamedTuple):
+    """The ground truths, each column (B, T, 1, 1, 1)."""
+    x: Array
+    y: Array
+    w: Array
+    h: Array
+    class_id: Array
+    order: Array
+    valid: Array
+    nan_if_invalid: Array   # (B,)
+
+
+class Matches(NamedTuple):
+    """Which ground truths each prediction has.
+
+    The first three are (B, T, A, H, W), the first two with 1 or 0 for each pair; the others are (B, A, 1, H, W).
+    """
+    by_cell: Array
+    by_overlap: Array
+    iou: Array
+    best_iou: Array
+    has_cell: Array
+    has_overlap: Array
+
+
+def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, objectness: tuple, classes: tuple,
+           box: tuple) -> tuple[Array, ...]:
+    """The outputs of an operator.
+
+    Parameters
+    ----------
+    objectness : tuple
+        The target of the objectness and the weight of its error, (B, A, 1, H, W) each.
+    classes : tuple
+        The same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
+    box : tuple
+        A list of the deltas of the box's channels, the loss, and ``is_averaged(objectness_delta)``: whether both are
+        divided by the number of classes that increase; (B, A, 1, H, W) each.
+    """
+    has_match = F.maximum(matches.has_cell, matches.has_overlap)
+    target, weight = objectness
+    objectness_delta = weight * (target - head.objectness)
+    objectness_loss = weight * _entropy(F, attrs, _by_anchor(F, head.numbers[OBJECT]), target)
+
+    target, weight = classes
+    class_delta = weight * (target - head.p)
+    class_loss = weight * _entropy(F, attrs, head.logits, target)
+
+    box_deltas, box_loss, is_averaged = box
+    positive = F.sum(class_delta > 0, axis=2, keepdims=True)
+    is_divided = is_averaged(objectness_delta) * (positive > 0)
+    share = F.where(is_divided, 1 / F.maximum(positive, F.ones_like(positive)), F.ones_like(positive))
+
+    delta = F.concat(*[share * delta for delta in box_deltas], objectness_delta, class_delta, dim=2)
+    terms = [_image_sum(F, share * box_loss), _image_sum(F, has_match * objectness_loss),
+             _image_sum(F, (1 - has_match) * objectness_loss), _image_sum(F, class_loss)]
+    parts = F.stack(*terms, _image_sum(F, F.square(delta)), *_statistics(F, head, truths, matches), axis=1)
+    parts = F.broadcast_mul(parts, F.expand_dims(truths.nan_if_invalid, axis=1))
+    gradient = F.broadcast_mul(-delta, F.reshape(truths.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
+    gradient = F.BlockGrad(F.reshape_like(gradient, data))
+
+    # Darknet's deltas are not always a derivative: the loss is a constant, and a 0 with their derivative.
+    loss = F.BlockGrad(sum(terms) * truths.nan_if_invalid)
+    linear = F.sum(data * gradient, axis=(1, 2, 3))
+    return loss + (linear - F.BlockGrad(linear)), F.BlockGrad(parts), gradient
+
+
+def _image_sum(F, values):
+    """The sum over each image, (B,)."""
+    return F.sum(values, axis=(1, 2, 3, 4))
+
+
+def _by_anchor(F, values):
+    """(B, 1, A, H, W) as (B, A, 1, H, W)."""
+    return F.swapaxes(values, dim1=1, dim2=2)
+
+
+def _activation(F, attrs, numbers):
+    return numbers if attrs.new_coords else F.sigmoid(numbers)
+
+
+def _entropy(F, attrs, numbers, target):
+    """The loss whose derivative by a number of the map is ``activation - target``."""
+    if attrs.new_coords:
+        return F.square(F.broadcast_sub(numbers, target)) / 2
+    positive = F.relu(numbers)
+    log_sum = F.log(F.exp(-positive) + F.exp(numbers - positive)) + positive        # log(exp(0) + exp(number))
+    return F.broadcast_sub(log_sum, F.broadcast_mul(numbers, target))
+
+
+# -- predictions and ground truths -------------------------------------------------------------------------------------
+def head_of(F, attrs, data: Array, shift: float = 0) -> Head:
+    maps = split(F, attrs, data)
+    columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
+    anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
+    numbers = [F.swapaxes(channel(F, maps, i), dim1=1, dim2=2) for i in range(CLASSES)]
+    scale = attrs.scale_x_y
+    offsets = [scale * _activation(F, attrs, numbers[i]) - (scale - 1) / 2 for i in (X, Y)]
+    factors = [4 * F.square(numbers[i]) if attrs.new_coords else F.exp(numbers[i]) for i in (WIDTH, HEIGHT)]
+    sizes = [F.broadcast_mul(factors[0], F.broadcast_div(anchor_w, width)),
+             F.broadcast_mul(factors[1], F.broadcast_div(anchor_h, height))]
+    points = [F.broadcast_div(F.broadcast_add(offsets[0], columns), width),
+              F.broadcast_div(F.broadcast_add(offsets[1], rows), height)]
+    centers = [point + shift * size for point, size in zip(points, sizes)] if shift else points
+    box = centers + sizes
+    logits = class_channels(F, attrs, maps)
+    objectness = _activation(F, attrs, channel(F, maps, OBJECT))
+    return Head(numbers, offsets, factors, box, objectness, logits, _activation(F, attrs, logits), columns, rows, width,
+                height, anchor_w, anchor_h)
+
+
+def truths_of(F, attrs, truth: Array) -> Truths:
+    fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
+    valid, nan_if_invalid = valid_mask(F, attrs, fields)
+    fields = [F.where(valid, field, F.zeros_like(field)) for field in fields]
+    order = F.reshape(F.contrib.arange_like(truth, axis=1), shape=(1, -1, 1, 1, 1))
+    return Truths(*fields, order, valid, nan_if_invalid)
+
+
+def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0) -> Matches:
+    ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
+    best_iou = F.max(ious, axis=1, keepdims=True)
+    by_overlap = F.zeros_like(ious)
+    if attrs.truth_thresh < 1:
+        by_overlap = F.broadcast_mul(is_best(F, truths, ious), best_iou > attrs.truth_thresh)
+
+    column = _cell(F, truths.x - shift * truths.w, head.width)
+    row = _cell(F, truths.y - shift * truths.h, head.height)
+    here = F.broadcast_mul(F.broadcast_equal(row, head.rows), F.broadcast_equal(column, head.columns))
+    here = F.broadcast_mul(here, truths.valid)                                      # B, T, 1, H, W
+    by_cell = F.broadcast_mul(here, _fitting_anchors(F, attrs, head, truths))
+    has_cell, has_overlap = (F.expand_dims(F.max(pairs, axis=1), axis=2) for pairs in (by_cell, by_overlap))
+    return Matches(by_cell, by_overlap, ious, _by_anchor(F, best_iou), has_cell, has_overlap)
+
+
+def is_best(F, truths: Truths, ious: Array) -> Array:
+    """Which ground truth a prediction overlaps most, (B, T, A, H, W)."""
+    return F.broadcast_equal(F.argmax(ious, axis=1, keepdims=True), truths.order)
+
+
+def _cell(F, place, cells):
+    """The row or column of a place from 0 to 1. Places outside are in the first or last one."""
+    return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(place, cells))), cells - 1)
+
+
+def _fitting_anchors(F, attrs, head, truths):
+    """Which of the head's anchors have a size that fits the ground truth, (B, T, A, 1, 1)."""
+    sizes = attrs.anchors + (attrs.other_anchors or ())
+    zero = F.zeros_like(head.width)
+    all_w = F.concat(*[zero + size for size in sizes[0::2]], dim=2)                 # 1, 1, anchors of all heads, 1, 1
+    all_h = F.concat(*[zero + size for size in sizes[1::2]], dim=2)
+    sizes = F.broadcast_div(all_w, head.width), F.broadcast_div(all_h, head.height)
+    origin, nothing = F.zeros_like(all_w), F.zeros_like(truths.w)
+    ious = iou(F, (origin, origin, *sizes), (nothing, nothing, truths.w, truths.h))
+    own = F.reshape(F.contrib.arange_like(head.anchor_w, axis=2), shape=(1, 1, -1, 1, 1))
+    fitting = F.broadcast_equal(own, F.argmax(ious, axis=2, keepdims=True))
+    if attrs.iou_thresh < 1:
+        own_ious = F.slice_axis(ious, axis=2, begin=0, end=len(attrs.anchors) // 2)
+        fitting = F.broadcast_maximum(fitting, own_ious > attrs.iou_thresh)
+    return fitting
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
+    """Which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
+    ignored = matches.best_iou > attrs.ignore_thresh
+    if attrs.dialect == "alexeyab":
+        ignored = ignored * (F.max(head.p, axis=2, keepdims=True) > LIKELY)
+    return ignored
+
+
+def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) -> tuple[Array, Array]:
+    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    zero = F.zeros_like(head.objectness)
+    weight = zero + attrs.obj_normalizer
+    if attrs.objectness_smooth:
+        target = F.where(matches.has_overlap, F.square(matches.best_iou), F.where(ignored, matches.best_iou, zero))
+        is_replaced = matches.has_cell * (weight * (target - head.objectness) == 0)
+        return F.where(is_replaced, F.ones_like(zero), target), weight
+    is_match = F.maximum(matches.has_overlap, matches.has_cell)
+    return is_match, F.where(is_match, weight, F.where(ignored, zero, weight))
+
+
+def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: Array) -> tuple[Array, Array]:
+    """The targets of the classes and the weights of their errors, (B, A, K, H, W).
+
+    ``best``, (B, T, A, H, W), are the pairs of a prediction and the ground truth that it overlaps most, whose class it
+    learns although it need not be in its cell.
+    """
+    positive = 1 - attrs.label_smooth_eps / 2
+    has_best = F.expand_dims(F.max(best, axis=1), axis=2)
+    is_first = matches.by_cell * F.broadcast_equal(F.argmax(matches.by_cell, axis=1, keepdims=True), truths.order)
+    is_first = F.broadcast_mul(is_first, 1 - _by_anchor(F, has_best)) + best
+    first = _classes_of(F, head, truths, is_first)
+    further = _classes_of(F, head, truths, matches.by_cell + best - is_first)
+
+    zero = F.zeros_like(head.p)
+    if attrs.focal_loss:
+        p = F.sum(first * head.p, axis=2, keepdims=True) + FOCAL_EPS
+        p = F.where(p > 0, p, F.ones_like(p))   # no ground truth
+        focal = 0.5 * (p - 1) * (2 * p * F.log(p) + p - 1)
+        target, weight = first, F.broadcast_add(zero, focal)
+    else:
+        target = F.where(first, zero + positive, zero + attrs.label_smooth_eps / 2)
+        weight = zero + 1
+    if attrs.objectness_smooth:
+        overlapping = F.broadcast_mul(first, matches.has_overlap)
+        target = F.where(overlapping, F.broadcast_add(zero, F.square(matches.best_iou)), target)
+        weight = F.where(overlapping, zero + 1, weight)
+    has_class = F.maximum(matches.has_cell, has_best)
+    return F.where(further, zero + positive, target), F.broadcast_mul(has_class, F.where(further, zero + 1, weight))
+
+
+def _classes_of(F, head, truths, pairs):
+    """Which classes the ground truths of each prediction have, (B, A, K, H, W)."""
+    return _class_counts(F, head, truths, pairs) > 0
+
+
+def _class_counts(F, head, truths, pairs):
+    """How many ground truths of each class each prediction has, (B, A, K, H, W)."""
+    classes = F.reshape(F.contrib.arange_like(head.p, axis=2), shape=(1, 1, -1))
+    own = F.broadcast_equal(F.reshape(truths.class_id, shape=(0, 0, 1)), classes)     # B, T, K
+    pairs = F.reshape(pairs, shape=(0, 0, -1))
+    own, pairs = (F.cast(value, dtype="float32") for value in (own, pairs))           # batch_dot takes no float16
+    counts = F.batch_dot(own, pairs, transpose_a=True)                                # B, K, A * H * W
+    counts = F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
+    numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # in the dtype of the data
+    return F.where(counts > 0, numbers, F.zeros_like(numbers))
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
+def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
+    """The sums of values, (B, T, A, H, W) each, over the matches of each prediction, (B, A, 1, H, W)."""
+    counts = matches.by_cell + matches.by_overlap
+    if attrs.dialect == "pjreddie":
+        counts = _last(F, truths, matches)
+    zero = F.zeros_like(counts)
+    sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
+    return [_by_anchor(F, value) for value in sums]
+
+
+def _last(F, truths, matches):
+    """The last match by cell, or else that by overlap."""
+    numbers = F.broadcast_mul(matches.by_cell, truths.order + 1)
+    last = F.max(numbers, axis=1, keepdims=True)
+    is_last = F.broadcast_equal(numbers, last) * matches.by_cell
+    return is_last + F.broadcast_mul(matches.by_overlap, last == 0)
+
+
+def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
+    """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
+    points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
+    targets = [F.broadcast_sub(F.broadcast_mul(point, cells), place) for point, cells, place in
+               zip(points, (head.width, head.height), (head.columns, head.rows))]
+    padding = 1 - truths.valid   # a size of 1 keeps the logarithms of padding finite
+    for size, cells, anchor in ((truths.w, head.width, head.anchor_w), (truths.h, head.height, head.anchor_h)):
+        ratio = F.broadcast_div(F.broadcast_mul(size + padding, cells), anchor)
+        targets.append(F.sqrt(ratio / 4) if attrs.new_coords else F.log(ratio))
+    return targets
+
+
+def squared_errors(F, attrs, head: Head, truths: Truths, matches: Matches) -> list[Array]:
+    """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
+    scale = attrs.scale_x_y
+    weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
+    targets = number_targets(F, attrs, head, truths)
+    deltas, losses = [], []
+    for i in (X, Y):
+        deltas.append(F.broadcast_mul(weight, F.broadcast_sub(targets[i], head.offsets[i])))
+        target = (targets[i] + (scale - 1) / 2) / scale
+        losses.append(scale * F.broadcast_mul(weight, _entropy(F, attrs, head.numbers[i], target)))
+    for i in (WIDTH, HEIGHT):
+        error = F.broadcast_sub(targets[i], head.numbers[i])
+        deltas.append(F.broadcast_mul(weight, error))
+        losses.append(F.broadcast_mul(weight, F.square(error)) / 2)
+    like = F.zeros_like(matches.by_cell)
+    return [F.broadcast_add(like, value) for value in (*deltas, sum(losses[1:], losses[0]))]
+
+
+def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
+    """AlexeyAB's derivatives of the overlap, and the loss, (B, T, A, H, W) each; see the kernels' ``iou_errors``."""
+    box = head.box[:2] + [F.where(size == 0, F.ones_like(size), size) for size in head.box[2:]]
+    truth_sides = sides(truths[:4], "center")
+    box_sides = [side_of_center(box[i], box[i + 2]) for i in (0, 1)]
+    # Ends that coincide count as the ground truth's.
+    across, down = (extent(F, other, side).exchanged() for other, side in zip(truth_sides, box_sides))
+    union = F.broadcast_add(truths.w * truths.h, box[2] * box[3]) - across.overlap * down.overlap
+    by_x, by_w = _increase(F, attrs.box_loss, across, down, box[3], union)
+    by_y, by_h = _increase(F, attrs.box_loss, down, across, box[2], union)
+    if attrs.box_loss == "ciou":
+        more_w, more_h = _aspect_increase(F, truths, box, across.overlap * down.overlap / union)
+        by_w, by_h = by_w + more_w, by_h + more_h
+    if shift:
+        by_x, by_y = by_x - shift * by_w, by_y - shift * by_h
+    if not attrs.new_coords:
+        by_w, by_h = (F.broadcast_mul(by, factor) for by, factor in zip((by_w, by_h), head.factors))
+    deltas = [limited(F, attrs, attrs.iou_normalizer * by) for by in (by_x, by_y, by_w, by_h)]
+
+    pair = BoxPair(F, sides(head.box, "center"), _not_empty(F, truths), LOSS_EPS)
+    loss = LOSSES[attrs.box_loss](pair, LOSS_EPS).value()
+    return [*deltas, attrs.iou_normalizer * loss]
+
+
+def _not_empty(F, truths) -> tuple[Side, Side]:
+    """The sides of the ground truths, with a size of 1 for padding."""
+    padding = 1 - truths.valid
+    return sides((truths.x, truths.y, truths.w + padding, truths.h + padding), "center")
+
+
+def _increase(F, kind, across, down, size_down, union):
+    """The increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
+    intersection = across.overlap * down.overlap
+    overlap_by_center = down.overlap * across.overlap_by_center
+    overlap_by_size = 2 * down.overlap * across.overlap_by_size
+    both, squared = union + intersection, F.square(union)
+    zero = F.zeros_like(union)
+    has_union = union > 0
+    by_center = F.where(has_union, both * overlap_by_center / squared, zero)
+    increase_by_size = both * overlap_by_size - F.broadcast_mul(2 * intersection, size_down)
+    by_size = F.where(has_union, increase_by_size / squared, zero)
+    if kind == "iou":
+        return by_center, by_size
+
+    if kind == "giou":
+        hull = across.hull * down.hull
+        union_by_size = F.broadcast_sub(2 * size_down, overlap_by_size)
+        more_by_center = (-hull * overlap_by_center - union * down.hull * across.hull_by_center) / F.square(hull)
+        more_by_size = (hull * union_by_size - 2 * union * down.hull * across.hull_by_size) / F.square(hull)
+        counts = hull > 0
+    else:
+        diagonal = F.square(across.hull) + F.square(down.hull)
+        distance = F.square(across.distance) + F.square(down.distance)
+        by_hull = 2 * across.hull * distance / F.square(diagonal)
+        more_by_center = -2 * across.distance / diagonal - by_hull * across.hull_by_center
+        more_by_size = by_hull * across.hull_by_size
+        counts = diagonal > 0
+    is_apart = F.maximum(across.overlap <= 0, down.overlap <= 0)
+    return (F.where(is_apart, more_by_center, F.where(counts, by_center + more_by_center, by_center)),
+            F.where(is_apart, more_by_size, F.where(counts, by_size + more_by_size, by_size)))
+
+
+def _aspect_increase(F, truths, box, ratio):
+    """What the aspect ratios add to CIoU's increase by w and h. ``ratio``: intersection by union."""
+    padding = 1 - truths.valid
+    angle = F.arctan((truths.w + padding) / (truths.h + padding))
+    difference = F.broadcast_sub(angle, F.arctan(box[2] / box[3]))
+    scale = 4 / math.pi ** 2
+    v = scale * F.square(difference)
+    alpha = v / (1 - ratio + v + ALPHA_EPS)
+    factor = 2 * scale * alpha * difference
+    return F.broadcast_mul(factor, box[3]), -F.broadcast_mul(factor, box[2])
+
+
+def limited(F, attrs, values: Array) -> Array:
+    """0 for what is not finite; the others at most ``max_delta``."""
+    values = F.where(values - values == 0, values, F.zeros_like(values))
+    if attrs.max_delta > 0:
+        values = F.clip(values, -attrs.max_delta, attrs.max_delta)
+    return values
+
+
+def _statistics(F, head, truths, matches):
+    """Sums over the matches by cell, (B,) each: the IoU, recall, the probability of the class, and their number."""
+    by_cell = matches.by_cell
+    ious = F.where(by_cell, matches.iou, F.zeros_like(by_cell))
+    probability = head.p * _class_counts(F, head, truths, by_cell)
+    return [_image_sum(F, ious), _image_sum(F, ious > RECALL_IOU), _image_sum(F, probability), _image_sum(F, by_cell)]
+
+
+def backward(nd, attrs, shapes: dict, output_grad: Array, gradient: Array) -> dict:
+    return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}

@@ -1,0 +1,123 @@
+"""gaussian_yolo_loss: the loss of one head of Gaussian YOLOv3, per image.
+
+The head predicts how sure it is of a box. ``data`` is (B, A*(9+K), H, W). The channels of an anchor are the mean and
+the deviation of x, of y, of w and of h, then the objectness o, and the classes p. ``truth``, the ground truth, is
+(B, T, 5): centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding, at any
+position. The means of w and h are raw numbers, the others sigmoids. Boxes are those of ``yolo_loss``, from the means,
+and so are the matches and the losses, except for these:
+
+- **Deviations.** For matches: for each of x, y, w and h the negative log-likelihood ``-log(N + 1e-9) / 2`` of the
+  ground truth's number t, times ``2 - bw*bh`` of the ground truth. N is Darknet's density ``exp(-((t - mean) /
+  deviation)^2 / 2) / (sqrt(2*pi) * (deviation + 0.3))``. Here tx and ty are the place in the cell, ``tw = log(w*W /
+  anchor_w)``, and likewise th. Times ``uc_normalizer``.
+- **Box.** ``box_loss="nll"``, Darknet's ``mse``: the same sum with ``iou_normalizer`` in place of ``uc_normalizer``,
+  which then weights the gradient of the deviations only. Else ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU,
+  and the sum above.
+- **Several ground truths for one prediction.** Their boxes add up. The sum is divided by the number of classes whose
+  error is positive, whatever ``iou_thresh`` is.
+- **Objectness.** With ``objectness_smooth`` the target is the square of the IoU in place of nothing, such a prediction
+  learns the class of the ground truth that it overlaps most, and a match by its cell has the target 1.
+- **Point.** With ``point="left_top"`` or ``"right_bottom"`` x and y are those of a box's corner. The cell of a ground
+  truth is then the one of this corner; a corner outside the image is in the nearest cell.
+
+**The gradient is minus Darknet's delta**, times the head gradient, because nets must train as they do there. It is the
+derivative of the loss by the means and the deviations, with weights and targets as constants: by the activations, where
+Darknet has left out the slope of the sigmoid. An IoU loss has the gradient that ``yolo_loss`` gives. An infinite or
+undefined derivative of a mean or a deviation is 0, and ``max_delta`` limits the others.
+
+``iou_normalizer`` is 0.75 in a cfg without it. Darknet's ``cls_normalizer`` has no effect there without
+``counters_per_class``, and is not an argument. What ``yolo_loss`` does not support is not supported here, nor are its
+``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from
+the program where ``yolo_loss`` does.
+
+``parts=True`` also returns (B, 9): the four terms of the loss (coordinates and deviations, objectness of matches,
+objectness elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the matches by cell (the
+IoU, IoU > 0.5 for recall, and the probability of the class), and the number of these matches.
+
+Invalid rows of ground truth are those of ``region_loss``, with the same result: NaN for the image, or an OpError with
+``GLUONOPS_CHECK_LABELS=1``. float16 is computed in float32, except in builtin graphs of variables with unknown types.
+
+Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
+has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
+
+Sources: Choi et al., "Gaussian YOLOv3" (2019); AlexeyAB/darknet, ``src/gaussian_yolo_layer.c``, commit 59596d78,
+recorded in ``tests/golden/gaussian_yolo.npz``.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mxnet as mx
+
+from ...core.backend import Array, call
+from .contract import OP
+
+__all__ = ["gaussian_yolo_loss"]
+
+
+def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Sequence | None = None,
+                       classes: int, ignore_thresh: float = 0.5, truth_thresh: float = 1.0, iou_thresh: float = 1.0,
+                       box_loss: str = "nll", iou_normalizer: float = 1.0, uc_normalizer: float = 1.0,
+                       obj_normalizer: float = 1.0, max_delta: float = 0.0, scale_x_y: float = 1.0,
+                       point: str = "center", label_smooth_eps: float = 0.0, objectness_smooth: bool = False,
+                       parts: bool = False, name: str | None = None) -> Array | tuple:
+    """The loss of one head of Gaussian YOLOv3, per image.
+
+    Parameters
+    ----------
+    data : NDArray or Symbol
+        (B, A*(9+K), H, W), the output of the head's last convolution; float16, float32 or float64.
+    truth : NDArray or Symbol
+        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
+        of ``data``.
+    anchors : sequence of float
+        Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in pixels of
+        the network's input: divide them by the head's stride.
+    other_anchors : sequence of float, optional
+        Sizes of the anchors of the net's other heads, also in cells of this head.
+    classes : int
+        K, at least 1.
+    ignore_thresh : float, default 0.5
+        IoU with a ground truth above which a prediction without a match gets no loss. At least 0, as all thresholds.
+    truth_thresh : float, default 1.0
+        IoU with a ground truth above which a prediction is a match. 1 or more: none is.
+    iou_thresh : float, default 1.0
+        IoU of its size with a ground truth's above which an anchor is a match. 1 or more: only the best one is.
+    box_loss : {"iou", "giou", "diou", "ciou", "nll"}, default "nll"
+        The loss of the boxes of matches; Darknet's ``iou_loss``, whose "mse" is "nll" here.
+    iou_normalizer : float, default 1.0
+        Weight of the loss of boxes, at least 0.
+    uc_normalizer : float, default 1.0
+        Weight of the loss of the deviations, at least 0.
+    obj_normalizer : float, default 1.0
+        Weight of the objectness loss, at least 0.
+    max_delta : float, default 0.0
+        Limit of the derivatives by means and deviations. 0: none.
+    scale_x_y : float, default 1.0
+        Factor of x and y around the middle of the cell, above 0.
+    point : {"center", "left_top", "right_bottom"}, default "center"
+        The point of a box that x and y say; Darknet's ``yolo_point``.
+    label_smooth_eps : float, default 0.0
+        The class targets are eps/2 and 1 - eps/2. At least 0, below 1.
+    objectness_smooth : bool, default False
+        Whether the target of the objectness is the square of the IoU.
+    parts : bool, default False
+        Whether to return the parts of the loss as well.
+    name : str, optional
+        Name of the node in a graph.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
+        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
+
+    Raises
+    ------
+    OpError
+        The number of channels is not A*(9+K), ``truth`` has a wrong shape, or an attribute is out of range. With
+        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
+    """
+    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
+        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    return call(OP, locals())

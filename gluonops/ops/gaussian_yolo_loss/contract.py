@@ -1,0 +1,41 @@
+"""The contract of ``gaussian_yolo_loss``."""
+from __future__ import annotations
+
+from ...core.contract import FLOATS, Attr, Choice, Cuda, Float, Op, Shapes
+from .._region import yolo
+from .._region.loss import OUTPUTS, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
+
+MAP = "batch, anchors * (9 + classes), height, width"
+SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # of the centre against the point, in boxes
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The kernels' arguments besides tensors."""
+    return yolo.scalars(attrs, known, uc_normalizer=attrs.uc_normalizer, shift=SHIFTS[attrs.point])
+
+
+OP = Op(
+    name="gaussian_yolo_loss",
+    summary="loss of a head of Gaussian YOLOv3, per image",
+    role="loss",
+    inputs=(data_of(MAP), TRUTH),
+    outputs=OUTPUTS,
+    attrs=(*yolo.ANCHORS,
+           *yolo.THRESHOLDS,
+           yolo.box_loss("nll", "loss of the numbers of matched boxes"),
+           yolo.IOU_NORMALIZER,
+           Attr("uc_normalizer", Float(low=0), 1.0, "weight of the loss of the deviations"),
+           yolo.OBJ_NORMALIZER,
+           yolo.max_delta("numbers and deviations"),
+           yolo.SCALE_X_Y,
+           Attr("point", Choice(*SHIFTS), "center", "point of a box that x and y say, Darknet's yolo_point"),
+           yolo.LABEL_SMOOTH_EPS,
+           yolo.OBJECTNESS_SMOOTH,
+           WITH_PARTS),
+    types={"T": FLOATS},
+    shapes=Shapes(**shapes_of(MAP)),
+    backward=("output_grad", "gradient"),
+    cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
+    accumulate_fp32=True,
+    returned="2 if parts else 1",
+)
