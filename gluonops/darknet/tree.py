@@ -16,7 +16,7 @@ from mxnet.gluon import HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..core.files import check_regular
+from ..core.files import read_lines
 from .constants import constant
 
 __all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_tree"]
@@ -83,12 +83,10 @@ def read_tree(path: str | os.PathLike) -> Tree:
         class; the message has the line.
     """
     try:
-        check_regular(path)
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise OpError(WHERE, f"cannot read the tree {os.fspath(path)}: {reason}", "Pass the path of a tree") from error
+        lines = read_lines(path)
+    except OSError as error:
+        raise OpError(WHERE, f"cannot read the tree {os.fspath(path)}: {error.strerror}",
+                      "Pass the path of a tree") from error
     name = os.path.basename(os.fspath(path))
     names, parents = [], []
     for number, line in enumerate(lines, 1):

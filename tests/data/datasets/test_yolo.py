@@ -65,7 +65,7 @@ class TestYolo:
         refused("there is no folder", "yolo", tmp_path / "none")
         make_yolo(tmp_path, rng)
         (tmp_path / "labels" / "1.txt").write_bytes(b"\xff\xfe\x00")
-        refused("1.txt is not text", "yolo", tmp_path)
+        refused("1.txt cannot be read: it is not a text file", "yolo", tmp_path)
         (tmp_path / "labels" / "1.txt").unlink()
         refused("1.txt cannot be read: No such file or directory. An image without objects has an empty label file",
                 "yolo", tmp_path)
