@@ -359,7 +359,7 @@ BARRIERS = {
 
 
 FATAL = ["center_bounds"]   # without it the kernel reads anywhere, so the test runs in a process of its own
-# On SIGSEGV, MXNet's handler calls exit(-1), which may itself end in a signal. It depends on what the kernel wrote over.
+# On SIGSEGV, MXNet's handler calls exit(-1). What the kernel wrote over may end that in another signal.
 MXNET_EXIT = 255
 IN_CHILD = "GLUONOPS_TEST_BARRIER_IN_CHILD"
 

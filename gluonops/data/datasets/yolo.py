@@ -99,7 +99,7 @@ def read_label(path: str, classes: int) -> np.ndarray:
         lines = read_lines(path)
     except OSError as error:
         raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}",
-                      "Replace the file; that of an image without objects is empty") from error
+                      "Add or replace it; an image without objects has an empty label file") from error
     rows = [_row(path, number, line, classes) for number, line in enumerate(lines, 1) if line.strip()]
     return np.array(rows, "float64").reshape(-1, FIELDS)
 
