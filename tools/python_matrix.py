@@ -1,10 +1,11 @@
-"""The core tests on several Pythons and NumPys: ``tools/python_matrix.py [pytest's arguments]``.
+"""The core tests on several Pythons and NumPys: ``tools/python_matrix.py [--pair PYTHON NUMPY] [pytest's arguments]``.
 
 Each pair gets a virtual environment under ``.venv-matrix``. A Python that is not installed is named, and not an error.
 The C++ library calls no Python, so all of them load the one that is built.
 """
 from __future__ import annotations
 
+import argparse
 import os
 import pathlib
 import shutil
@@ -65,14 +66,17 @@ def result(python: str, numpy: str, options: list[str]) -> str:
 
 
 def main() -> None:
-    options = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pair", nargs=2, action="append", metavar=("PYTHON", "NUMPY"),
+                        help="only this one, such as 3.9 1.21; may be repeated")
+    chosen, options = parser.parse_known_args()
+    pairs = chosen.pair or [(python, numpy) for numpy, pythons in NUMPYS.items() for python in pythons]
     failed = False
     print(f"{'Python':8} {'NumPy':8} result", flush=True)
-    for numpy, pythons in NUMPYS.items():
-        for python in pythons:
-            text = result(python, numpy, options)
-            failed = failed or text.startswith("FAILED")
-            print(f"{python:8} {numpy:8} {text}", flush=True)
+    for python, numpy in pairs:
+        text = result(python, numpy, options)
+        failed = failed or text.startswith("FAILED")
+        print(f"{python:8} {numpy:8} {text}", flush=True)
     sys.exit(failed)
 
 

@@ -1,4 +1,4 @@
-"""Writes files completely or not at all."""
+"""Reads regular files only, and writes files completely or not at all."""
 from __future__ import annotations
 
 import errno
@@ -15,7 +15,7 @@ import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_regular", "check_target", "make_folder", "replace"]
+__all__ = ["check_regular", "check_target", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 
@@ -34,6 +34,22 @@ def check_regular(path: str | os.PathLike) -> None:
     """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+
+
+def read_lines(path: str | os.PathLike) -> list[str]:
+    """The lines of a text file in UTF-8, without their ends. A byte order mark is left out.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, is no regular file or is not text; ``strerror`` says why.
+    """
+    check_regular(path)
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EINVAL, "it is not a text file", os.fspath(path)) from error
 
 
 def make_folder(where: str, path: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import read_lines, replace
 from .cfg import Section, read_cfg
 from .options import HEADS
 
@@ -76,8 +76,7 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
         classes = Attr("classes", Int(1), None, "number of classes").parse(WHERE, classes)
     width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(WHERE, width)
     sections = read_cfg(cfg)
-    with open(cfg, encoding="utf-8") as file:
-        edits = _Edits(file.read().splitlines())
+    edits = _Edits(read_lines(cfg))
 
     numbers = [number for number, section in enumerate(sections) if section.kind in HEADS]
     outputs = _outputs(sections, numbers)

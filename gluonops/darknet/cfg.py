@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ..core.attributes import Float, Int, Kind
 from ..core.errors import OpError
-from ..core.files import check_regular
+from ..core.files import read_lines
 
 __all__ = ["MAX_INT", "Section", "read_cfg"]
 
@@ -193,12 +193,10 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
 def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """(number, line) of the lines that are not empty, without blanks and comments."""
     try:
-        check_regular(path)
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise OpError(WHERE, f"cannot read the cfg {os.fspath(path)}: {reason}", "Pass the path of a cfg") from error
+        lines = read_lines(path)
+    except OSError as error:
+        raise OpError(WHERE, f"cannot read the cfg {os.fspath(path)}: {error.strerror}",
+                      "Pass the path of a cfg") from error
     for number, line in enumerate(lines, 1):
         line = "".join(line.split("#")[0].split())
         if line and line[0] != ";":

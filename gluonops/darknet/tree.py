@@ -16,7 +16,7 @@ from mxnet.gluon import HybridBlock
 
 from ..core.backend import Array
 from ..core.errors import OpError
-from ..core.files import check_regular
+from ..core.files import read_lines
 from .constants import constant
 
 __all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_map", "read_tree"]
@@ -129,14 +129,11 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
 
 
 def _lines(path: str | os.PathLike, what: str) -> list[str]:
-    """The lines of a text file."""
+    """The lines of the file of a tree or a map, which is ``what``."""
     try:
-        check_regular(path)
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise OpError(WHERE, f"cannot read the {what} {os.fspath(path)}: {reason}",
+        return read_lines(path)
+    except OSError as error:
+        raise OpError(WHERE, f"cannot read the {what} {os.fspath(path)}: {error.strerror}",
                       f"Pass the path of a {what}") from error
 
 

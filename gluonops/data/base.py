@@ -9,6 +9,7 @@ import numpy as np
 from mxnet import gluon
 
 from ..core.errors import OpError
+from ..core.files import read_lines
 from .images import image_size, read_image
 
 __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "Detection", "about_image", "class_names"]
@@ -128,10 +129,9 @@ def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> 
     if isinstance(classes, (str, os.PathLike)):
         origin = f" in {os.fspath(classes)}"
         try:
-            with open(classes, encoding="utf-8-sig") as file:
-                classes = [line.strip() for line in file if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            raise OpError(where, f"the class names{origin} cannot be read: {error}",
+            classes = [line.strip() for line in read_lines(classes) if line.strip()]
+        except OSError as error:
+            raise OpError(where, f"the class names{origin} cannot be read: {error.strerror}",
                           "Pass a sequence of names, or a text file with one per line") from error
     names = tuple(classes)
     if not names or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):

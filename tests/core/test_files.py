@@ -10,6 +10,7 @@ import mxnet as mx
 import pytest
 from gluonops.core import files
 from gluonops.core.arrays import save_arrays
+from gluonops.data.base import class_names
 
 
 def saver(text):
@@ -108,3 +109,25 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
         (tmp_path / name).touch()
     files.replace("test", {str(tmp_path / "a.json"): saver("new")})
     assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *left[1:]])
+
+
+def test_lines_of_a_text_file(tmp_path):
+    """With and without a byte order mark, and with any ends of lines."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffé 1\r\n\nlast".encode())
+    assert files.read_lines(path) == ["é 1", "", "last"]
+    path.write_bytes(b"")
+    assert files.read_lines(path) == []
+
+
+def test_lines_of_what_is_no_text_file(tmp_path):
+    """Opening a FIFO would wait for ever."""
+    (tmp_path / "latin").write_bytes("é".encode("latin-1"))
+    os.mkfifo(tmp_path / "fifo")
+    reasons = {"latin": "it is not a text file", "fifo": "it is no regular file", "none": "No such file or directory"}
+    for name, reason in reasons.items():
+        with pytest.raises(OSError) as found:
+            files.read_lines(tmp_path / name)
+        assert found.value.strerror == reason and found.value.filename == str(tmp_path / name)
+    with pytest.raises(gops.OpError, match="the class names in .*fifo cannot be read: it is no regular file"):
+        class_names(tmp_path / "fifo", "test")

@@ -20,14 +20,53 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops import train
+from PIL import Image
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
+# Nets and data sets that a script trains in seconds: most of its time goes into imports and pictures.
 SCRIPTS = {
-    "finetune_classifier": ["--model", "mlp", "--batch-size", "128", "--epochs", "4", "--save-every", "3"],
-    "finetune_detector": ["--count", "20", "6", "--size", "64", "--head-channels", "8", "8", "--batch-size", "4",
-                          "--pretrain-epochs", "1", "--epochs", "2", "--save-every", "2", "--threads", "1"],
+    "finetune_classifier": ["--dataset", "folder", "--root", "images", "--size", "16", "--model", "mlp",
+                            "--batch-size", "4", "--epochs", "3", "--save-every", "2"],
+    "finetune_detector": ["--count", "8", "4", "--size", "64", "--head-channels", "8", "8", "--batch-size", "4",
+                          "--pretrain-epochs", "1", "--epochs", "2", "--save-every", "1", "--threads", "1"],
+    "train_darknet": ["--cfg", "net.cfg", "--count", "16", "4", "--save-every", "1", "--threads", "1"],
 }
+CFG = """[net]
+width=64
+height=64
+channels=3
+batch=4
+subdivisions=2
+learning_rate=0.01
+burn_in=2
+policy=steps
+steps=3
+scales=.1
+max_batches=8
+mosaic=1
+
+[convolutional]
+batch_normalize=1
+size=3
+stride=8
+pad=1
+filters=8
+activation=leaky
+
+[convolutional]
+size=1
+filters=18
+activation=linear
+
+[yolo]
+mask=0,1
+anchors=20,20, 40,40
+classes=4
+num=2
+jitter=.2
+random=1
+"""
 IN_EACH_RUN = ("standing", "checksum")   # tensors of a checkpoint that hold paths and times
 LAST, BEST = "last.checkpoint", "best.params"
 
@@ -45,6 +84,19 @@ for number in itertools.count():
     gops.export.symbol(nets[number % 2], sys.argv[1], (1, 512))
     print(number, flush=True)
 """
+
+
+def write_inputs(folder):
+    """The files that SCRIPTS name: a cfg, and a data set of two classes."""
+    (folder / "net.cfg").write_text(CFG)
+    noise = np.random.RandomState(0)
+    for split, count in (("train", 12), ("val", 4)):
+        for number, name in enumerate(("dark", "light")):
+            images = folder / "images" / split / name
+            images.mkdir(parents=True)
+            for place in range(count):
+                image = noise.randint(60, 120, (16, 16, 3)) + 60 * number
+                Image.fromarray(image.astype("uint8")).save(images / f"{place}.png")
 
 
 class Lost(AssertionError):
@@ -160,6 +212,7 @@ def main():
             if name == "export":
                 count = kill_exporter(options.kills, folder, draw)
             else:
+                write_inputs(folder)
                 command = [sys.executable, EXAMPLES / f"{name}.py", *SCRIPTS[name]]
                 count = Training(command, folder, draw).run(options.kills)
         except (Lost, gops.OpError) as error:

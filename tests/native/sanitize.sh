@@ -5,6 +5,7 @@ set -eu
 here=$(dirname "$0")
 package=$here/../../gluonops
 out=$(mktemp -d)
+compiler=${CXX:-g++}   # one word or more, such as "ccache g++"
 trap 'rm -rf "$out"' EXIT
 "${PYTHON:-python3}" "$package/native/generate.py" "$out/generated"
 avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
@@ -16,7 +17,7 @@ case "$flags" in *avx512bw*avx512vl*) targets="$targets avx512" ;; esac
 for target in $targets; do
     case $target in avx2) march=$avx2 ;; avx512) march=$avx512 ;; *) march= ;; esac
     # shellcheck disable=SC2086
-    "${CXX:-g++}" -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
+    $compiler -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
         -Wno-maybe-uninitialized -Wno-uninitialized -fsanitize=address,undefined -fno-sanitize-recover=all \
         $march -I "$out" -I "$package" "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
     result=$("$out/$target" "$@")   # `set -e` would not see that it fails within the line below

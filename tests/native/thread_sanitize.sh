@@ -4,10 +4,12 @@ set -eu
 here=$(dirname "$0")
 package=$here/../../gluonops
 out=$(mktemp -d)
+compiler=${CXX:-g++}   # one word or more, such as "ccache g++"
 trap 'rm -rf "$out"' EXIT
 # At fixed addresses and without their randomization, which the sanitizers of older compilers do not take.
 fixed=$(command -v setarch >/dev/null && setarch "$(uname -m)" -R true 2>/dev/null && echo "setarch $(uname -m) -R") || fixed=
-"${CXX:-g++}" -std=c++17 -O1 -g -Wall -fsanitize=thread -I "$package" -DGLUONOPS_TARGET=base "$here/threads.cc" \
+# shellcheck disable=SC2086
+$compiler -std=c++17 -O1 -g -Wall -fsanitize=thread -I "$package" -DGLUONOPS_TARGET=base "$here/threads.cc" \
     -o "$out/threads" -lpthread
 export TSAN_OPTIONS=exitcode=66
 status=0

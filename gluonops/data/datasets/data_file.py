@@ -11,7 +11,7 @@ import os
 from typing import NamedTuple
 
 from ...core.errors import OpError
-from ...core.files import check_regular
+from ...core.files import read_lines
 from ..base import class_names
 from ..images import EXTENSIONS
 
@@ -146,12 +146,9 @@ def _candidate(path: str, written: str) -> str | None:
 def _lines(path: str) -> list[tuple[int, str]]:
     """(number, line) of the lines that are not empty, without blanks around them."""
     try:
-        check_regular(path)
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise OpError(WHERE, f"{path} cannot be read: {reason}", "Pass the path of a text file") from error
+        lines = read_lines(path)
+    except OSError as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass the path of a text file") from error
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 

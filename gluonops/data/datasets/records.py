@@ -16,6 +16,7 @@ import numpy as np
 from mxnet import gluon
 
 from ...core.errors import OpError
+from ...core.files import read_lines
 from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
 from ..images import decode_image, encoded_size, progress
 
@@ -204,10 +205,10 @@ def _find(root, split, where):
 
 def _offsets(path, where):
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OpError(where, f"{path} cannot be read: {error}", "It is made along with the .rec file") from error
+        lines = read_lines(path)
+    except OSError as error:
+        raise OpError(where, f"{path} cannot be read: {error.strerror}",
+                      "It is made along with the .rec file") from error
     offsets = []
     for number, line in enumerate(lines, 1):
         words = line.split("\t")

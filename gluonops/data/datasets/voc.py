@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from xml.parsers import expat
 
 from ...core.errors import OpError
-from ...core.files import check_regular
+from ...core.files import check_regular, read_lines
 from ...core.optional import require
 from ..base import Classes, Detection, class_names
 from ..images import progress
@@ -91,10 +91,9 @@ def _check_list(root, folder, name, names):
     """((width, height) in its label, path of the label) for each image of a list."""
     path = _list(root, folder, name)
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root or splits") from error
+        lines = [line.strip() for line in read_lines(path)]
+    except OSError as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another root or splits") from error
     if not lines:
         raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
     expected_sizes = []

@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 
 from ...core.errors import OpError
+from ...core.files import read_lines
 from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
 from ..images import EXTENSIONS, progress
 from .data_file import is_data_file, read_data_file
@@ -95,13 +96,10 @@ def read_label(path: str, classes: int) -> np.ndarray:
         The file cannot be read, or a line is invalid.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().splitlines()
+        lines = read_lines(path)
     except OSError as error:
         raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}",
-                      "An image without objects has an empty label file") from error
-    except UnicodeDecodeError as error:
-        raise OpError(WHERE, f"the label {path} is not text: {error}", "Replace the file") from error
+                      "Add or replace it; an image without objects has an empty label file") from error
     rows = [_row(path, number, line, classes) for number, line in enumerate(lines, 1) if line.strip()]
     return np.array(rows, "float64").reshape(-1, FIELDS)
 
@@ -159,10 +157,9 @@ def _images(root, split):
 def _listed(root, path):
     """The paths of the images in a list."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = [line.strip() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error}", "Pass another root") from error
+        lines = [line.strip() for line in read_lines(path)]
+    except OSError as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another root") from error
     images = []
     for number, line in enumerate(lines, 1):
         if not line:

@@ -65,10 +65,10 @@ class TestYolo:
         refused("there is no folder", "yolo", tmp_path / "none")
         make_yolo(tmp_path, rng)
         (tmp_path / "labels" / "1.txt").write_bytes(b"\xff\xfe\x00")
-        refused("1.txt is not text", "yolo", tmp_path)
+        refused("1.txt cannot be read: it is not a text file", "yolo", tmp_path)
         (tmp_path / "labels" / "1.txt").unlink()
-        refused("1.txt cannot be read: No such file or directory. An image without objects has an empty label file",
-                "yolo", tmp_path)
+        refused("1.txt cannot be read: No such file or directory. Add or replace it; an image "
+                "without objects has an empty label file", "yolo", tmp_path)
         (tmp_path / "train.txt").write_text("images/0.png\nimages/9.png\n")
         refused(f"train.txt, line 2: there is no {tmp_path / 'images' / '9.png'}", "yolo", tmp_path)
         (tmp_path / "val.txt").write_text("\n")
