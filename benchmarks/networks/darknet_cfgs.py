@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
-    """What is known about a cfg: size, own_size, refused, deviation, layer, double, onnx, ms."""
+    """What is known about a cfg: size, own_size, refused, deviation, layer, double, onnx, and the milliseconds."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
@@ -81,12 +81,12 @@ def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
             return {"refused": "recurrent" if is_recurrent else str(error)}
         image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype(FLOAT)
         outputs = fill(net, mx.nd.array(image))
-        row = {"size": _size(net.input_shape), "own_size": _size(own), "ms": {}}
+        row = {"size": _size(net.input_shape), "own_size": _size(own)}
         if program:
-            theirs, row["ms"]["program"] = predict(program, path, net, image, folder, FLOAT)
+            theirs, row["program_ms"] = predict(program, path, net, image, folder, FLOAT)
             row["deviation"], row["layer"] = deviation(net, outputs, theirs, cfg.parent.name)
         row["onnx"], row["onnx_deviation"] = export(net, image, folder / "net.onnx")
-        row["ms"].update(speed(net, image, folder))
+        row.update(speed(net, image, folder))
         if double and "xnor" not in cfg.stem:   # its weights are packed into bits of float32
             theirs, _ = predict(double, path, net, image, folder, DOUBLE)
             net.cast("float64")
@@ -236,7 +236,7 @@ def export(net: gops.darknet.DarknetNet, image: np.ndarray, path: pathlib.Path) 
 
 
 def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path) -> dict[str, float]:
-    """The milliseconds of an image in the exported network, by peer."""
+    """The milliseconds of an image in the exported network."""
     calls = {}
     try:
         gops.export.symbol(net, folder / "net", image.shape, fold_batch_norm=True, pad_channels=True)
@@ -249,7 +249,7 @@ def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path)
     for _ in range(ROUNDS):
         for peer, call in calls.items():
             taken[peer].append(milliseconds(call))
-    return {peer: statistics.median(times) for peer, times in taken.items()}
+    return {f"{peer}_ms": statistics.median(times) for peer, times in taken.items()}
 
 
 def milliseconds(call: Callable) -> float:
@@ -283,7 +283,7 @@ def _line(name: str, row: dict) -> str:
     onnx = row.get("onnx", NOT_MEASURED)
     if row.get("onnx_deviation") is not None:
         onnx += f" ({row['onnx_deviation']:.1e})"
-    taken = [row.get("ms", {}).get(peer) for peer in ("gluonops", "onnxruntime", "program")]
+    taken = [row.get(f"{peer}_ms") for peer in ("gluonops", "onnxruntime", "program")]
     speeds = ", ".join(NOT_MEASURED if one is None else f"{one:.3g}" for one in taken)
     return f"| {name} | {size} | {single} | {double} | {onnx} | {speeds} |"
 

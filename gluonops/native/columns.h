@@ -257,8 +257,8 @@ struct ColumnLines {
             return;
         }
         const int64_t lines = count;
-        for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto tile) GLUONOPS_LAMBDA {
-            enum { VECTORS = decltype(tile)::VECTORS };
+        for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto group) GLUONOPS_LAMBDA {
+            enum { VECTORS = decltype(group)::VECTORS };
             typename Simd<T>::Vector reduced[VECTORS];
             for (int v = 0; v < VECTORS; ++v)
                 reduced[v] = load(values + j + v * N, FullMask());
@@ -430,9 +430,9 @@ GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
     const int64_t lanes = Simd<T>::LANES;
     if (sizes.inner >= lanes)
         return 1;
-    const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length, tile = 4 * lanes;
-    const int64_t tiles = (fitting + tile / 2) / tile * tile;   // that for_each_column_tile fills
-    const int64_t columns = tiles < tile ? 2 * lanes : tiles > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : tiles;
+    const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length, whole = 4 * lanes;
+    const int64_t filled = (fitting + whole / 2) / whole * whole;   // by for_each_column_tile
+    const int64_t columns = filled < whole ? 2 * lanes : filled > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : filled;
     const int64_t outers = columns / sizes.inner;
     return outers < sizes.outer ? outers : sizes.outer;
 }

@@ -397,7 +397,7 @@ def limited(F, attrs, values: Array) -> Array:
     """0 for what is not finite; the others at most ``max_delta``."""
     values = F.where(values - values == 0, values, F.zeros_like(values))
     if attrs.max_delta > 0:
-        values = F.clip(values, -attrs.max_delta, attrs.max_delta)
+        values = F.maximum(F.minimum(values, attrs.max_delta), -attrs.max_delta)   # clip's limits are of float32
     return values
 
 

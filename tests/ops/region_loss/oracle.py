@@ -197,7 +197,10 @@ def draw(attrs, shapes, rng):
 
 
 def draw_ground_truth(rng, anchors, classes, batch, count, cells):
-    """Ground truths (batch, count, 5) well inside their cells, about as large as an anchor. A fifth is padding."""
+    """Ground truths (batch, count, 5) well inside their cells, about as large as an anchor. A fifth is padding.
+
+    Two that are as large as the image differ in size: a prediction around both would overlap them alike.
+    """
     height, width = cells
     truth = np.zeros((batch, count, 5))
     for row in truth.reshape(-1, 5):
@@ -208,5 +211,6 @@ def draw_ground_truth(rng, anchors, classes, batch, count, cells):
         cell = np.array([rng.randint(width), rng.randint(height)])
         center = (cell + rng.uniform(0.1, 0.9, 2)) / (width, height)
         size = anchors[anchor:anchor + 2] * rng.uniform(0.85, 1.15, 2) / (width, height)
-        row[:] = (*center, *np.minimum(size, 0.95), rng.randint(classes))
+        size = np.where(size < 0.95, size, 0.95 - 0.05 / (1 + size))
+        row[:] = (*center, *size, rng.randint(classes))
     return truth
