@@ -12,7 +12,7 @@ export COVERAGE_FILE="$out/python" GLUONOPS_LIBRARY="$out/native/libgluonops.so"
 
 "$python" -m coverage run -m gluonops.native.build --coverage "$out/native" --output "$GLUONOPS_LIBRARY"
 status=0
-# Without the tests of the CUDA source and of the tree: what they run of the package, the operators' own tests run as well.
+# Without the tests of the CUDA source and of the tree, which take long.
 "$python" -m coverage run -m pytest -p engine_threads -m "not slow" --ignore tests/ptx --ignore tests/test_tree.py \
     --ignore tests/cuda/test_cuda_kernels.py "$@" || status=$?
 "$python" -m coverage combine --quiet
