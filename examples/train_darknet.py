@@ -78,7 +78,8 @@ def write_cfg(args, path, images, classes):
         options["flip"] = 0
     if args.task == "classification":
         options["channels"] = images[0][0].shape[2]
-    of_heads = {"jitter": args.jitter, "random": 0 if args.size else None}
+    has_sizes = bool(read_training(args.cfg, args.dialect).sizes)
+    of_heads = {"jitter": args.jitter, "random": 0 if args.size and has_sizes else None}
     given, of_heads = ({key: value for key, value in some.items() if value is not None} for some in (options, of_heads))
     adapt_cfg(args.cfg, path, len(classes), args.width, net=given, heads=of_heads)
     if args.task == "detection" and args.anchors == "auto":

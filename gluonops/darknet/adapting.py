@@ -8,12 +8,13 @@ from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
 from ..core.files import read_lines, replace
 from .cfg import Section, read_cfg
-from .options import HEADS
+from .options import DETECTING
 
 __all__ = ["adapt_cfg"]
 
 WHERE = "darknet.adapt_cfg"
 NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, without its classes
+BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 
 
@@ -47,7 +48,7 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
               heads: Mapping[str, object] | None = None) -> None:
     """Write a cfg for other classes, anchors, channels or options of ``[net]``.
 
-    The layers in front of the heads get as many filters as the heads need. So a cfg for COCO becomes one for a data set
+    The layers in front of the heads get as many outputs as the heads need. So a cfg for COCO becomes one for a data set
     of ten classes. All other lines stay as they are. Darknet reads the new file, too.
 
     Parameters
@@ -78,7 +79,7 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
     sections = read_cfg(cfg)
     edits = _Edits(read_lines(cfg))
 
-    numbers = [number for number, section in enumerate(sections) if section.kind in HEADS]
+    numbers = [number for number, section in enumerate(sections) if section.kind in DETECTING]
     outputs = _outputs(sections, numbers)
     for key, value in (net or {}).items():
         edits.set(sections[0], key, value)
@@ -119,6 +120,8 @@ def _scale_filters(sections: list[Section], outputs: list[int], width: float, ed
 
 def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], edits: _Edits) -> None:
     for head in heads:
+        if head.kind == "detection":
+            raise head.error("it has no anchors", "Leave anchors out")
         count = head.integer("num", 1, 1)
         if len(anchors) != count:
             raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors",
@@ -128,16 +131,27 @@ def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], edits
 
 def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], classes: int, edits: _Edits) -> None:
     if not heads and "softmax" not in [section.kind for section in sections]:
-        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo] or [softmax]; expected a head with classes",
+        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [detection] or [softmax]; expected a head "
+                      "with classes",
                       "Leave classes out")
     for number, output in zip(heads, outputs):
         head, layer = sections[number], sections[output]
-        if layer.kind != "convolutional":
-            raise layer.error(f"a [{head.kind}] follows; expected a [convolutional] before it",
+        expected = "connected" if head.kind == "detection" else "convolutional"
+        if layer.kind != expected:
+            raise layer.error(f"a [{head.kind}] follows; expected a [{expected}] before it",
                               "Change the number of classes by hand")
-        count = len(head.integers("mask")) if "mask" in head else head.integer("num", 1, 1)
         edits.set(head, "classes", classes)
-        edits.set(layer, "filters", count * (NUMBERS[head.kind] + classes))
+        edits.set(layer, COUNTS[layer.kind], _numbers(head, classes))
     if not heads:
         layer = sections[outputs[0]]
         edits.set(layer, COUNTS[layer.kind], classes)
+
+
+def _numbers(head: Section, classes: int) -> int:
+    """How many numbers a head takes of each cell, or ``[detection]`` of all cells."""
+    count = head.integer("num", 1, 1)
+    if head.kind == "detection":
+        return head.integer("side", 7, 1) ** 2 * (count * BOX + classes)
+    if "mask" in head:
+        count = len(head.integers("mask"))
+    return count * (NUMBERS[head.kind] + classes)

@@ -10,11 +10,10 @@ import os
 from typing import NamedTuple
 
 from .cfg import Section, read_cfg
-from .options import HEADS, dialect_of
+from .options import DETECTING, dialect_of
 
 __all__ = ["TrainingOptions", "read_training", "shorter_policy"]
 
-DETECTING = (*HEADS, "detection")
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
 CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers
@@ -215,9 +214,9 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
 
 
 def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> list:
-    """The inputs of multi-scale training, as often as they are likely."""
+    """The inputs of multi-scale training, as often as they are likely. A [detection] has another option ``random``."""
     factor = _at_least(head, "random", 0, 0)
-    if not factor:
+    if not factor or head.kind == "detection":
         return []
     if head is net:
         return list(CLASSIFIER_SIZES)

@@ -59,8 +59,8 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
     return "sgd", {"momentum": options.momentum}
 
 
-def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int = 0) -> list:
-    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit.
+def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int = 0) -> list | None:
+    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit. None for ``[detection]``, without any.
 
     Parameters
     ----------
@@ -71,11 +71,13 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int =
 
     Returns
     -------
-    list
+    list, optional
         Pairs of a width and a height, in pixels for ``[yolo]``, in cells for ``[region]``.
     """
     size = read_training(cfg).size
     head = read_cfg(cfg)[-1]
+    if head.kind == "detection":
+        return None
     stride = load(cfg)._detections[-1].stride if head.kind == "region" else 1
     anchors, _ = data.kmeans(box_sizes(dataset, size) / stride, head.integer("num", 1, 1), seed)
     return anchors.tolist()

@@ -103,6 +103,16 @@ class TestAdapt:
         net.initialize()
         assert net(mx.nd.zeros((1, 3, 32, 32))).shape == (1, 3)
 
+    def test_boxes_of_cells(self, write):
+        """Of 7 x 7 cells, with 3 boxes each; ``random`` is no multi-scale training there."""
+        head = "[connected]\noutput=1470\nactivation=linear\n[detection]\nside=7\nnum=3\nclasses=20\nrandom=1\n"
+        path = write(NET + CONV.format(4) + head)
+        adapt_cfg(path, path, classes=2)
+        assert "output=833" in path.read_text() and "classes=2" in path.read_text()
+        assert read_training(path).sizes == [] and gops.darknet.load(path)._detections[0].classes == 2
+        with pytest.raises(gops.OpError, match=r"\[detection\]: it has no anchors"):
+            adapt_cfg(path, path, anchors=[(1, 2)])
+
     def test_errors(self, write, tmp_path):
         path = write(NET + DETECTOR)
         for options, message in (
@@ -111,7 +121,7 @@ class TestAdapt:
                 ({"classes": 0}, "classes is 0; expected")):
             with pytest.raises(gops.OpError, match=message):
                 adapt_cfg(path, tmp_path / "out.cfg", **options)
-        with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\] or \[softmax\]"):
+        with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\], \[detection\] or \[softmax\]"):
             adapt_cfg(write(NET + CONV.format(4)), path, classes=2)
         with pytest.raises(gops.OpError, match="filters in groups cannot be narrowed"):
             adapt_cfg(write(NET + CONV.format(4) + "groups=2\n" + CLASSIFIER), path, width=0.5)

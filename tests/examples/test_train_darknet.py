@@ -12,6 +12,8 @@ CONV = ("[convolutional]\nbatch_normalize={norm}\nsize=3\nstride=8\npad=1\nfilte
         "activation=leaky\n")
 DETECTOR = (NET.format(size=64) + "mosaic=1\n" + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=18)
             + "[yolo]\nmask=0,1\nanchors=20,20, 40,40\nclasses=4\nnum=2\njitter=.2\nrandom=1\n")
+CELLS = (NET.format(size=64) + CONV.format(norm=1, filters=8) + "[connected]\noutput=100\nactivation=linear\n"
+         "[detection]\nside=3\nnum=2\nclasses=1\nsqrt=1\nrescore=1\njitter=.2\ncoord_scale=5\nnoobject_scale=.5\n")
 CLASSIFIER = (NET.format(size=32) + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=9)
               + "[avgpool]\n[softmax]\n")
 
@@ -76,6 +78,15 @@ def test_a_data_file(train, tmp_path, rng):
     (tmp_path / "obj.data").write_text("train=train.txt\nvalid=val.txt\nnames=my.names\nbackup=kept\n")
     out = train("own", "--cfg", "net.cfg", "--data", "obj.data", "--threads", "1", "--epochs", "1")
     assert results(out)["classes"] == ["cat", "dog"] and (out / "net.names").read_text() == "cat\ndog\n"
+
+
+def test_boxes_of_cells(train, tmp_path):
+    """YOLOv1's head, with the average of the weights that ``ema_alpha`` asks for."""
+    (tmp_path / "net.cfg").write_text(CELLS.replace("max_batches", "ema_alpha=0.9\nmax_batches"))
+    out = train("cells", *QUICK)
+    assert 0 <= results(out)["mAP"] <= 1
+    net = gops.darknet.load(out / "net.cfg", out / "best.weights")
+    assert net._detections[0].classes == 10
 
 
 def test_a_classifier(train, tmp_path, capsys):
