@@ -287,13 +287,19 @@ def _words(action, value):
     return [f"{option}={value}"]
 
 
+def _parse_yaml(text):
+    """With the parser in C where the package has it, which is three times as fast."""
+    yaml = require("yaml", WHERE)
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def _read_config(path):
     if not os.path.isfile(path):
         raise OpError(WHERE, f"there is no config {path}", "Name a JSON or YAML file, such as a run's results.json")
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
         if pathlib.Path(path).suffix in (".yaml", ".yml"):
-            content = require("yaml", WHERE).safe_load(text)
+            content = _parse_yaml(text)
         else:
             content = json.loads(text)
     except OpError:
