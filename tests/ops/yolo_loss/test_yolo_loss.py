@@ -161,6 +161,16 @@ class TestEdges:
         loss.backward()
         assert np.isfinite(data.grad.asnumpy()).all()
 
+    @pytest.mark.parametrize("limit", [1e-45, 0.001])
+    def test_the_limit_of_a_derivative_is_not_rounded(self, limit, backend):
+        """0.001 has another value in float32, and 1e-45 none that is normal."""
+        data = mx.nd.zeros((1, 16, 1, 1), dtype="float64")
+        data.attach_grad()
+        with gops.backend(backend), autograd.record():
+            loss = gops.ops.yolo_loss(data, mx.nd.array([[BOX]], dtype="float64"), **{**V4, "max_delta": limit})
+        loss.backward()
+        assert np.abs(split(data.grad.asnumpy(), 3)[:, :, :4]).max() == limit
+
 
 class TestBlock:
     MASKS, STRIDES = ((3, 4, 5), (0, 1, 2)), (32, 16)
