@@ -23,6 +23,7 @@ __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative"
            "run_arguments", "schedule_of", "seed"]
 
 WHERE = "train.Options"
+MOST_YAML = 1 << 20   # characters of a config in YAML
 # Options that a resumed run may change, and that --config does not take over: they do not change the numbers.
 WITHOUT_EFFECT = ("config", "ctx", "gpus", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
 # Options of the machine that --config takes over nevertheless, because a split of batches rounds in another way.
@@ -287,10 +288,12 @@ def _words(action, value):
     return [f"{option}={value}"]
 
 
-def _parse_yaml(text):
-    """With the parser in C where the package has it, which is three times as fast."""
-    yaml = require("yaml", WHERE)
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+def _parse_yaml(path, text):
+    """The parser is in Python and slow. The one in C dies of deep nesting."""
+    if len(text) > MOST_YAML:
+        raise OpError(WHERE, f"the config {path} has {len(text)} characters; expected at most {MOST_YAML}",
+                      "Shorten it, or write it in JSON")
+    return require("yaml", WHERE).safe_load(text)
 
 
 def _read_config(path):
@@ -299,7 +302,7 @@ def _read_config(path):
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
         if pathlib.Path(path).suffix in (".yaml", ".yml"):
-            content = _parse_yaml(text)
+            content = _parse_yaml(path, text)
         else:
             content = json.loads(text)
     except OpError:
