@@ -13,11 +13,12 @@ import importlib.util
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+
+import numpy as np
 
 from ..common import machine, results, tables
 from . import report
@@ -113,12 +114,8 @@ def rows(workers: dict[str, Worker], load: int, turns: int, seconds: float) -> l
         for _ in range(turns):
             for peer, worker in workers.items():
                 taken[peer] += worker.time(seconds)
-    return [{"peer": peer, "load": load, "p50": 1e3 * statistics.median(calls), "p90": 1e3 * percentile_90(calls),
+    return [{"peer": peer, "load": load, "p50": 1e3 * np.percentile(calls, 50), "p90": 1e3 * np.percentile(calls, 90),
              "calls": len(calls)} for peer, calls in taken.items()]
-
-
-def percentile_90(calls: Sequence[float]) -> float:
-    return statistics.quantiles(calls, n=10)[-1]
 
 
 def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:

@@ -19,11 +19,11 @@ class Case:
         As the table has it.
     kind : {'operator', 'net', 'training', 'detector', 'arithmetic'}
         What ``work.py`` makes of it. ``detector`` is a training step too, of a net with batch norms and region loss.
-        ``arithmetic`` uses no memory, and waits for nobody: see ``arithmetic.py``.
+        ``arithmetic`` uses no memory: see ``arithmetic.py``.
     what : str
         The operator, or the network.
     shape : tuple of int
-        Of the input. For ``arithmetic``, the milliseconds.
+        Of the input. For ``arithmetic``, the milliseconds, and the number of layers if its threads wait after each.
     """
     name: str
     kind: str
@@ -61,6 +61,11 @@ CASES = (
     Case("arithmetic, 10 ms", "arithmetic", ARITHMETIC, (10,)),
     Case("arithmetic, 40 ms", "arithmetic", ARITHMETIC, (40,)),
     Case("arithmetic, 150 ms", "arithmetic", ARITHMETIC, (150,)),
+    Case("arithmetic, 10 ms in 30 layers", "arithmetic", ARITHMETIC, (10, 30)),
+    Case("arithmetic, 30 ms in 26 layers", "arithmetic", ARITHMETIC, (30, 26)),
+    Case("arithmetic, 40 ms in 15 layers", "arithmetic", ARITHMETIC, (40, 15)),
+    Case("arithmetic, 90 ms in 100 layers", "arithmetic", ARITHMETIC, (90, 100)),
+    Case("arithmetic, 150 ms in 31 layers", "arithmetic", ARITHMETIC, (150, 31)),
 )
 
 

@@ -135,9 +135,9 @@ def detector(case: Case, peer: str, folder: pathlib.Path) -> Call:
 
 
 def arithmetic_alone(case: Case, peer: str, folder: pathlib.Path) -> Call:
-    from .arithmetic import arithmetic
+    from .arithmetic import arithmetic, arithmetic_in_layers
 
-    return arithmetic(case.shape[0], folder)
+    return arithmetic(*case.shape, folder) if len(case.shape) == 1 else arithmetic_in_layers(*case.shape, folder)
 
 
 MAKERS = {
