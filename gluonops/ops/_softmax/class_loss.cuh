@@ -16,10 +16,10 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
         return;
     }
     const Rows<T> rows(labels.classes, inner, aligned(data));
-    const SoftmaxSource<T> logits(data, rows, 1);
+    const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
-        typename SoftmaxSource<T>::Held held;
+        typename SoftmaxSource<T, STREAMED_BYTES>::Held held;
         SoftmaxSums<A> sums = sum_row(logits, at, at.exists && class_id != IGNORED, exchange, held, true);
         if (!at.is_first_thread())
             continue;
@@ -47,6 +47,7 @@ __device__ void class_loss_backward(const T *output_grad, const T *data, const L
                                     const RowLabels<typename Accumulator<T>::type> &labels, const Formula &formula)
 {
     typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
     const Rows<T> rows(labels.classes, inner, aligned(data) && aligned(data_grad));
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
@@ -60,11 +61,11 @@ __device__ void class_loss_backward(const T *output_grad, const T *data, const L
         const Exponential<T> probability(row_max, 1, row_log_sum);
         const Difference<A> less_one = {1};
         const RowPart part = rows.part(at.row, at.part, at.exists);
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> x;
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk x;
             x.read(data, rows, part, i, 0);
             x.apply(probability);
-            x.apply_to(number_of_class(class_id, rows, part, i), less_one);
+            x.apply_to(number_of_class(class_id, rows, part, i, Chunk::length()), less_one);
             x.apply(times_head);
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);

@@ -9,6 +9,7 @@
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
 
 enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
+enum { STREAMED_BYTES = 64 };  // of a row of which nothing is held: so more threads share a multiprocessor
 enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
 
 // A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
@@ -66,6 +67,12 @@ struct Rows {
     {
         const int group = packed ? number / GROUP : number, within = packed ? number % GROUP : 0;
         return first + group * step + within;
+    }
+
+    // How far, in the chunk, this thread's next element is behind the one with this number.
+    __device__ int to_next(int number) const
+    {
+        return !packed ? step : (number + 1) % GROUP == 0 ? step - GROUP + 1 : 1;
     }
 
     // The number of the element at this offset among the thread's, or -1 if it is another thread's.
@@ -316,8 +323,7 @@ struct Product {
 // The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got it.
 // The threads of a row hold `length` elements.
 template <typename T>
-__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i,
-                               int length = RowChunk<T>::length())
+__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i, int length)
 {
     const int64_t offset = class_id - part.position - i;
     return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
@@ -517,12 +523,12 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
 }
 
 // The logits of a softmax. They are held as exponentials.
-template <typename T>
+template <typename T, int BYTES = HELD_BYTES>
 struct SoftmaxSource {
     typedef typename Accumulator<T>::type A;
     typedef SoftmaxSums<A> Sums;
     struct Held {
-        RowChunk<T> x;
+        RowChunk<T, BYTES> x;
         A max;   // the exponentials are relative to it
     };
 

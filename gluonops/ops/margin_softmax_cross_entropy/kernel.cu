@@ -34,6 +34,7 @@ template <typename T>
 struct MarginSource {
     typedef typename Accumulator<T>::type A;
     typedef SoftmaxSums<A> Sums;
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
     struct Held {};
 
     const T *data;
@@ -51,10 +52,10 @@ struct MarginSource {
         const RowPart part = rows.part(row, number, reads);
         const Constant<A> with_margin = {label.target.cosine};
         Sums sums = none();
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> x;
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk x;
             x.read(data, rows, part, i, -infinity<A>());
-            x.apply_to(number_of_class(label.class_id, rows, part, i), with_margin);
+            x.apply_to(number_of_class(label.class_id, rows, part, i, Chunk::length()), with_margin);
             sums.add(x);
         }
         return sums;
@@ -62,7 +63,7 @@ struct MarginSource {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                                      typename Accumulator<T>::type *__restrict__ max,
                                      typename Accumulator<T>::type *__restrict__ log_sum,
@@ -106,7 +107,7 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
 
 // The gradient of a row is head * scale * softmax, and another number for the label's cosine.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                       const L *__restrict__ label,
                                       const typename Accumulator<T>::type *__restrict__ max,
@@ -118,6 +119,7 @@ margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T
                                       double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
     const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
     const Rows<T> rows(classes, 1, aligned(data) && aligned(data_grad));
@@ -132,12 +134,12 @@ margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T
         const Exponential<T> probability(row_max, A(scale), row_log_sum);
         const Product<A> times_head = {head};
         const RowPart part = rows.part(at.row, at.part, at.exists);
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> x;
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk x;
             x.read(data, rows, part, i, 0);
             x.apply(probability);
             x.apply(times_head);
-            x.apply_to(number_of_class(row_label.class_id, rows, part, i), label_gradient);
+            x.apply_to(number_of_class(row_label.class_id, rows, part, i, Chunk::length()), label_gradient);
             if (row_label.class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
             x.write(data_grad, rows, part, i, data_grad_request);

@@ -69,10 +69,13 @@ template <typename T, int BYTES>
 __device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const double *weights, const Rows<T> &rows)
 {
     typedef typename Accumulator<T>::type A;
+    const double *weight = weights + rows.first;
 #pragma unroll
-    for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k)
+    for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k) {
         if (k < x.count)
-            x.values[k] *= A(weights[opaque(rows.offset(k))]);
+            x.values[k] *= A(*weight);
+        weight += rows.to_next(k);
+    }
 }
 
 // Logits and their targets; without a label the target is `uniform` everywhere.
@@ -153,7 +156,7 @@ template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum,
@@ -174,7 +177,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
     const bool is_dense = Same<T, L>::TYPE && !sparse;
     const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
     const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
-    const SoftmaxSource<T> logits(data, rows, 1);
+    const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     const TargetSource<T> with_targets(data, dense_label, weighted != 0, class_weight, rows, target);
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const L row_label = is_dense ? L(0) : label[at.row];
@@ -185,7 +188,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
             typename TargetSource<T>::Held held;
             sums = sum_row(with_targets, at, reads, exchange, held, true);
         } else {
-            typename SoftmaxSource<T>::Held held;
+            typename SoftmaxSource<T, STREAMED_BYTES>::Held held;
             static_cast<SoftmaxSums<A> &>(sums) = sum_row(logits, at, reads, exchange, held, true);
         }
         if (!at.is_first_thread())
@@ -252,11 +255,13 @@ __device__ void write_weighted(const T *data, T *data_grad, int request, const R
         Chunk x;
         x.read(data, rows, part, i, 0);
         gradient.apply_to(x, number_of_class(class_id, rows, part, i, Chunk::length()));
-        const double *const weights = class_weight + part.position + i;
+        const double *weight = class_weight + part.position + i + rows.first;
 #pragma unroll
-        for (int k = 0; k < Chunk::SIZE; ++k)
+        for (int k = 0; k < Chunk::SIZE; ++k) {
             if (k < x.count)
-                x.values[k] -= share * A(weights[rows.offset(k)]);
+                x.values[k] -= share * A(*weight);
+            weight += rows.to_next(k);
+        }
         x.write(data_grad, rows, part, i, request);
     }
 }
@@ -285,7 +290,7 @@ struct DenseGradient {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 1 : 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,
@@ -339,6 +344,7 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         return;
     }
 
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
     const Rows<T> rows(classes, inner, aligned(data) && aligned(data_grad));
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
@@ -359,10 +365,10 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
             write_weighted(data, data_grad, data_grad_request, rows, part, gradient, class_id, class_weight, share);
             continue;
         }
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> x;
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk x;
             x.read(data, rows, part, i, 0);
-            gradient.apply_to(x, number_of_class(class_id, rows, part, i));
+            gradient.apply_to(x, number_of_class(class_id, rows, part, i, Chunk::length()));
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
             x.write(data_grad, rows, part, i, data_grad_request);

@@ -23,7 +23,7 @@ struct Focal {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                            typename Accumulator<T>::type *__restrict__ max,
                            typename Accumulator<T>::type *__restrict__ log_sum, double *__restrict__ partial,
@@ -39,7 +39,7 @@ softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ lab
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 softmax_focal_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                             const typename Accumulator<T>::type *__restrict__ max,
                             const typename Accumulator<T>::type *__restrict__ log_sum, T *__restrict__ data_grad,

@@ -28,13 +28,14 @@ softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, 
 
 // The gradient of a row with a class is (softmax - onehot) * scale.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 softmax_output_backward(const T *__restrict__ output, const L *__restrict__ label, T *__restrict__ data_grad,
                         double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
                         int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
                         int64_t normalization, double grad_scale)
 {
     typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
     const int64_t count = outer * inner;
     const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     if (step == 0) {
@@ -62,10 +63,10 @@ softmax_output_backward(const T *__restrict__ output, const L *__restrict__ labe
         const Difference<A> less_one = {1};
         const Product<A> scaled = {class_id == NO_CLASS ? not_a_number<A>() : scale};
         const RowPart part = rows.part(at.row, at.part, at.exists);
-        for (int64_t i = 0; i < part.length; i += RowChunk<T>::length()) {
-            RowChunk<T> p;
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk p;
             p.read(output, rows, part, i, 0);
-            p.apply_to(number_of_class(class_id, rows, part, i), less_one);
+            p.apply_to(number_of_class(class_id, rows, part, i, Chunk::length()), less_one);
             p.apply(scaled);
             if (class_id == IGNORED)   // its probabilities may be NaN, so they are not multiplied by 0
                 p.fill(0);
