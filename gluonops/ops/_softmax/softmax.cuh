@@ -134,6 +134,20 @@ __device__ uint4 every_item(typename Accumulator<T>::type value)
     return *reinterpret_cast<const uint4 *>(pack.items);
 }
 
+// The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
+// multiples of it in front of a loop, and has no registers left for them.
+template <typename T>
+__device__ const T *behind(const T *address, int64_t bytes)
+{
+    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
+}
+
+template <typename T>
+__device__ T *behind(T *address, int64_t bytes)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
+}
+
 // The elements of a chunk that a thread holds: `count` of them. Behind them is what `read` puts there. What is done to
 // elements is done to the first `most`, AT_ONCE without a branch, as this is the fastest.
 template <typename T, int BYTES = HELD_BYTES>
@@ -156,7 +170,7 @@ struct RowChunk {
         if (rows.packed)
             read_packs(from + rows.first, opaque(rows.step), empty);
         else
-            read_items(from + rows.first * rows.inner, opaque(rows.step * rows.inner), empty);
+            read_items(from + rows.first * rows.inner, rows.step * rows.inner, empty);
     }
 
     __device__ void read_packs(const T *from, int64_t step, A empty)
@@ -173,11 +187,13 @@ struct RowChunk {
             values[k] = load(reinterpret_cast<const T *>(packs), k);
     }
 
+    // All loads come before the first conversion.
     __device__ void read_items(const T *from, int64_t step, A empty)
     {
-        T items[SIZE];   // all loads come before the first conversion
+        const int64_t bytes = step * sizeof(T);
+        T items[SIZE];
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, from += opaque(step))
+        for (int k = 0; k < SIZE; ++k, from = behind(from, bytes))
             items[k] = k < count ? *from : T(empty);
 #pragma unroll
         for (int k = 0; k < SIZE; ++k)
@@ -190,7 +206,7 @@ struct RowChunk {
         if (rows.packed)
             write_packs(to + rows.first, opaque(rows.step), request);
         else
-            write_items(to + rows.first * rows.inner, opaque(rows.step * rows.inner), request);
+            write_items(to + rows.first * rows.inner, rows.step * rows.inner, request);
     }
 
     __device__ void write_packs(T *to, int64_t step, int request) const
@@ -203,10 +219,14 @@ struct RowChunk {
 
     __device__ void write_items(T *to, int64_t step, int request) const
     {
+        const int64_t bytes = step * sizeof(T);
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, to += opaque(step))
-            if (k < count)
-                store(to, 0, values[k], request);
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
+                    if (j < count)
+                        store(to, 0, values[j], request);
     }
 
     __device__ void fill(A value)
@@ -305,13 +325,19 @@ struct Exponential {
 
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
         : max(max), factor(smaller(scale * Power<T>::unit(), -lowest<A>())), log_sum(log_sum * Power<T>::unit()) {}
-    __device__ A operator()(A x, int) const { return Power<T>::of((x - max) * factor - log_sum); }
+    __device__ A operator()(A x, int) const { return Power<T>::of(fma(x - max, factor, -log_sum)); }
 };
 
 template <typename A>
 struct Difference {
     A less;
     __device__ A operator()(A x, int) const { return x - less; }
+};
+
+template <typename A>
+struct ScaledDifference {
+    A less, factor;
+    __device__ A operator()(A x, int) const { return (x - less) * factor; }
 };
 
 template <typename A>

@@ -1,13 +1,14 @@
 // distillation_loss. The threads of a row read it once: of a chunk they hold the logits of the student and of the teacher.
 #include "../_softmax/softmax.cuh"
 
-enum { BYTES = 64 };   // of each of both rows, that a thread holds
+enum { BYTES = 32 };   // of each of both rows, that a thread holds
 
 // Of a row, or a part of it: the maxima, and the sums relative to them. A power is (logit - maximum) / temperature.
 // A part without elements has sums of 0.
-template <typename A>
+template <typename T>
 struct PairSums {
     enum { NUMBERS = 5 };
+    typedef typename Accumulator<T>::type A;
     A scale, max, teacher_max;
     A exponentials, teacher_exponentials;
     A differences;   // of the teacher's power from the student's, weighted by the teacher's exponentials
@@ -62,20 +63,19 @@ struct PairSums {
     __device__ void add(A student, A teacher)
     {
         const A power = (student - max) * scale, teacher_power = (teacher - teacher_max) * scale;
-        const A weight = exponential(teacher_power);
-        exponentials += exponential(power);
+        const A weight = Power<T>::of(teacher_power * Power<T>::unit());
+        exponentials += Power<T>::of(power * Power<T>::unit());
         teacher_exponentials += weight;
         differences += weight * (teacher_power - power);
     }
 };
 
 template <typename T>
-__device__ PairSums<typename Accumulator<T>::type> sum_pair(const T *__restrict__ data, const T *__restrict__ teacher,
-                                                            const Rows<T> &rows, const RowPart &row,
-                                                            typename Accumulator<T>::type scale)
+__device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict__ teacher, const Rows<T> &rows,
+                                const RowPart &row, typename Accumulator<T>::type scale)
 {
     typedef typename Accumulator<T>::type A;
-    PairSums<A> sums(scale);
+    PairSums<T> sums(scale);
     for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
         RowChunk<T, BYTES> x, target;
         x.read(data, rows, row, i, -infinity<A>());
@@ -87,7 +87,7 @@ __device__ PairSums<typename Accumulator<T>::type> sum_pair(const T *__restrict_
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 3 : 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teacher, T *__restrict__ output,
                           typename Accumulator<T>::type *__restrict__ max,
                           typename Accumulator<T>::type *__restrict__ log_sum,
@@ -100,7 +100,7 @@ distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teac
     const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher));
     for (RowLoop at(outer * inner); at.goes_on(); at.next()) {
         const int64_t r = at.row;
-        const PairSums<A> sums = sum_pair(data, teacher, rows, rows.part(r, 0, at.exists), A(1 / temperature));
+        const PairSums<T> sums = sum_pair(data, teacher, rows, rows.part(r, 0, at.exists), A(1 / temperature));
         if (!at.is_first_thread())
             continue;
         // The logarithm of a quotient: a difference of logarithms would be less exact.
@@ -114,13 +114,6 @@ distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teac
     }
 }
 
-// A logit's probability at the temperature.
-template <typename A>
-struct Probability {
-    A max, scale, log_sum;
-    __device__ A operator()(A x, int) const { return exponential((x - max) * scale - log_sum); }
-};
-
 // The gradient, from the student's probability: its distance from the teacher's, times the head gradient.
 template <typename A, typename Chunk>
 struct Distance {
@@ -130,7 +123,7 @@ struct Distance {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
 distillation_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                            const T *__restrict__ teacher, const typename Accumulator<T>::type *__restrict__ max,
                            const typename Accumulator<T>::type *__restrict__ log_sum,
@@ -145,8 +138,8 @@ distillation_loss_backward(const T *__restrict__ output_grad, const T *__restric
     const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher) && aligned(data_grad));
     for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
         const RowPart row = rows.part(r, 0);
-        const Probability<A> of_student = {max[r], scale, log_sum[r]};
-        const Probability<A> of_teacher = {teacher_max[r], scale, teacher_log_sum[r]};
+        const Exponential<T> of_student(max[r], scale, log_sum[r]);
+        const Exponential<T> of_teacher(teacher_max[r], scale, teacher_log_sum[r]);
         const A head = load(output_grad, r) * A(temperature);
         for (int64_t i = 0; i < row.length; i += Chunk::length()) {
             Chunk x, target;

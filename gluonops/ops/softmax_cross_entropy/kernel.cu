@@ -221,15 +221,15 @@ template <typename T>
 struct ClassGradient {
     typedef typename Accumulator<T>::type A;
     Exponential<T> probability;
-    Difference<A> less_label, less_uniform;
-    Product<A> times_head;
+    Difference<A> less_label;
+    ScaledDifference<A> less_uniform_times_head;
 
     __device__ ClassGradient(A max, A log_sum, const TargetOfLabel<A> &target, A head)
         : probability(max, 1, log_sum)
     {
         less_label.less = target.label_weight;
-        less_uniform.less = target.uniform;
-        times_head.factor = head;
+        less_uniform_times_head.less = target.uniform;
+        less_uniform_times_head.factor = head;
     }
 
     template <int BYTES>
@@ -237,8 +237,7 @@ struct ClassGradient {
     {
         x.apply(probability);
         x.apply_to(number_of_class, less_label);
-        x.apply(less_uniform);
-        x.apply(times_head);
+        x.apply(less_uniform_times_head);
     }
 };
 
