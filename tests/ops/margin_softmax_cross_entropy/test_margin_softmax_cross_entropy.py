@@ -64,6 +64,8 @@ class TestMarginSoftmaxCrossEntropy(OpSuite):
              "easy_margin": ["1", "yes"], "ignore_label": ["None", "-1"]}
     determined = (
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
+        ({"data": (2, 1, 4)}, {},
+         {"data": (2, 1, 4), "label": (2, 1), "output": (2, 1), "max": (2, 1), "log_sum": (2, 1)}),
     )
 
 
