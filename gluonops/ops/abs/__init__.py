@@ -1,9 +1,9 @@
 """abs: the absolute value, element by element.
 
-``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0 and NaN, as in MXNet. The operator takes any
-number of dimensions and has no axis. Integers overflow as usual: the smallest int8, int32 or int64 has no absolute
-value in its type and stays unchanged. In a builtin graph of variables with unknown types, int64 is computed in
-float64. This is exact up to 2**53.
+``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0 and NaN, as in MXNet. The operator
+takes any number of dimensions and has no axis. Integers overflow as usual: the smallest int8, int32 or int64 has no
+absolute value in its type and stays unchanged. In a builtin graph of variables with unknown types, int64 is
+computed in float64. This is exact up to 2**53.
 
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``grad_req="add"`` moves one more.
 

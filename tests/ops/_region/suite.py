@@ -5,7 +5,7 @@ import numpy as np
 import oracles
 from gluonops.core import registry
 from mxnet import autograd
-from op_suite import OpSuite, recorded
+from op_suite import TOLERANCE, Case, OpSuite, recorded
 
 TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}   # of a head
 BOX = (0.5, 0.5, 0.3, 0.1, 2)
@@ -51,6 +51,19 @@ class YoloSuite(MapLossSuite):
     """The same, of the losses of YOLOv3's to YOLOv7's heads. ``layers`` are the recorded ones."""
 
     layers = None
+    small = {"anchors": (0.0178, 0.0178), "classes": 2, "box_loss": "ciou"}   # 0.006 of the image
+
+    def test_small_boxes(self, backend, rng):
+        """They are as exact as rounding the inputs lets them be."""
+        case = Case("small", ((1, self.layers.numbers + 2, 3, 3), (1, 4, 5)), self.small)
+        for dtype in ("float32", "float64"):
+            arrays = self.draw(case, dtype, rng)
+            head = np.ones(1, dtype)
+            _, expected = self.expected(case, arrays, head)
+            _, found = self.run(case, arrays, head, backend)
+            amplification = self.amplification(self.typed(case), backend, *(array.astype("f8") for array in arrays))
+            tolerance = TOLERANCE[dtype] * amplification * max(1, _largest(expected["data"]))
+            np.testing.assert_allclose(found["data"], expected["data"], TOLERANCE[dtype], tolerance)
 
     def test_all_of_darknets_deltas(self):
         for case in self.layers.cases:

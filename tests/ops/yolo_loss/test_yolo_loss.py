@@ -19,6 +19,7 @@ V7 = {**V4, "new_coords": True, "objectness_smooth": True, "scale_x_y": 2, "obj_
 class TestYoloLoss(YoloSuite):
     name = "yolo_loss"
     layers = golden
+    small = {**YoloSuite.small, "dialect": "alexeyab"}
     texts = {"other_anchors": ["None", "(1, 2)", "[1.5,2,]", "none", "()", "(1, 2, 3)", "(1, 0)", ""],
              "dialect": ["alexeyab", "Pjreddie"], "box_loss": ["ciou"], "scale_x_y": ["1.0", "1.2", "0"],
              "label_smooth_eps": ["0", "0.1", "1"], "new_coords": ["1"]}
