@@ -232,12 +232,8 @@ class CellBoxes(_Float32):
 
     Parameters
     ----------
-    side : int
-        Rows and columns of cells.
-    boxes : int
-        Boxes of each cell.
-    classes : int
-        Number of classes, which the boxes of a cell share.
+    side, boxes, classes : int
+        Those of ``CellLoss``, in cell_loss.py.
     size : tuple of int
         (height, width) of an image in pixels.
     square : bool

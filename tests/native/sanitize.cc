@@ -1,4 +1,4 @@
-// Every kernel over random shapes, types, attributes and labels, each tensor in memory of exactly its size: run under
+// Kernels over random shapes, types, attributes and labels, each tensor in memory of exactly its size: run under
 // AddressSanitizer and UndefinedBehaviorSanitizer (tests/native/sanitize.sh). Results are compared only where that is
 // cheap; the suites compare the rest.
 #include <math.h>
@@ -10,6 +10,7 @@
 
 #include "generated/abs.cc"
 #include "generated/center_loss.cc"
+#include "generated/gaussian_yolo_loss.cc"
 #include "generated/region_decode.cc"
 #include "generated/region_loss.cc"
 #include "generated/reorg.cc"
@@ -17,6 +18,7 @@
 #include "generated/softmax_cross_entropy.cc"
 #include "generated/softmax_output.cc"
 #include "generated/tile.cc"
+#include "generated/yolo_loss.cc"
 #include "native/neighbours.cc"
 #include "native/pool.cc"
 #include "native/runtime.cc"
@@ -272,31 +274,88 @@ void draw_boxes(Array *truth, int64_t classes)
     }
 }
 
+// The tensors of a loss of maps.
+struct MapLossTensors {
+    const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32;
+    const MapSizes sizes;
+    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells(), truths = draw(0, 12);
+    const Array data{type, items}, output{type, sizes.batch}, parts{wide, sizes.batch * PARTS}, gradient{wide, items};
+    const Array head{type, sizes.batch}, grad{type, items};
+    Array truth{type, sizes.batch * truths * 5};
+    std::vector<int64_t> count;
+    std::vector<double> partial;
+
+    explicit MapLossTensors(const MapSizes &sizes)
+        : sizes(sizes), count(size_t(sizes.batch)), partial(size_t(sizes.batch * sizes.anchors * PARTS))
+    {
+        draw_boxes(&truth, sizes.classes);
+    }
+
+    MapLossCall call()
+    {
+        return {type, sizes, truths, data.data(), truth.data(), output.data(), parts.data(), gradient.data(),
+                count.data(), partial.data(), head.data(), grad.data()};
+    }
+
+    void check() const
+    {
+        for (int64_t b = 0; b < sizes.batch && sizes.cells(); ++b) {
+            const double first = gradient.get(b * (items / sizes.batch));
+            require(count[size_t(b)] >= 0 || (output.get(b) != output.get(b) && first != first),
+                    "an image with a row that is no box");
+        }
+    }
+};
+
 void region_loss_round()
 {
-    const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32, seen_type = any_type();
+    const int seen_type = any_type();
     const std::vector<double> anchors = draw_anchors();
-    const MapSizes sizes = draw_map(anchors);
-    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells();
-    const int64_t truths = draw(0, 12);
-    const Array data(type, items), output(type, sizes.batch), parts(wide, sizes.batch * PARTS), gradient(wide, items);
-    const Array head(type, sizes.batch), grad(type, items), seen(seen_type, 1);
-    Array truth(type, sizes.batch * truths * 5);
-    draw_boxes(&truth, sizes.classes);
-    std::vector<GroundTruth> assigned(size_t(sizes.batch * truths));
-    std::vector<int64_t> count(size_t(sizes.batch));
-    std::vector<double> partial(size_t(sizes.batch * sizes.anchors * PARTS));
-    const RegionLossCall call = {type, sizes, truths, 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
-                                 draw(0, 1) == 1,
-                                 {seen.data(), seen_type}, data.data(), truth.data(), output.data(),
-                                 parts.data(), gradient.data(), assigned.data(), count.data(), partial.data(), head.data(),
-                                 grad.data()};
+    MapLossTensors tensors(draw_map(anchors));
+    const Array seen(seen_type, 1);
+    std::vector<GroundTruth> assigned(size_t(tensors.sizes.batch * tensors.truths));
+    const RegionLossCall call = {tensors.call(), 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
+                                 draw(0, 1) == 1, {seen.data(), seen_type}, assigned.data()};
     region_loss_forward(call);
     region_loss_backward(call);
-    for (int64_t b = 0; b < sizes.batch && sizes.cells(); ++b)
-        require(count[size_t(b)] >= 0 || (output.get(b) != output.get(b) &&
-                                          gradient.get(b * (items / sizes.batch)) != gradient.get(b * (items / sizes.batch))),
-                "an image with a row that is no box");
+    tensors.check();
+}
+
+// Of a head with `numbers` channels in front of the classes; the sizes of other heads' anchors follow its own.
+template <typename Call>
+void yolo_round(int64_t numbers, Call call, void (*forward)(const Call &), void (*backward)(const Call &))
+{
+    std::vector<double> anchors = draw_anchors();
+    MapSizes sizes = draw_map(anchors);
+    sizes.numbers = numbers;
+    const std::vector<double> others = draw_anchors();
+    anchors.insert(anchors.end(), others.begin(), others.end());
+    sizes.anchor_sizes = anchors.data();
+    MapLossTensors tensors(sizes);
+    std::vector<MatchedBox> matched(size_t(sizes.batch * tensors.truths));
+    static_cast<YoloCall &>(call) = {tensors.call(), int64_t(anchors.size() / 2), draw(0, 1) == 1, int(draw(0, 4)),
+                                     0.5, draw(0, 1) ? 0.6 : 1.0, draw(0, 1) ? 0.3 : 1.0, 1, 1, double(draw(0, 1)),
+                                     1.1, 0.1, anchors.data(), matched.data()};
+    forward(call);
+    backward(call);
+    tensors.check();
+}
+
+void yolo_loss_round()
+{
+    YoloLossCall call = {};
+    call.alexeyab = draw(0, 1) == 1;
+    call.new_coords = draw(0, 1) == 1;
+    call.focal_loss = draw(0, 1) == 1;
+    yolo_round(5, call, yolo_loss_forward, yolo_loss_backward);
+}
+
+void gaussian_yolo_loss_round()
+{
+    GaussianYoloLossCall call = {};
+    call.uc_normalizer = 1;
+    call.shift = double(draw(-1, 1)) / 2;
+    yolo_round(9, call, gaussian_yolo_loss_forward, gaussian_yolo_loss_backward);
 }
 
 // Every float16 there and back, and rounding half to even in between.
@@ -323,7 +382,8 @@ int main(int count, char **arguments)
     generator.seed(count > 2 ? uint64_t(atoll(arguments[2])) : 0);
     half_round();
     void (*const all[])() = {abs_round, tile_round, reorg_round, softmax_round, softmax_output_round,
-                             cross_entropy_round, center_loss_round, region_decode_round, region_loss_round};
+                             cross_entropy_round, center_loss_round, region_decode_round, region_loss_round,
+                             yolo_loss_round, gaussian_yolo_loss_round};
     for (int64_t i = 0; i < rounds; ++i)
         for (const auto round : all)
             round();

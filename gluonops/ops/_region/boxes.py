@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import mxnet as mx
+
 from ...core.backend import Array
+
+
+def with_rows(truth: Array) -> Array:
+    """Ground truths, with a row of padding if they have no rows: MXNet's own operators fail on such tensors."""
+    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):
+        return mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    return truth
 
 
 def is_padding(x: Array, y: Array, w: Array, h: Array, class_id: Array) -> Array:

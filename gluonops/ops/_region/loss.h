@@ -19,6 +19,38 @@ struct MatchedBox {
 
 const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
 
+struct MapLossCall {
+    int type;
+    MapSizes sizes;
+    int64_t truths;
+    const void *data, *truth;
+    void *output, *parts, *gradient;   // backward reads gradient
+    int64_t *count;                    // (batch,), scratch memory: the boxes of each image, or INVALID_IMAGE
+    double *partial;                   // (batch, anchors, PARTS), scratch memory
+    const void *output_grad;           // backward
+    void *data_grad;
+};
+
+// Fills in what the operators share.
+template <typename Tensors>
+void adapt_map(MapLossCall &call, const MapSizes &sizes, const Tensors &tensors, Workspace &memory)
+{
+    call.type = tensors.data.type;
+    call.sizes = sizes;
+    call.truths = tensors.truth.shape()[1];
+    call.data = tensors.data.data;
+    call.truth = tensors.truth.data;
+    call.output = tensors.output.data;
+    call.parts = tensors.parts.data;
+    call.gradient = tensors.gradient.data;
+    call.output_grad = tensors.output_grad.data;
+    call.data_grad = tensors.data_grad.data;
+    if (tensors.backward)
+        return;
+    call.count = memory.zeros<int64_t>(sizes.batch);
+    call.partial = memory.zeros<double>(sizes.batch * sizes.anchors * PARTS);
+}
+
 namespace GLUONOPS_TARGET {
 
 // The row or column of a place from 0 to 1.

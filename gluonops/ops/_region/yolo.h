@@ -10,32 +10,23 @@
 
 namespace gluonops {
 
-struct YoloCall {
-    int type;
-    MapSizes sizes;   // the head's anchors; those of other heads follow
-    int64_t all_anchors, truths;
+// The sizes of the head's anchors come first; those of other heads follow.
+struct YoloCall : MapLossCall {
+    int64_t all_anchors;
     bool objectness_smooth;
     int box_loss;   // as in boxes.cuh; 4: of the numbers
     double ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y;
     double label_smooth_eps;
-    const void *data, *truth;
-    void *output, *parts, *gradient;   // backward reads gradient
-    double *anchor_sizes;              // scratch memory: the head's, then the others'
-    MatchedBox *matched;               // (batch, truths), scratch memory; an anchor of another head is one beyond its own
-    int64_t *count;                    // (batch,), the boxes of each image, or INVALID_IMAGE
-    double *partial;                   // (batch, anchors, PARTS)
-    const void *output_grad;           // backward
-    void *data_grad;
+    double *anchor_sizes;   // scratch memory: the head's, then the others'
+    MatchedBox *matched;    // (batch, truths), scratch memory; an anchor of another head is one beyond its own
 };
 
 // Fills a call in. `numbers` are the channels of a prediction in front of its classes.
 template <typename Attrs, typename Tensors>
 void adapt_yolo(YoloCall &call, const Attrs &attrs, const Tensors &tensors, Workspace &memory, int64_t numbers)
 {
-    call.type = tensors.data.type;
-    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, false, numbers);
+    adapt_map(call, map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, false, numbers), tensors, memory);
     call.all_anchors = call.sizes.anchors + int64_t(attrs.other_anchors.size() / 2);
-    call.truths = tensors.truth.shape()[1];
     call.objectness_smooth = attrs.objectness_smooth;
     call.box_loss = int(attrs.box_loss);
     call.ignore_thresh = attrs.ignore_thresh;
@@ -46,13 +37,6 @@ void adapt_yolo(YoloCall &call, const Attrs &attrs, const Tensors &tensors, Work
     call.max_delta = attrs.max_delta;
     call.scale_x_y = attrs.scale_x_y;
     call.label_smooth_eps = attrs.label_smooth_eps;
-    call.data = tensors.data.data;
-    call.truth = tensors.truth.data;
-    call.output = tensors.output.data;
-    call.parts = tensors.parts.data;
-    call.gradient = tensors.gradient.data;
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
     if (tensors.backward)
         return;
     call.anchor_sizes = memory.zeros<double>(2 * call.all_anchors);
@@ -60,8 +44,6 @@ void adapt_yolo(YoloCall &call, const Attrs &attrs, const Tensors &tensors, Work
     std::copy(attrs.other_anchors.begin(), attrs.other_anchors.end(), call.anchor_sizes + attrs.anchors.size());
     call.sizes.anchor_sizes = call.anchor_sizes;
     call.matched = memory.zeros<MatchedBox>(call.sizes.batch * call.truths);
-    call.count = memory.zeros<int64_t>(call.sizes.batch);
-    call.partial = memory.zeros<double>(call.sizes.batch * call.sizes.anchors * PARTS);
 }
 
 namespace GLUONOPS_TARGET {

@@ -1,6 +1,6 @@
 """abs: the absolute value, element by element.
 
-``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0, as in MXNet and PyTorch. The operator
+``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0 and NaN, as in MXNet. The operator
 takes any number of dimensions and has no axis. Integers overflow as usual: the smallest int8, int32 or int64 has no
 absolute value in its type and stays unchanged. In a builtin graph of variables with unknown types, int64 is
 computed in float64. This is exact up to 2**53.
@@ -30,7 +30,7 @@ def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=rede
     Returns
     -------
     NDArray or Symbol
-        The shape and dtype of ``data``. Gradient: ``output_grad * sign(data)``, 0 where ``data`` is 0.
+        The shape and dtype of ``data``. Gradient: ``output_grad * sign(data)``, 0 where ``data`` is 0 or NaN.
 
     Raises
     ------

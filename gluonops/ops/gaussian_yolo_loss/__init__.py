@@ -30,12 +30,8 @@ undefined derivative of a mean or a deviation is 0, and ``max_delta`` limits the
 ``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from
 the program where ``yolo_loss`` does.
 
-``parts=True`` also returns (B, 9): the four terms of the loss (coordinates and deviations, objectness of matches,
-objectness elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the matches by cell (the
-IoU, IoU > 0.5 for recall, and the probability of the class), and the number of these matches.
-
-Invalid rows of ground truth are those of ``region_loss``, with the same result: NaN for the image, or an OpError with
-``GLUONOPS_CHECK_LABELS=1``. float16 is computed in float32, except in builtin graphs of variables with unknown types.
+``parts=True`` also returns those of ``yolo_loss``, (B, 9); the first one has the loss of the deviations, too. Invalid
+ground truths and float16 are treated as there.
 
 Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
 has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
@@ -47,9 +43,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mxnet as mx
-
 from ...core.backend import Array, call
+from .._region.boxes import with_rows
 from .contract import OP
 
 __all__ = ["gaussian_yolo_loss"]
@@ -118,6 +113,5 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
         The number of channels is not A*(9+K), ``truth`` has a wrong shape, or an attribute is out of range. With
         ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
     """
-    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
-        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    truth = with_rows(truth)
     return call(OP, locals())

@@ -27,17 +27,17 @@ GaussianLoss<A> loss_of(const GaussianYoloLossCall &call)
 }
 
 template <typename T>
-struct Image : YoloImage<T, GaussianLoss<typename Simd<T>::Scalar>> {
+struct GaussianImage : YoloImage<T, GaussianLoss<typename Simd<T>::Scalar>> {
     typedef typename Simd<T>::Scalar A;
 
-    Image(const GaussianYoloLossCall &call, int64_t index)
+    GaussianImage(const GaussianYoloLossCall &call, int64_t index)
         : YoloImage<T, GaussianLoss<A>>(call, loss_of<A>(call), index) {}
 };
 
 template <typename T>
 void forward(const GaussianYoloLossCall &call)
 {
-    map_loss_forward<Image, T>(call, call.all_anchors);
+    map_loss_forward<GaussianImage, T>(call, call.all_anchors);
 }
 
 template <typename T>

@@ -11,7 +11,7 @@ MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which r
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
-    keepdims_label = F.expand_dims(F.BlockGrad(label), axis=-1)
+    keepdims_label = F.reshape(F.BlockGrad(label), shape=(-2, 1))   # expand_dims would infer a wrong shape
     labels = exact(F, keepdims_label)
     valid = valid_mask(F, labels, data, -1)
     ignored = ignored_mask(labels, attrs.ignore_label)

@@ -50,6 +50,7 @@ from collections.abc import Sequence
 import mxnet as mx
 
 from ...core.backend import Array, call
+from .._region.boxes import with_rows
 from .._region.loss import PARTS
 from .contract import OP
 
@@ -139,8 +140,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         The number of channels is not A*(5+K), ``truth`` has a wrong shape, or an attribute is out of range. With
         ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
     """
-    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
-        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    truth = with_rows(truth)
     if seen is None:
         warmup_images = 0
         if isinstance(data, mx.sym.Symbol):

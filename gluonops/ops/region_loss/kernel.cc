@@ -11,22 +11,13 @@ struct GroundTruth : MatchedBox {
     bool last;   // no later box has the same anchor and cell
 };
 
-struct RegionLossCall {
-    int type;
-    MapSizes sizes;
-    int64_t truths;
+struct RegionLossCall : MapLossCall {
     double object_scale, noobject_scale, coord_scale, class_scale, thresh;
     bool rescore, bias_match;
     int64_t warmup_images;
     bool giou;   // the loss of boxes; else Darknet's
     AnyArray seen;
-    const void *data, *truth;
-    void *output, *parts, *gradient;   // backward reads gradient
-    GroundTruth *assigned;             // (batch, truths), scratch memory
-    int64_t *count;                    // (batch,), the boxes of each image, or INVALID_IMAGE
-    double *partial;                   // (batch, anchors, PARTS)
-    const void *output_grad;           // backward
-    void *data_grad;
+    GroundTruth *assigned;   // (batch, truths), scratch memory
 };
 
 namespace GLUONOPS_TARGET {
@@ -296,9 +287,7 @@ void backward(const RegionLossCall &call)
 inline RegionLossCall adapt(const RegionLossAttrs &attrs, const RegionLossTensors &tensors, Workspace &memory)
 {
     RegionLossCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax);
-    call.truths = tensors.truth.shape()[1];
+    adapt_map(call, map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax), tensors, memory);
     call.object_scale = attrs.object_scale;
     call.noobject_scale = attrs.noobject_scale;
     call.coord_scale = attrs.coord_scale;
@@ -309,18 +298,8 @@ inline RegionLossCall adapt(const RegionLossAttrs &attrs, const RegionLossTensor
     call.warmup_images = attrs.warmup_images;
     call.giou = attrs.box_loss == RegionLossAttrs::BoxLoss::Giou;
     call.seen = {tensors.seen.data, tensors.seen.type};
-    call.data = tensors.data.data;
-    call.truth = tensors.truth.data;
-    call.output = tensors.output.data;
-    call.parts = tensors.parts.data;
-    call.gradient = tensors.gradient.data;
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    if (!tensors.backward) {
+    if (!tensors.backward)
         call.assigned = memory.zeros<GroundTruth>(call.sizes.batch * call.truths);
-        call.count = memory.zeros<int64_t>(call.sizes.batch);
-        call.partial = memory.zeros<double>(call.sizes.batch * call.sizes.anchors * PARTS);
-    }
     return call;
 }
 

@@ -65,9 +65,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mxnet as mx
-
 from ...core.backend import Array, call
+from .._region.boxes import with_rows
 from .contract import OP
 
 __all__ = ["yolo_loss"]
@@ -138,6 +137,5 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
         The number of channels is not A*(5+K), ``truth`` has a wrong shape, an attribute is out of range, or the dialect
         does not have it. With ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
     """
-    if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):   # MXNet's own operators fail on such tensors
-        truth = mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
+    truth = with_rows(truth)
     return call(OP, locals())

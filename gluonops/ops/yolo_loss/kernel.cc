@@ -23,16 +23,16 @@ YoloLoss<A> loss_of(const YoloLossCall &call)
 }
 
 template <typename T>
-struct Image : YoloImage<T, YoloLoss<typename Simd<T>::Scalar>> {
+struct YoloLossImage : YoloImage<T, YoloLoss<typename Simd<T>::Scalar>> {
     typedef typename Simd<T>::Scalar A;
 
-    Image(const YoloLossCall &call, int64_t index) : YoloImage<T, YoloLoss<A>>(call, loss_of<A>(call), index) {}
+    YoloLossImage(const YoloLossCall &call, int64_t index) : YoloImage<T, YoloLoss<A>>(call, loss_of<A>(call), index) {}
 };
 
 template <typename T>
 void forward(const YoloLossCall &call)
 {
-    map_loss_forward<Image, T>(call, call.all_anchors);
+    map_loss_forward<YoloLossImage, T>(call, call.all_anchors);
 }
 
 template <typename T>

@@ -7,4 +7,4 @@ def forward(attrs, data):
 
 
 def backward(attrs, head, data):
-    return {"data": head * np.sign(data)}
+    return {"data": head * (1.0 * (data > 0) - (data < 0))}   # 0 for NaN, as MXNet's

@@ -12,6 +12,7 @@ TWO = {"num_groups": 2}
 
 class TestGroupNorm(OpSuite):
     name = "group_norm"
+    needs_types = ("float16",)   # the derivative of the root of eps is infinite in float16
     undefined = ("inf", "-inf", "max", "huge", "nan")   # squares
     cases = (
         Case("maps", ((2, 4, 3, 5), (4,), (4,)), TWO),

@@ -13,7 +13,7 @@ class TestSwiglu(OpSuite):
     cases = (
         Case("matrix", ((3, 4),)),
         Case("prime", ((7, 2 * 131),)),
-        Case("channels", ((2, 6, 5, 1),), {"axis": 1}),
+        Case("channels", ((2, 6, 5, 1, 1, 3, 1),), {"axis": 1}),
     )
     empty = Case("empty", ((0, 4),))
     table = (

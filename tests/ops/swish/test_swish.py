@@ -7,6 +7,7 @@ LOG_3 = np.log(3)   # there the sigmoid is 3 / 4
 
 class TestSwish(ActivationSuite):
     name = "swish"
+    undefined = (*ActivationSuite.undefined, "max")   # head * data overflows in MXNet's derivative of a product
     cases = (*ActivationSuite.cases, Case("beta", ((5, 3),), {"beta": 2.5}))
     table = (
         Row("silu", ([0.0, LOG_3],), {}, [0, 0.75 * LOG_3], [1, 4], ([0.5, 3 + 0.75 * LOG_3],)),

@@ -8,18 +8,18 @@ from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row
 from ops._region.oracle import giou, iou, split
 from ops._region.recorded_yolo import GOLDEN_CASES, STRIDE, golden
+from ops._region.suite import BOX, TWO, YoloEdges, YoloSuite
 from ops.yolo_loss import oracle
 
-TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}
 V4 = {**TWO, "dialect": "alexeyab", "box_loss": "ciou", "iou_normalizer": 0.07, "scale_x_y": 1.1, "iou_thresh": 0.213,
       "max_delta": 5}
 V7 = {**V4, "new_coords": True, "objectness_smooth": True, "scale_x_y": 2, "obj_normalizer": 0.4, "box_loss": "mse"}
 
 
-class TestYoloLoss(OpSuite):
+class TestYoloLoss(YoloSuite):
     name = "yolo_loss"
-    given = ("truth",)
-    undefined = ("inf", "-inf", "nan", "max")   # which truth does a box without a size overlap?
+    layers = golden
+    small = {**YoloSuite.small, "dialect": "alexeyab"}
     texts = {"other_anchors": ["None", "(1, 2)", "[1.5,2,]", "none", "()", "(1, 2, 3)", "(1, 0)", ""],
              "dialect": ["alexeyab", "Pjreddie"], "box_loss": ["ciou"], "scale_x_y": ["1.0", "1.2", "0"],
              "label_smooth_eps": ["0", "0.1", "1"], "new_coords": ["1"]}
@@ -82,24 +82,6 @@ class TestYoloLoss(OpSuite):
         """The gradient that runs is minus what the programs compute."""
         self.compare_with_recorded(recorded, backend)
 
-    def test_all_of_darknets_deltas(self):
-        for recorded in GOLDEN_CASES:
-            self.compare_with_recorded(recorded, "native")
-
-    def compare_with_recorded(self, recorded, backend):
-        """Within 2e-5 of what the program's layer computed, the cost too; and the parts are the oracle's."""
-        case = golden(recorded)
-        inputs = [mx.nd.array(a) for a in (case.input, case.truth)]
-        inputs[0].attach_grad()
-        with gops.backend(backend), autograd.record():
-            loss, parts = self.function(*inputs, **case.attrs, parts=True)
-        loss.backward()
-        np.testing.assert_allclose(inputs[0].grad.asnumpy(), case.gradient, rtol=2e-5, atol=2e-5)
-        np.testing.assert_allclose(parts[:, 4].sum().asscalar(), case.cost, rtol=2e-5)
-        expected = oracle.forward(self.op.parse(case.attrs), case.input.astype("f8"), case.truth.astype("f8"))["parts"]
-        np.testing.assert_allclose(parts.asnumpy(), expected, rtol=2e-5, atol=2e-5)
-        np.testing.assert_allclose(loss.asnumpy(), expected[:, :4].sum(axis=1), rtol=2e-5)
-
 
 @pytest.mark.parametrize("recorded", GOLDEN_CASES[::4])
 def test_the_oracle_computes_darknets_deltas(recorded):
@@ -118,48 +100,11 @@ def test_alexeyabs_derivatives(kind, measure, rng):
         np.testing.assert_allclose(oracle.iou_derivatives(kind, box, truth), numeric * [1, 1, 2, 2], atol=1e-6)
 
 
-BOX = (0.5, 0.5, 0.3, 0.1, 2)
-NOTHING = (0.0,) * 5
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
-
-
-@BACKENDS
-class TestEdges:
-    def run(self, truth, **attrs):
-        data = mx.nd.array(np.random.RandomState(0).randn(len(truth), 16, 3, 5))
-        data.attach_grad()
-        with autograd.record():
-            loss = gops.ops.yolo_loss(data, mx.nd.array(truth), **{**TWO, **attrs})
-        loss.backward()
-        return loss.asnumpy(), data.grad.asnumpy(), data.asnumpy().astype("float64")
-
-    @pytest.mark.parametrize("attrs", [TWO, V4], ids=["v3", "v4"])
-    def test_untidy_ground_truth(self, attrs, backend):
-        """Centres at the borders, padding in between, crowds in one cell, and an image without any."""
-        truth = np.array([[(1, 1, 0.3, 0.1, 2), NOTHING, (0, 0.5, 0.15, 0.6, 1), (0, 0.5, 0.16, 0.6, 0)],
-                          [BOX, BOX, (0.5, 0.5, 0.31, 0.1, 1), BOX], [NOTHING] * 4])
-        with gops.backend(backend):
-            loss, gradient, data = self.run(truth, **attrs)
-        typed = registry.get("yolo_loss").op.parse(attrs)
-        expected = oracle.forward(typed, data, truth.astype("float32").astype("float64"))
-        np.testing.assert_allclose(loss, expected["output"], rtol=1e-5)
-        np.testing.assert_allclose(gradient, expected["gradient"], rtol=1e-4, atol=1e-5)
-
-    def test_an_invalid_row_makes_its_image_nan(self, backend, monkeypatch):
-        monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
-        with gops.backend(backend):
-            loss, gradient, _ = self.run([[BOX, (0.5, 0.5, 0.3, 0.1, 3)], [BOX, NOTHING]])
-        assert np.isnan(loss[0]) and np.isnan(gradient[0]).all()
-        assert np.isfinite(loss[1]) and np.isfinite(gradient[1]).all()
-
-    def test_large_sizes_have_a_finite_gradient(self, backend):
-        data = mx.nd.zeros((1, 16, 1, 1))
-        data[:, 2:4] = 80   # exp(80) squared is infinite
-        data.attach_grad()
-        with gops.backend(backend), autograd.record():
-            loss = gops.ops.yolo_loss(data, mx.nd.array([[BOX]]), **{**V4, "max_delta": 0})
-        loss.backward()
-        assert np.isfinite(data.grad.asnumpy()).all()
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
+class TestEdges(YoloEdges):
+    name, channels, sizes = "yolo_loss", 16, slice(2, 4)
+    untidy = (TWO, V4)
+    overlap_loss = {**V4, "max_delta": 0}
 
     @pytest.mark.parametrize("limit", [1e-45, 0.001])
     def test_the_limit_of_a_derivative_is_not_rounded(self, limit, backend):
