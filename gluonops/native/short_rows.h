@@ -144,10 +144,10 @@ class ShortRows {
                                    load(numbers_of_run + N, PartialMask{run - N}, nothing));
                 }, 0, combine);
             } else {
-                V parts[RUNS];
+                V reduced_runs[RUNS];
                 for (int64_t i = 0; i < RUNS; ++i)
-                    parts[i] = reduce_run(run_at(i), nothing, combine);
-                const V *of_runs = parts;
+                    reduced_runs[i] = reduce_run(run_at(i), nothing, combine);
+                const V *of_runs = reduced_runs;
                 reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA { return of_runs[i]; }, 0, combine);
             }
             store(values + row, reduced, FullMask());
