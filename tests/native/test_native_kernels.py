@@ -142,6 +142,25 @@ def test_logarithms_of_short_rows(infinite):
     assert finite.all() != infinite and not np.isfinite(loss[~finite]).any()
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(203, 10), (2, 21), (37, 31), (50, 127), (1030, 7), (66, 10, 2), (19, 33, 2),
+                                   (17, 128, 2), (5, 3, 2)])
+def test_short_rows(shape, dtype, rng):
+    """Blocks and vectors with the ends of several rows, the rest of a block, and rows of more than one vector."""
+    labels = (shape[0], *shape[2:])
+    for name, shapes, attrs in (
+            ("softmax", (shape,), {"axis": 1, "temperature": 2}),
+            ("softmax_cross_entropy", (shape, labels), {"axis": 1}),
+            ("softmax_cross_entropy", (shape, labels), {"axis": 1, "ignore_label": 1, "smoothing": 0.25})):
+        suite, case = SUITES[name](), Case("short", shapes, attrs)
+        arrays = suite.draw(case, dtype, rng)
+        head = suite.head(case, arrays, rng).astype(dtype)
+        output, gradients = suite.expected(case, arrays, head)
+        got = run(name, suite.op.strings(suite.typed(case)), arrays, head)
+        suite.close(got[0], output, "output", "custom", dtype)
+        suite.close(got[1], gradients["data"], "gradient", "custom", dtype)
+
+
 def test_float16_keeps_what_it_can_hold():
     """abs and reorg move every bit pattern; softmax rounds to nearest."""
     every = np.arange(65536, dtype="uint16").view("float16")

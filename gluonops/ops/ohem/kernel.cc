@@ -35,7 +35,9 @@ struct OhemCall {
 };
 
 const int64_t OHEM_BLOCK = 16384;   // losses
-const int OHEM_DIGITS = 256;
+const int OHEM_TILE = 256;        // losses whose keys are computed at once, in vectors
+const int OHEM_DIGIT_BITS = 11;   // a sign, an exponent of float and two bits more: a quarter of an octave
+const int OHEM_DIGITS = 1 << OHEM_DIGIT_BITS;
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -60,7 +62,7 @@ GLUONOPS_INLINE typename KeyOf<A>::Key key_of(A loss)
 
 // What a block of losses says of their selection.
 struct BlockCounts {
-    int64_t of_digit[OHEM_DIGITS];   // of the keys that count, by their highest bits
+    int32_t of_digit[OHEM_DIGITS];   // of the keys that count, by their highest bits
     int64_t above;                   // the threshold
 };
 
@@ -70,7 +72,7 @@ class Selection {
  public:
     typedef typename Simd<T>::Scalar A;
     typedef typename KeyOf<A>::Key Key;
-    enum { SHIFT = 8 * sizeof(Key) - 8 };   // of the highest digit
+    enum { SHIFT = 8 * sizeof(Key) - OHEM_DIGIT_BITS };   // of the highest digit
 
     Selection(const OhemRule &rule, const T *data, int64_t length)
         : rule(rule), data(data), length(length), blocks((length + OHEM_BLOCK - 1) / OHEM_BLOCK) {}
@@ -82,22 +84,21 @@ class Selection {
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             self.count(begin, end, of_blocks + block);
         });
-        BlockCounts all = {};
+        int64_t of_digit[OHEM_DIGITS] = {}, count = 0, above = 0;
         for (const BlockCounts &of_block : counts) {
-            all.above += of_block.above;
+            above += of_block.above;
             for (int digit = 0; digit < OHEM_DIGITS; ++digit)
-                all.of_digit[digit] += of_block.of_digit[digit];
+                of_digit[digit] += of_block.of_digit[digit];
         }
-        int64_t count = 0;
-        for (const int64_t of_digit : all.of_digit)
-            count += of_digit;
-        const int64_t number = rule.number(count, all.above);
+        for (const int64_t of_one : of_digit)
+            count += of_one;
+        const int64_t number = rule.number(count, above);
         if (number == 0)
             std::fill(output, output + length, T());
         else if (number == count)
             write_from(Key(1), output);
         else
-            write_largest(number, all, of_blocks, output);
+            write_largest(number, of_digit, of_blocks, output);
     }
 
  private:
@@ -118,20 +119,33 @@ class Selection {
         });
     }
 
+    // Calls visit(keys, losses) for the keys of a tile of losses after the other.
+    template <typename Visit>
+    GLUONOPS_INLINE void each_tile(int64_t begin, int64_t end, const Visit &visit) const
+    {
+        Key keys[OHEM_TILE];
+        for (int64_t first = begin; first < end; first += OHEM_TILE) {
+            const int64_t losses = std::min(end - first, int64_t(OHEM_TILE));
+            for (int64_t i = 0; i < losses; ++i)
+                keys[i] = key(first + i);
+            visit(keys, losses);
+        }
+    }
+
     void count(int64_t begin, int64_t end, BlockCounts *counts) const
     {
-        int64_t above = 0;
-        for (int64_t i = begin; i < end; ++i) {
-            const Key found = key(i);
-            ++counts->of_digit[found >> SHIFT];
+        int32_t not_counted = 0, *of_digit = counts->of_digit;
+        each_tile(begin, end, [&](const Key *keys, int64_t losses) GLUONOPS_LAMBDA {
+            for (int64_t i = 0; i < losses; ++i)
+                not_counted += keys[i] == 0;
+            for (int64_t i = 0; i < losses; ++i)
+                ++of_digit[keys[i] >> SHIFT];
+        });
+        of_digit[0] -= not_counted;
+        for (int64_t i = begin; rule.bounded && i < end; ++i) {
             const double loss = double(load_scalar(data + i));
-            above += found != 0 && !(loss <= rule.threshold);   // NaN is above
+            counts->above += key(i) != 0 && !(loss <= rule.threshold);   // NaN is above
         }
-        int64_t not_counted = 0;
-        for (int64_t i = begin; i < end; ++i)
-            not_counted += key(i) == 0;
-        counts->of_digit[0] -= not_counted;
-        counts->above = rule.bounded ? above : 0;
     }
 
     // The digit of the `number`-th largest key, by the numbers of keys that have each digit. `number` becomes its number
@@ -144,13 +158,15 @@ class Selection {
         return digit;
     }
 
-    void write_largest(int64_t number, const BlockCounts &all, const BlockCounts *of_blocks, T *output) const
+    void write_largest(int64_t number, const int64_t *of_digit, const BlockCounts *of_blocks, T *output) const
     {
-        const int digit = digit_of(all.of_digit, number);
-        std::vector<Key> keys = gather(digit, all.of_digit[digit], of_blocks);
+        const int digit = digit_of(of_digit, number);
+        std::vector<Key> keys = gather(digit, of_digit[digit], of_blocks);
         int64_t left = int64_t(keys.size());
-        for (int shift = SHIFT - 8; shift >= 0; shift -= 8)
+        for (int shift = SHIFT; shift > 0;) {
+            shift = std::max(shift - OHEM_DIGIT_BITS, 0);   // the last digit has bits of the one before
             left = narrow_down(keys.data(), left, shift, number);
+        }
         if (left == number)
             write_from(keys[0], output);
         else
@@ -171,11 +187,16 @@ class Selection {
         const int64_t *first = starts.data();
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             Key *next = to + first[block];
-            for (int64_t i = begin; i < end; ++i) {
-                const Key found = self.key(i);
-                if (found != 0 && int(found >> SHIFT) == digit)
-                    *next++ = found;
-            }
+            self.each_tile(begin, end, [&](Key *keys, int64_t losses) GLUONOPS_LAMBDA {
+                int64_t found = 0;
+                for (int64_t i = 0; i < losses; ++i) {
+                    const Key one = keys[i];
+                    keys[found] = one;
+                    found += one != 0 && int(one >> SHIFT) == digit;
+                }
+                memcpy(next, keys, size_t(found) * sizeof(Key));
+                next += found;
+            });
         });
         return keys;
     }

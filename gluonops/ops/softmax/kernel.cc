@@ -1,7 +1,7 @@
 // softmax on the CPU. Bytes moved: forward twice the tensor's (read, write), backward three times. What is read again
 // after a reduction is still in the cache.
 #include "generated/softmax.h"
-#include "../_softmax/softmax.h"
+#include "../_softmax/short_softmax.h"
 
 namespace gluonops {
 
@@ -65,13 +65,50 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
     });
 }
 
+template <bool STREAMING, int INNER, typename T>
+void backward_short_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef ShortRows<T, INNER> Block;
+    const A scale = inverse_temperature<A>(call.temperature);
+    parallel_short_rows<T, INNER>(call.sizes, 3, [=](const Block &block) {
+        alignas(64) A dot_buffer[Block::ROOM];
+        A *dot = dot_buffer, *products = block.scratch;
+        const T *head = output_grad + block.start, *y = output + block.start;
+        block.each([=](int64_t i, auto mask, const auto &) GLUONOPS_LAMBDA {
+            store(products + i, load(head + i, mask, A(0)) * load(y + i, mask, A(0)), mask);
+        });
+        block.sum(dot, products);
+        T *grad = data_grad + block.start;
+        block.template write<STREAMING>(grad, [=, &block](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+            block.prefetch_next(head, i);
+            block.prefetch_next(y, i);
+            return (load(head + i, mask, A(0)) - lanes.of(dot)) * load(y + i, mask, A(0)) * scale;
+        });
+    });
+}
+
+template <bool STREAMING, typename T>
+void backward_short_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+{
+    if (call.sizes.inner == 1)
+        backward_short_rows<STREAMING, 1>(call, output_grad, output, data_grad);
+    else
+        backward_short_rows<STREAMING, 2>(call, output_grad, output, data_grad);
+}
+
 template <typename T>
 void backward(const SoftmaxCall &call)
 {
     const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
     T *data_grad = static_cast<T *>(call.result);
     const bool rows = reduces_along_rows<T>(call.sizes);
-    if (use_streaming_stores<T>(call.sizes))
+    const bool fills_vectors = call.sizes.length >= 4 * int64_t(Simd<T>::LANES);   // then other kernels are as fast
+    if (has_short_rows<T>(call.sizes) && !fills_vectors)
+        use_streaming_stores_for_short_rows<T>(call.sizes, 3)
+            ? backward_short_rows<true>(call, output_grad, output, data_grad)
+            : backward_short_rows<false>(call, output_grad, output, data_grad);
+    else if (use_streaming_stores<T>(call.sizes))
         rows ? backward_rows<true>(call, output_grad, output, data_grad)
              : backward_columns<true>(call, output_grad, output, data_grad);
     else
@@ -82,7 +119,14 @@ void backward(const SoftmaxCall &call)
 template <typename T>
 void forward(const SoftmaxCall &call)
 {
-    softmax<T>(call.sizes, call.data, call.result, call.temperature);
+    if (!has_short_rows<T>(call.sizes))
+        return softmax<T>(call.sizes, call.data, call.result, call.temperature);
+    const T *data = static_cast<const T *>(call.data);
+    T *output = static_cast<T *>(call.result);
+    if (use_streaming_stores_for_short_rows<T>(call.sizes, 2))
+        softmax_short_rows<true>(call.sizes, data, output, call.temperature);
+    else
+        softmax_short_rows<false>(call.sizes, data, output, call.temperature);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "generated/softmax_cross_entropy.h"
 #include "../../native/logarithm.h"
 #include "../_labels/labels.h"
-#include "../_softmax/softmax.h"
+#include "../_softmax/short_softmax.h"
 
 namespace gluonops {
 
@@ -53,6 +53,13 @@ struct TypedCall {
 
     GLUONOPS_INLINE A weight_of(int64_t class_id) const { return weights ? weights[class_id] : A(1); }
 };
+
+// Whether labels are classes, all of the same weight.
+template <typename T>
+GLUONOPS_INLINE bool is_plain(const TypedCall<T> &call)
+{
+    return call.sparse && !call.weights;
+}
 
 // The weights of the classes from i on.
 template <bool WEIGHTED, typename T, typename Mask>
@@ -163,6 +170,81 @@ void forward_columns(const TypedCall<T> &given)
             call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
         }
     }, !call.weights);   // a class weight is one number for all of a line
+}
+
+template <int INNER, typename T>
+void forward_short_rows(const TypedCall<T> &given)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Index Index;
+    typedef ShortRows<T, INNER> Block;
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length;
+    const A log_of_zeros = logarithm(A(classes));
+    parallel_short_rows<T, INNER>(call.sizes, 1, [=](const Block &block) {
+        Index class_ids[Block::ROOM];
+        alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], loss[Block::ROOM] = {};
+        A *max = max_buffer, *log_sum = log_sum_buffer, *scratch = block.scratch;
+        const T *logits = call.data + block.start;
+        short_row_exponentials(logits, block, A(1), max, log_sum);
+        logarithms(log_sum, block.rows);
+        if (call.smooth) {
+            block.each([=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+                const auto nll = lanes.of(log_sum) - (load(logits + i, mask, A(0)) - lanes.of(max));
+                store(scratch + i, call.uniform * nll, mask);
+            });
+            block.sum(loss, scratch);
+        }
+        classes_of(call.labels, block.first_row, block.rows, classes, class_ids);
+        for (int64_t j = 0; j < block.rows; ++j) {
+            const int64_t row = block.first_row + j, class_id = class_ids[j];
+            if (class_id >= 0) {
+                const int64_t element = (j / INNER * classes + class_id) * INNER + j % INNER;
+                loss[j] += call.label_weight * (log_sum[j] - (load_scalar(logits + element) - max[j]));
+            } else {
+                loss[j] = class_id == IGNORED ? A(0) : not_a_number<A>();
+            }
+            store_scalar(call.output + row, loss[j]);
+            call.max[row] = class_id == IGNORED ? A(0) : max[j];
+            call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
+        }
+    });
+}
+
+template <bool STREAMING, int INNER, typename T>
+void backward_short_rows(const TypedCall<T> &given)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Index Index;
+    typedef ShortRows<T, INNER> Block;
+    const TypedCall<T> call = given;
+    const int64_t classes = call.sizes.length;
+    parallel_short_rows<T, INNER>(call.sizes, 2, [=](const Block &block) {
+        Index label_buffer[Block::ROOM];   // which of the block's elements a label names
+        alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], head_buffer[Block::ROOM];
+        A *max = max_buffer, *log_sum = log_sum_buffer, *head = head_buffer;
+        Index *labelled = label_buffer;
+        const T *logits = call.data + block.start;
+        memcpy(max, call.max + block.first_row, size_t(block.rows) * sizeof(A));
+        memcpy(log_sum, call.log_sum + block.first_row, size_t(block.rows) * sizeof(A));
+        classes_of(call.labels, block.first_row, block.rows, classes, labelled);
+        for (int64_t j = 0; j < block.rows; ++j) {
+            const int64_t class_id = labelled[j];
+            head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + block.first_row + j);
+            if (class_id >= 0)
+                labelled[j] = Index((j / INNER * classes + class_id) * INNER + j % INNER);
+        }
+        T *grads = call.data_grad + block.start;
+        block.template write<STREAMING>(grads, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+            const auto zero = broadcast(A(0));
+            const auto log_p = load(logits + i, mask, A(0)) - lanes.of(max) - lanes.of(log_sum);
+            const auto place = lanes.of(labelled);
+            const auto is_labelled = place == LanePlaces<T>::numbers() + Index(i);
+            const auto target = (is_labelled ? broadcast(call.label_weight) : zero) + call.uniform;
+            const auto grad = lanes.of(head) * (exponential(log_p) - target);
+            return place == Index(IGNORED) ? zero : grad;
+        });
+    });
 }
 
 template <bool STREAMING, bool WEIGHTED, typename T>
@@ -299,12 +381,23 @@ void forward(const SoftmaxCrossEntropyCall &call)
     const TypedCall<T> typed(call);
     if (call.sizes.empty())
         return;
-    if (!reduces_along_rows<T>(call.sizes))
+    if (is_plain(typed) && has_short_rows<T>(call.sizes))
+        call.sizes.inner == 1 ? forward_short_rows<1>(typed) : forward_short_rows<2>(typed);
+    else if (!reduces_along_rows<T>(call.sizes))
         forward_columns(typed);
     else if (typed.weights)
         forward_rows<true>(typed);
     else
         forward_rows<false>(typed);
+}
+
+template <bool STREAMING, typename T>
+void backward_short_rows(const TypedCall<T> &call)
+{
+    if (call.sizes.inner == 1)
+        backward_short_rows<STREAMING, 1>(call);
+    else
+        backward_short_rows<STREAMING, 2>(call);
 }
 
 template <bool STREAMING, typename T>
@@ -324,7 +417,10 @@ void backward(const SoftmaxCrossEntropyCall &call)
     const TypedCall<T> typed(call);
     if (call.sizes.empty())
         return;
-    if (use_streaming_stores<T>(call.sizes))
+    if (is_plain(typed) && has_short_rows<T>(call.sizes))
+        use_streaming_stores_for_short_rows<T>(call.sizes, 2) ? backward_short_rows<true>(typed)
+                                                              : backward_short_rows<false>(typed);
+    else if (use_streaming_stores<T>(call.sizes))
         backward_of_layout<true>(typed);
     else
         backward_of_layout<false>(typed);

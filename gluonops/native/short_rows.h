@@ -1,0 +1,265 @@
+// Short rows of a (outer, length, inner) tensor, with inner 1 or 2: see rows.h.
+//
+// The length * inner elements of one outer are a run. A run fills few vectors, and none of them exactly. So an element
+// is computed where it lies, across the ends of runs: vectors are full, and each lane picks its row's value. Only a
+// reduction goes run by run: a vector for each run, with several numbers of each row. As many of them as make a vector
+// of rows are then combined in pairs, until each lane is a row's.
+#ifndef GLUONOPS_NATIVE_SHORT_ROWS_H_
+#define GLUONOPS_NATIVE_SHORT_ROWS_H_
+
+#include <type_traits>
+#include <utility>
+
+#include "rows.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
+const int64_t SHORT_BLOCK_BYTES = 4096;   // of a block's elements, about: all of them stay in the first-level cache
+const int64_t MAX_SHORT_ROWS = 128;       // of a block
+const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // of all tensors together
+
+// Whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
+template <typename T>
+GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
+{
+    const bool permutes = WIDTH == 64 || (WIDTH == 32 && sizeof(typename Simd<T>::Scalar) == 4);
+    return permutes && sizes.inner <= 2 && sizes.length > 1 && sizes.length <= MAX_SHORT_LENGTH;
+}
+
+// Whether to write results with streaming stores. They pay where a kernel's tensors do not stay in the caches together.
+template <typename T>
+GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, int64_t tensors)
+{
+    return sizes.elements() * int64_t(sizeof(T)) * tensors >= SHORT_STREAMING_MIN_BYTES;
+}
+
+// For every vector of a period of elements: the row of each lane. The rows count from that of the vector's first run.
+template <typename T, int INNER>
+struct RowPlaces {
+    enum { N = Simd<T>::LANES };
+    typedef typename Simd<T>::Index Index;
+    typename Simd<T>::Indices lanes[MAX_SHORT_LENGTH];   // a period has no more vectors
+    int16_t first[MAX_SHORT_LENGTH];                     // rows
+    int64_t rows;                                        // of a period
+
+    // Of runs of so many elements. Returns how many vectors a period has.
+    int64_t fill(int64_t run)
+    {
+        int64_t vectors = 0, row = 0, element = 0;   // of a vector's first lane
+        do {
+            first[vectors] = int16_t(row);
+            int64_t lane_row = 0;
+            for (int lane = 0; lane < N; ++lane) {
+                lanes[vectors][lane] = Index(lane_row + element % INNER);
+                if (++element == run) {
+                    element = 0;
+                    lane_row += INNER;
+                }
+            }
+            row += lane_row;
+            ++vectors;
+        } while (element);
+        rows = row;
+        return vectors;
+    }
+};
+
+// The values of rows, for the elements in a vector.
+template <typename T>
+struct RowsOfLanes {
+    typedef typename Simd<T>::Indices Indices;
+    int64_t first;
+    Indices lanes;
+
+    // `values` has room for a vector more than there are rows.
+    template <typename Value>
+    GLUONOPS_INLINE auto of(const Value *values) const
+    {
+        typedef Value Vector __attribute__((vector_size(WIDTH)));
+        Vector neighbours;
+        memcpy(&neighbours, values + first, WIDTH);
+        return __builtin_shuffle(neighbours, lanes);
+    }
+};
+
+// A block of rows, as a kernel sees it. An element's number counts from the block's first. What a kernel knows of a
+// row it keeps in an array of ROOM numbers.
+template <typename T, int INNER>
+class ShortRows {
+  public:
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    enum { N = Simd<T>::LANES, RUNS = N / INNER, ROOM = MAX_SHORT_ROWS + N };
+    int64_t first_row, rows, start, elements;   // `start` is the first element's number in the tensor
+    A *scratch;                                 // a number for each element
+
+    ShortRows(int64_t run, A *scratch) : scratch(scratch), run(run), vectors(places.fill(run)) {}
+
+    void begin(int64_t first_run, int64_t count)
+    {
+        first_row = first_run * INNER;
+        rows = count * INNER;
+        start = first_run * run;
+        elements = count * run;
+    }
+
+    // Brings the element of the next block that has number i nearer. The processor foresees one pass over memory, and
+    // not that another block follows the passes over this one.
+    GLUONOPS_INLINE void prefetch_next(const T *x, int64_t i) const { __builtin_prefetch(x + elements + i); }
+
+    // The elements of `x`, which begins at the block: in the type that they are computed in, perhaps in scratch memory.
+    GLUONOPS_INLINE const A *widened(const T *x) const
+    {
+        if constexpr (std::is_same<T, A>::value) {
+            return x;
+        } else {
+            A *wide = scratch;
+            each([=](int64_t i, auto mask, const auto &) GLUONOPS_LAMBDA {
+                store(wide + i, load(x + i, mask, A(0)), mask);
+            });
+            return wide;
+        }
+    }
+
+    // values[row] = the row's numbers, combined. combine takes vectors; `nothing` changes nothing.
+    template <typename Combine>
+    GLUONOPS_INLINE void reduce(A *values, const A *numbers, A nothing, const Combine &combine) const
+    {
+        for (int64_t row = 0; row < rows; row += N) {
+            const int64_t first = row / INNER * run, last = elements - run;
+            const auto run_at = [=](int64_t i) GLUONOPS_LAMBDA {
+                return numbers + (first + i * run < last ? first + i * run : last);
+            };
+            V reduced;
+            if (run <= N) {
+                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
+                    return load(run_at(i), PartialMask{run}, nothing);
+                }, 0, combine);
+            } else if (run <= 2 * N) {
+                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
+                    const A *numbers_of_run = run_at(i);
+                    return combine(load(numbers_of_run, FullMask()),
+                                   load(numbers_of_run + N, PartialMask{run - N}, nothing));
+                }, 0, combine);
+            } else {
+                V reduced_runs[RUNS];
+                for (int64_t i = 0; i < RUNS; ++i)
+                    reduced_runs[i] = reduce_run(run_at(i), nothing, combine);
+                const V *of_runs = reduced_runs;
+                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA { return of_runs[i]; }, 0, combine);
+            }
+            store(values + row, reduced, FullMask());
+        }
+    }
+
+    GLUONOPS_INLINE void sum(A *sums, const A *numbers) const
+    {
+        reduce(sums, numbers, A(0), [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
+    }
+
+    // Calls visit(i, mask, lanes) for vectors of elements.
+    template <typename Visit>
+    GLUONOPS_INLINE void each(const Visit &visit) const
+    {
+        int64_t i = 0, vector = 0, first = 0;
+        for (; i + N <= elements; i += N) {
+            visit(i, FullMask(), rows_of(vector, first));
+            if (++vector == vectors) {
+                vector = 0;
+                first += places.rows;
+            }
+        }
+        if (i < elements)
+            visit(i, PartialMask{elements - i}, rows_of(vector, first));
+    }
+
+    // Writes to[0 .. elements). compute(i, mask, lanes) gives the values.
+    template <bool STREAMING, typename Compute>
+    GLUONOPS_INLINE void write(T *to, const Compute &compute) const
+    {
+        const bool aligned = reinterpret_cast<uintptr_t>(to) % (N * sizeof(T)) == 0;
+        each([=](int64_t i, auto mask, const RowsOfLanes<T> &lanes) GLUONOPS_LAMBDA {
+            if constexpr (STREAMING && std::is_same<decltype(mask), FullMask>::value) {
+                if (aligned)
+                    return streaming_store(to + i, compute(i, mask, lanes));
+            }
+            store(to + i, compute(i, mask, lanes), mask);
+        });
+    }
+
+  private:
+    int64_t run;
+    RowPlaces<T, INNER> places;
+    int64_t vectors;
+
+    GLUONOPS_INLINE RowsOfLanes<T> rows_of(int64_t vector, int64_t first) const
+    {
+        return {first + places.first[vector], places.lanes[vector]};
+    }
+
+    // Of a run that fills vectors.
+    template <typename Combine>
+    GLUONOPS_INLINE V reduce_run(const A *numbers, A nothing, const Combine &combine) const
+    {
+        V reduced = load(numbers, FullMask());
+        int64_t i = N;
+        for (; i + N <= run; i += N)
+            reduced = combine(reduced, load(numbers + i, FullMask()));
+        return i < run ? combine(reduced, load(numbers + i, PartialMask{run - i}, nothing)) : reduced;
+    }
+
+    // Combines the vectors of COUNT runs, STRIDE apart from `first` on, into one with N / COUNT numbers of each run.
+    template <int COUNT, int STRIDE, typename Vectors, typename Combine>
+    static GLUONOPS_INLINE V fold(const Vectors &vector_of, int64_t first, const Combine &combine)
+    {
+        if constexpr (COUNT == 1) {
+            return vector_of(first);
+        } else {
+            const V a = fold<COUNT / 2, 2 * STRIDE>(vector_of, first, combine);
+            const V b = fold<COUNT / 2, 2 * STRIDE>(vector_of, first + STRIDE, combine);
+            return fold_pair<N / COUNT>(a, b, combine, std::make_integer_sequence<int, N>());
+        }
+    }
+
+    // Combines each lane with the one DISTANCE away: of `a` where the lane's number lacks that bit, of `b` elsewhere.
+    template <int DISTANCE, typename Combine, int... I>
+    static GLUONOPS_INLINE V fold_pair(V a, V b, const Combine &combine, std::integer_sequence<int, I...>)
+    {
+        typedef typename Simd<T>::Indices Indices;
+        const Indices own = {(I & DISTANCE ? I + N : I)...};
+        const Indices others = {(I & DISTANCE ? I - DISTANCE + N : I + DISTANCE)...};
+        return combine(__builtin_shuffle(a, b, own), __builtin_shuffle(a, b, others));
+    }
+};
+
+// Calls body(block) for every block of rows, on several threads. The kernel reads and writes `tensors` tensors.
+template <typename T, int INNER, typename Body>
+inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Body &body)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef ShortRows<T, INNER> Block;
+    if (sizes.empty())
+        return;
+    const RowSizes s = sizes;
+    const int64_t run = s.length * INNER, group = Block::RUNS;   // runs of whole vectors of rows, and of elements
+    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (run * group), most = MAX_SHORT_ROWS / Block::N;
+    const int64_t runs = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
+    const int64_t blocks = (s.outer + runs - 1) / runs;
+    parallel_for(blocks, runs * run * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        alignas(64) A scratch[Block::N * MAX_SHORT_LENGTH];
+        Block block(run, scratch);
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t left = s.outer - i * runs;
+            block.begin(i * runs, left < runs ? left : runs);
+            body(block);
+        }
+        store_fence();
+    });
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_SHORT_ROWS_H_

@@ -1,0 +1,61 @@
+// Softmax of short rows, such as ten classes: see native/short_rows.h.
+#ifndef GLUONOPS_OPS_SHORT_SOFTMAX_H_
+#define GLUONOPS_OPS_SHORT_SOFTMAX_H_
+
+#include "../../native/short_rows.h"
+#include "softmax.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+// For a block of short rows: each row's maximum and the sum of exp((x - max) * scale), which is also written to the
+// block's scratch memory.
+template <typename T, int INNER, typename A>
+GLUONOPS_INLINE void short_row_exponentials(const T *x, const ShortRows<T, INNER> &block, A scale, A *max, A *sum)
+{
+    typedef typename Simd<T>::Vector V;
+    const A low = lowest<A>();
+    A *exponentials = block.scratch;
+    block.reduce(max, block.widened(x), low, [](V a, V b) GLUONOPS_LAMBDA { return maximum(a, b); });
+    block.each([=, &block](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+        block.prefetch_next(x, i);
+        store(exponentials + i, exponential((load(x + i, mask, low) - lanes.of(max)) * scale), mask);
+    });
+    block.sum(sum, exponentials);
+}
+
+// Softmax of short rows.
+template <bool STREAMING, int INNER, typename T>
+inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
+{
+    typedef typename Simd<T>::Scalar A;
+    typedef ShortRows<T, INNER> Block;
+    const A scale = inverse_temperature<A>(temperature);
+    parallel_short_rows<T, INNER>(sizes, 2, [=](const Block &block) {
+        alignas(64) A max_buffer[Block::ROOM], sum_buffer[Block::ROOM];
+        A *max = max_buffer, *inverse_sum = sum_buffer;
+        const A *exponentials = block.scratch;
+        short_row_exponentials(data + block.start, block, scale, max, inverse_sum);
+        for_each_column<T>(block.rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+            store(inverse_sum + j, A(1) / load(inverse_sum + j, FullMask()), FullMask());
+        });
+        T *to = output + block.start;
+        block.template write<STREAMING>(to, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+            return load(exponentials + i, mask, A(0)) * lanes.of(inverse_sum);
+        });
+    });
+}
+
+template <bool STREAMING, typename T>
+inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
+{
+    if (sizes.inner == 1)
+        softmax_short_rows<STREAMING, 1>(sizes, data, output, temperature);
+    else
+        softmax_short_rows<STREAMING, 2>(sizes, data, output, temperature);
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_SHORT_SOFTMAX_H_
