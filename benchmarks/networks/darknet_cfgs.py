@@ -142,7 +142,7 @@ def fill(net: gops.darknet.DarknetNet, image: mx.nd.NDArray) -> list[np.ndarray]
         if isinstance(layer, Weighted):
             _draw(layer, draws, filled)
         norm = getattr(layer, "norm", None)
-        if norm is not None and norm.name not in filled:
+        if norm is not None and norm.running_mean.name not in filled:
             _calibrate(layer, norm, inputs[0], draws)
         outputs.append(layer(*inputs))
         filled.update(parameter.name for parameter in layer.collect_params().values())
