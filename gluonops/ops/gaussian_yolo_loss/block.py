@@ -13,7 +13,7 @@ class GaussianYOLOLoss(YOLOLoss):
     ----------
     anchors : sequence of float
         Sizes of the net's anchors in pixels of its input, above 0: (w0, h0, w1, h1, ...), or pairs. ``anchors`` of a
-        cfg.
+        cfg. If the heads have different ones, a list of pairs for each head.
     masks : sequence of sequence of int
         For each head, the numbers of its anchors, from 0. ``mask`` of a cfg.
     strides : sequence of int
