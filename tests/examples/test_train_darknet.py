@@ -121,6 +121,7 @@ def job(folder, *options, dies=False):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_two_workers_are_one_process(train, tmp_path):
     """Of four images an update: with the learning rates, the steps and the end of the run. A killed one ends the job.
 
