@@ -121,7 +121,8 @@ def with_size(cfg: pathlib.Path, folder: pathlib.Path, size: int | None = None) 
         (folder / other.name).write_bytes(other.read_bytes())
         text = re.sub(rf"= *\S*{other.name}", f"={other.name}", text)
     head, rest = re.match(r"(.*?\[net.*?)(\n\[.*)", text, re.DOTALL).groups()   # what [net] says; the layers
-    values = {"batch": 1, "subdivisions": 1}
+    # AlexeyAB's program reads no contrastive net of less; it runs on one image all the same.
+    values = {"batch": 2 if "contrastive=" in head else 1, "subdivisions": 1}
     if size:
         values.update(width=size, height=size)
     for key, value in values.items():
