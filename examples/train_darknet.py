@@ -11,7 +11,9 @@ The cfg gets the classes of the data set and the anchors of its boxes. It is in 
 Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
 import hashlib
+import os
 import pathlib
+import tempfile
 import time
 
 import gluonops as gops
@@ -70,8 +72,20 @@ def load_images(args):
     return parts.training, parts.held_out, parts.classes
 
 
-def write_cfg(args, path, images, classes):
-    """The cfg of this run: that of --cfg with the classes, their anchors, and the options of the command line."""
+def write_cfg(args, images, classes, workers):
+    """The cfg of this run: that of --cfg with the classes, their anchors, and the options of the command line.
+
+    Every worker writes the same file. It is whole as soon as it is there, because the others may read it already.
+    """
+    path = args.out / "net.cfg"
+    with tempfile.TemporaryDirectory(dir=args.out) as folder:
+        part = pathlib.Path(folder) / path.name
+        adapt(args, part, images, classes, workers)
+        os.replace(part, path)
+    return path
+
+
+def adapt(args, path, images, classes, workers):
     options = {"width": args.size, "height": args.size, "batch": args.batch, "subdivisions": args.subdivisions,
                "learning_rate": args.lr, "flip": args.flip}
     if args.flip is None and args.dataset in train.OF_DIGITS:
@@ -84,7 +98,7 @@ def write_cfg(args, path, images, classes):
     adapt_cfg(args.cfg, path, len(classes), args.width, net=given, heads=of_heads)
     if args.task == "detection" and args.anchors == "auto":
         adapt_cfg(path, path, anchors=train.darknet_anchors(path, images, args.seed))
-    train.shorten_cfg(path, len(images), args.batches, args.epochs)
+    train.shorten_cfg(path, len(images), args.batches, args.epochs, workers)
 
 
 def make_net(path, args):
@@ -99,7 +113,7 @@ def fit(net, path, images, args, workers, device, seen):
     options = read_training(path, args.dialect)
     if options.not_followed:
         print(f"These options of the cfg are not followed: {', '.join(options.not_followed)}.")
-    epochs, repeats = train.darknet_epochs(options, len(training), seen)
+    epochs, repeats = train.darknet_epochs(options, len(training), seen, workers)
     training = train.Repeated(training, repeats)
     updates = train.updates_per_epoch(len(training), options.mini_batch, workers, options.subdivisions)
     train.fit_batch_norm(net, epochs * updates)
@@ -109,7 +123,7 @@ def fit(net, path, images, args, workers, device, seen):
     loss.set_seen(seen)
 
     optimizer, arguments = train.darknet_optimizer(options)
-    schedule = train.darknet_schedule_from(path, seen)
+    schedule = train.darknet_schedule_from(path, seen, workers)
     trainer = train.make_trainer(net.collect_params(), optimizer, schedule, options.decay, decay_biases=False,
                                  workers=workers, **arguments)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -147,8 +161,8 @@ def main(args):
     devices = train.devices(args.gpus or args.ctx)
     workers = train.join_workers(args.kvstore, len(devices))
     images = training, validation, classes = load_images(args)
-    path, weights, names = (args.out / name for name in ("net.cfg", "best.weights", "net.names"))
-    write_cfg(args, path, training, classes)
+    weights, names = args.out / "best.weights", args.out / "net.names"
+    path = write_cfg(args, training, classes, workers)
     net, seen = make_net(path, args), 0
     if args.weights:
         seen = train.load_first_layers(net, args.weights, args.layers)

@@ -62,9 +62,10 @@ def main() -> None:
     for cfg in args.cfg:
         program = cfg.parent.name
         name = f"{program}/{cfg.stem}"
+        row = measure(cfg, programs.get(program), doubles.get(program))
+        print(name, row, flush=True)
         results = files.load(RESULTS) if RESULTS.exists() else {}
-        results[name] = measure(cfg, programs.get(program), doubles.get(program))
-        print(name, results[name], flush=True)
+        results[name] = row
         files.save(RESULTS, dict(sorted(results.items())))
     if args.write:
         write(files.load(RESULTS))
@@ -116,17 +117,18 @@ def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[tuple, pathlib.Pa
 def with_size(cfg: pathlib.Path, folder: pathlib.Path, size: int | None = None) -> pathlib.Path:
     """A copy of a cfg in a folder, for one image, of another height and width if ``size`` is given."""
     text = cfg.read_text(errors="replace")
-    for tree in cfg.parent.parent.glob("*.tree"):
-        (folder / tree.name).write_bytes(tree.read_bytes())
-        text = re.sub(rf"tree *= *\S*{tree.name}", f"tree={tree.name}", text)
-    head, bracket, rest = text.partition("\n[")
-    values = {"batch": 1, "subdivisions": 1}
+    for other in (*cfg.parent.parent.glob("*.tree"), *cfg.parent.parent.glob("*.map")):
+        (folder / other.name).write_bytes(other.read_bytes())
+        text = re.sub(rf"= *\S*{other.name}", f"={other.name}", text)
+    head, rest = re.match(r"(.*?\[net.*?)(\n\[.*)", text, re.DOTALL).groups()   # what [net] says; the layers
+    # AlexeyAB's program reads no contrastive net of less; it runs on one image all the same.
+    values = {"batch": 2 if "contrastive=" in head else 1, "subdivisions": 1}
     if size:
         values.update(width=size, height=size)
     for key, value in values.items():
         head = re.sub(rf"(?m)^\s*{key}\s*=.*$", f"{key}={value}", head)
     path = folder / cfg.name
-    path.write_text(head + bracket + rest)
+    path.write_text(head + rest)
     return path
 
 
@@ -141,7 +143,7 @@ def fill(net: gops.darknet.DarknetNet, image: mx.nd.NDArray) -> list[np.ndarray]
         if isinstance(layer, Weighted):
             _draw(layer, draws, filled)
         norm = getattr(layer, "norm", None)
-        if norm is not None and norm.name not in filled:
+        if norm is not None and norm.running_mean.name not in filled:
             _calibrate(layer, norm, inputs[0], draws)
         outputs.append(layer(*inputs))
         filled.update(parameter.name for parameter in layer.collect_params().values())
@@ -220,7 +222,7 @@ def deviation(net: gops.darknet.DarknetNet, ours: list[np.ndarray], theirs: list
 def export(net: gops.darknet.DarknetNet, image: np.ndarray, path: pathlib.Path) -> tuple[str, float | None]:
     """'detections' or 'outputs' if the net exports with them, and their deviation in onnxruntime; else the error."""
     detects = bool(net._detections)
-    block = net.detector(THRESHOLD) if detects else net
+    block = net.detector(clear_threshold(net, image)) if detects else net
     try:
         gops.export.onnx(block, path, image.shape)
         theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"data": image})
@@ -233,6 +235,20 @@ def export(net: gops.darknet.DarknetNet, image: np.ndarray, path: pathlib.Path) 
         return "detections", float(np.abs(scores.asnumpy() - theirs[1]).max())
     difference = np.abs(ours.asnumpy() - theirs[0]).max()
     return "outputs", float(difference / theirs[0].std())
+
+
+def clear_threshold(net: gops.darknet.DarknetNet, image: np.ndarray) -> float:
+    """A threshold of scores with less candidates above it than the detector suppresses, and none near it.
+
+    So rounding does not decide which candidate is the last one.
+    """
+    _, scores, _ = net.detector(THRESHOLD, nms=1.0)(mx.nd.array(image))   # an IoU of 1 suppresses nothing
+    scores = scores.asnumpy().ravel()
+    if scores[-1] <= 0:
+        return THRESHOLD
+    later = scores[len(scores) // 2:]
+    widest = np.argmin(np.diff(later))
+    return float(later[widest] + later[widest + 1]) / 2
 
 
 def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path) -> dict[str, float]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import mxnet as mx
+import numpy as np
 from mxnet.gluon import Block, HybridBlock
 
 from ..core.backend import Array
@@ -21,7 +22,7 @@ __all__ = ["HeadLoss", "NetLoss", "loss_of"]
 LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
           "softmax of a tree": TreeClassLoss, "cost": SquareLoss}
 OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
-PER_NET = ("anchors", "classes")   # the options that all heads of a net share
+PER_NET = ("anchors", "classes")   # arguments of the net, not lists with a value for each head
 
 
 class HeadLoss(NamedTuple):
@@ -141,12 +142,12 @@ def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
 
 
 def _loss_of_all(make: type[HybridBlock], heads: Sequence[dict]) -> HybridBlock:
-    for name in PER_NET:
-        values = [head[name] for head in heads]
-        if any(value != values[0] for value in values):
-            raise _error(f"the heads have the {name} {values}; expected the same for all heads", "Change the cfg")
+    classes = [head["classes"] for head in heads]
+    if len(set(classes)) > 1:
+        raise _error(f"the heads have the classes {classes}; expected the same for all heads", "Change the cfg")
+    anchors = [np.reshape(head["anchors"], (-1, 2)).tolist() for head in heads]
     per_head = {name: [head[name] for head in heads] for name in heads[0] if name not in PER_NET}
-    return make(heads[0]["anchors"], classes=heads[0]["classes"], **per_head)
+    return make(anchors, classes=classes[0], **per_head)
 
 
 def _error(what: str, remedy: str) -> OpError:

@@ -16,8 +16,10 @@ from ..core.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
 from ..data.anchors import box_sizes
+from .devices import Workers
 from .images import classification_batch
 from .metrics import accuracy, evaluate_detector
+from .plan import updates_per_epoch
 from .schedules import Schedule, darknet_schedule
 
 __all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs",
@@ -83,20 +85,23 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int =
     return anchors.tolist()
 
 
-def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs: int | None) -> None:
+def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs: int | None,
+                workers: Workers | None = None) -> None:
     """Give a cfg a run of another length: so many updates, or passes over the images. Neither: it stays as it is."""
     if epochs is not None:
         options = read_training(cfg)
-        batches = epochs * _updates_per_epoch(options, images)
+        batches = epochs * updates_per_epoch(images, options.mini_batch, workers, options.subdivisions)
     if batches is not None:
         adapt_cfg(cfg, cfg, net=shorter_policy(cfg, batches))
 
 
-def _updates_per_epoch(options, images):
-    return math.ceil(math.ceil(images / options.mini_batch) / options.subdivisions)
+def _images_per_update(options, workers):
+    """Of all workers, each of which takes the batch of the cfg; with dist_async an update has the images of one."""
+    return options.batch * (workers.count if workers and workers.in_step else 1)
 
 
-def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0) -> tuple[int, int]:
+def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
+                   workers: Workers | None = None) -> tuple[int, int]:
     """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
@@ -109,6 +114,8 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0) -> tupl
         Number of training images.
     seen : int, default 0
         Number of images that the net has been trained on.
+    workers : Workers, optional
+        Of the job. Each of them takes the batch of the cfg.
 
     Raises
     ------
@@ -119,12 +126,14 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0) -> tupl
     if not options.max_batches:
         raise OpError(where, "the cfg has no max_batches; expected the number of updates",
                       "Add it, or pass --batches or --epochs")
-    left = options.max_batches - seen // options.batch
+    batch = _images_per_update(options, workers)
+    left = options.max_batches - seen // batch
     if left <= 0:
-        raise OpError(where, f"the weights have seen {seen} images, {seen // options.batch} batches; expected less "
+        raise OpError(where, f"the weights have seen {seen} images, {seen // batch} batches; expected less "
                       f"than max_batches, {options.max_batches}", "Pass --clear to begin anew, or more --batches")
-    repeats = max(1, round(min(LEAST_UPDATES, left) * options.batch / images))
-    return math.ceil(left / _updates_per_epoch(options, repeats * images)), repeats
+    repeats = max(1, round(min(LEAST_UPDATES, left) * batch / images))
+    updates = updates_per_epoch(repeats * images, options.mini_batch, workers, options.subdivisions)
+    return math.ceil(left / updates), repeats
 
 
 def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: TrainingOptions, device: mx.Context,
@@ -196,9 +205,9 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
     return header.seen if layers is None else 0
 
 
-def darknet_schedule_from(cfg: str | os.PathLike, seen: int) -> Schedule:
+def darknet_schedule_from(cfg: str | os.PathLike, seen: int, workers: Workers | None = None) -> Schedule:
     """The learning rate of a cfg, for a net that has seen so many images. See :func:`darknet_schedule`."""
-    done = seen // read_training(cfg).batch
+    done = seen // _images_per_update(read_training(cfg), workers)
     return LaterSchedule(darknet_schedule(cfg), done) if done else darknet_schedule(cfg)
 
 

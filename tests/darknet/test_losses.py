@@ -34,21 +34,27 @@ def gradient_of(net, loss, data, truth):
     return value.asnumpy(), next(iter(net.collect_params(".*weight").values())).grad().asnumpy()
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_yolo(hybrid, tmp_path, rng):
-    """The options of each head, and the defaults of AlexeyAB's program; the weight of the sum."""
+@pytest.mark.parametrize("hybrid, own", [(False, None), (True, None), (True, [[8, 8], [23, 27], [33, 23], [60, 70]])])
+def test_yolo(hybrid, own, tmp_path, rng):
+    """The options of each head, and the defaults of AlexeyAB's program; the weight of the sum; a head's own anchors."""
     options = "iou_loss=ciou\nscale_x_y={}\niou_thresh=0.213\nmax_delta=5\ndelta_normalizer=0.5\n"
-    net = load(tmp_path, TWO_HEADS.format(first=options.format(1.05), second=options.format(1.1)))
+    cfg = TWO_HEADS.format(first=options.format(1.05), second=options.format(1.1))
+    if own:   # as in resnet152_trident.cfg
+        before, _, after = cfg.rpartition(YOLO)
+        numbers = ",".join(map(str, np.ravel(own)))
+        cfg = f"{before}[yolo]\nclasses=3\nnum={len(own)}\nanchors={numbers}\n{after}"
+    net = load(tmp_path, cfg)
     loss, data, truth = net.loss(), images(rng), mx.nd.array(TRUTH)
     if hybrid:
         loss.hybridize()
     found, gradient = gradient_of(net, loss, data, truth)
-    sizes = np.array([[10, 14], [23, 27], [37, 58]], "float64")
+    shared = [[10, 14], [23, 27], [37, 58]]
 
     def expected(data, truth):
         outputs = net.layer_outputs(data)
         total = 0
-        for layer, mask, stride, scale in ((0, [1, 2], 16, 1.05), (4, [0], 8, 1.1)):
+        for layer, mask, stride, scale, sizes in ((0, [1, 2], 16, 1.05, shared), (4, [0], 8, 1.1, own or shared)):
+            sizes = np.array(sizes, "float64")
             others = np.delete(sizes, mask, axis=0)
             total = total + 0.5 * gops.ops.yolo_loss(
                 outputs[layer], truth, anchors=(sizes[mask] / stride).ravel().tolist(),

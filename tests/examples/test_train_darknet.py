@@ -1,10 +1,13 @@
 """train_darknet.py: a detector and a classifier of a few layers, as their cfgs say."""
+import subprocess
+import sys
+
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
 from folders import make_yolo, save
-from training_runs import assert_same_run, content, results, runner, train_state
+from training_runs import EXAMPLES, assert_same_run, content, results, runner, train_state
 
 NET = ("[net]\nwidth={size}\nheight={size}\nchannels=3\nbatch=4\nsubdivisions=2\nlearning_rate=0.01\nburn_in=2\n"
        "policy=steps\nsteps=3\nscales=.1\nmax_batches=4\nmomentum=0.8\ndecay=0.01\nhue=.1\nangle=5\n")
@@ -97,3 +100,46 @@ def test_a_classifier(train, tmp_path, capsys):
                 save(tmp_path / split / name / f"{number}.png", np.full((40, 30, 3), 60 * (name == "b"), "uint8"))
     out = train("classes", "--cfg", "net.cfg", "--dataset", "folder", "--root", ".", "--threads", "1")
     assert 0 <= results(out)["accuracy"] <= 1 and "has an accuracy of" in capsys.readouterr().out
+
+
+PLAIN = DETECTOR.replace("mosaic=1\n", "").replace("batch_normalize=1", "batch_normalize=0")
+
+
+def job(folder, *options, dies=False):
+    """Two workers, each with half of the batch; or one is killed in the second update."""
+    script = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import train_darknet as script\n"
+              "from gluonops.train import Run\n"
+              "step, dies = Run.step, sys.argv.pop(1) == 'True'\n"
+              "def stepping(self, parts, after=None):\n"
+              "    if dies and self.workers.rank == 1 and self.batch == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+              "    step(self, parts, after)\n"
+              "Run.step = stepping\n"
+              "script.main(script.arguments())")
+    command = [sys.executable, str(EXAMPLES / "launch_local.py"), "--timeout", "500", "--", sys.executable, "-c",
+               script, str(EXAMPLES), str(dies), *options, "--batch", "2", "--subdivisions", "1",
+               "--kvstore", "dist_sync"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_two_workers_are_one_process(train, tmp_path):
+    """Of four images an update: with the learning rates, the steps and the end of the run. A killed one ends the job.
+
+    Without batch norm, whose statistics are each worker's own: docs/several_machines.md.
+    """
+    (tmp_path / "net.cfg").write_text(PLAIN)
+    one = train("one", *QUICK, "--subdivisions", "1")
+    done = job(tmp_path, *QUICK, "--out", "two")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("has an mAP of") == 1   # the first worker alone writes and reports
+    two = tmp_path / "two"
+    mine, theirs = content(one), content(two)
+    assert set(mine) == set(theirs)
+    for name, value in mine.items():
+        np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
+    assert train_state(one)["seen"] == train_state(two)["seen"]
+    assert (two / "net.cfg").read_text() == (one / "net.cfg").read_text().replace("batch=4", "batch=2")
+
+    killed = job(tmp_path, *QUICK, "--out", "killed", dies=True)
+    assert killed.returncode == 1 and "was killed by SIGKILL; the job is over" in killed.stderr
+    assert not (tmp_path / "killed" / "results.json").exists()

@@ -40,6 +40,10 @@ def test_length(read):
     assert train.darknet_epochs(options, 1600) == (5, 1)      # 200 updates an epoch
     assert train.darknet_epochs(options, 80) == (10, 10)      # 10 updates a pass
     assert train.darknet_epochs(options, 80, seen=8 * 980) == (1, 2)
+    two, alone = train.Workers(count=2, kind="dist_sync"), train.Workers(count=2, kind="dist_async")
+    assert train.darknet_epochs(options, 1600, workers=two) == (10, 1)    # 100 updates of 16 images an epoch
+    assert train.darknet_epochs(options, 80, seen=16 * 980, workers=two) == (1, 4)
+    assert train.darknet_epochs(options, 1600, workers=alone) == (5, 1)   # 200 updates, each of one worker's 8 images
     with pytest.raises(gops.OpError, match="the weights have seen 8000 images, 1000 batches"):
         train.darknet_epochs(options, 80, seen=8000)
     with pytest.raises(gops.OpError, match="the cfg has no max_batches"):

@@ -4,15 +4,21 @@ from __future__ import annotations
 from ...core.backend import Array
 
 
-def softplus(F, data: Array) -> Array:
-    """ln(1 + exp(x)); MXNet's own loses digits below 0. The derivative at 0 is wrong: mish multiplies it by 0."""
-    return F.relu(data) + F.log1p(F.exp(-F.abs(data)))
+def tanh_of_softplus(F, data: Array) -> Array:
+    """tanh(ln(1 + exp(x))), which is t / (2 - t) with ``t = s (2 - s)`` and ``s = sigmoid(x)``.
+
+    No step overflows or loses digits. The sigmoid is oneDNN's: MXNet computes other functions of e number by number.
+    """
+    s = F.Activation(data, act_type="sigmoid")
+    t = s * (2 - s)
+    return t / (2 - t)
 
 
 def forward(F, attrs, data: Array) -> Array:
-    return data * F.tanh(softplus(F, data))
+    data = F.reshape(data, shape=(-2,))   # blocks of channels, as of a convolution, become rows once, not in each step
+    return data * tanh_of_softplus(F, data)
 
 
 def backward(nd, attrs, shapes, output_grad, data) -> dict:
-    t = nd.tanh(softplus(nd, data))
+    t = tanh_of_softplus(nd, data)
     return {"data": output_grad * (t + data * ((1 - nd.square(t)) * nd.sigmoid(data)))}

@@ -22,7 +22,7 @@ class YOLOLoss(Loss):
     ----------
     anchors : sequence of float
         Sizes of the net's anchors in pixels of its input, above 0: (w0, h0, w1, h1, ...), or pairs. ``anchors`` of a
-        cfg.
+        cfg. If the heads have different ones, a list of pairs for each head.
     masks : sequence of sequence of int
         For each head, the numbers of its anchors, from 0. ``mask`` of a cfg.
     strides : sequence of int
@@ -89,13 +89,12 @@ class YOLOLoss(Loss):
 
 def _heads(op, anchors, masks, strides, classes, options) -> list:
     """The attributes of the operator for each head."""
-    sizes = _pairs(op, anchors)
     if len(masks) == 0 or len(strides) != len(masks):
         raise op.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
                        "each head", "Correct masks or strides")
     _check_options(op, options, len(masks))
     heads = []
-    for number, (mask, stride) in enumerate(zip(masks, strides)):
+    for number, (mask, stride, sizes) in enumerate(zip(masks, strides, _sizes_of_heads(op, anchors, len(masks)))):
         _check_head(op, mask, stride, len(sizes))
         own = [size / stride for i in mask for size in sizes[i]]
         others = [size / stride for i in range(len(sizes)) if i not in mask for size in sizes[i]]
@@ -104,6 +103,23 @@ def _heads(op, anchors, masks, strides, classes, options) -> list:
         heads.append(op.parse({**of_head, "anchors": tuple(own), "other_anchors": tuple(others) or None,
                                "classes": classes, "parts": True}))
     return heads
+
+
+def _sizes_of_heads(op, anchors, heads: int) -> list[list[tuple]]:
+    """The sizes of all anchors that a head knows, for each head."""
+    if not _are_lists_of_pairs(anchors):
+        return [_pairs(op, anchors)] * heads
+    if len(anchors) != heads:
+        raise op.error(f"anchors has {len(anchors)} lists of pairs; expected {heads}, one for each head", "Correct it")
+    return [_pairs(op, pairs) for pairs in anchors]
+
+
+def _are_lists_of_pairs(anchors) -> bool:
+    for _ in range(2):
+        if not isinstance(anchors, (list, tuple)) or len(anchors) == 0:
+            return False
+        anchors = anchors[0]
+    return isinstance(anchors, (list, tuple))
 
 
 def _pairs(op, anchors) -> list[tuple]:

@@ -161,6 +161,7 @@ class TestBlock:
                 ((self.ANCHORS, ((0, 0),), (32,), 3), {}, "expected different numbers"),
                 ((self.ANCHORS, ((0,),), (0,), 3), {}, "a stride is 0; expected a number above 0"),
                 (((1, 2, 3), ((0,),), (32,), 3), {}, "anchors is .1, 2, 3.; expected pairs"),
+                (([[(1, 2)], [(3, 4)]], ((0,),), (32,), 3), {}, "anchors has 2 lists of pairs; expected 1, one for"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"scale_x_y": (1, 2)}, "scale_x_y has 2 values; expected 1"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"parts": True}, "'parts' is not an argument of the block"),
                 ((self.ANCHORS, ((0,),), (32,), 3), {"counters_per_class": 1}, "'counters_per_class' is not an"),
