@@ -5,13 +5,14 @@ from ...core.backend import Array
 
 
 def tanh_of_softplus(F, data: Array) -> Array:
-    """tanh(ln(1 + exp(x))), which is t / (2 - t) with ``t = s (2 - s)`` and ``s = sigmoid(x)``.
+    """tanh(ln(1 + exp(x))), which is s (1 + m) / (1 + m^2) with ``s = sigmoid(x)`` and ``m = 1 - s``.
 
-    No step overflows or loses digits. The sigmoid is oneDNN's: MXNet computes other functions of e number by number.
+    No step overflows or loses digits, and no gradient of a step does. The sigmoid is oneDNN's: MXNet computes other
+    functions of e number by number.
     """
     s = F.Activation(data, act_type="sigmoid")
-    t = s * (2 - s)
-    return t / (2 - t)
+    m = 1 - s
+    return s * (1 + m) / (1 + F.square(m))
 
 
 def forward(F, attrs, data: Array) -> Array:
