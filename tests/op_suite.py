@@ -101,6 +101,10 @@ class OpSuite:
         """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
         return 1.0
 
+    def output_amplification(self, attrs, *inputs):
+        """The same of the output: of statistics that are rounded before differences are computed with them."""
+        return 1.0
+
     # -- helpers ---------------------------------------------------------------------------------------------
     @classmethod
     def axes(cls, name):

@@ -137,8 +137,10 @@ def check(case):
         expected = suite.expected(Case("fuzz", case.shapes, case.attrs), arrays, head)
         found, defined = [], not set(case.specials) & set(suite.undefined)
         amplification = functools.lru_cache(None)(lambda name: suite.amplification(typed, name, *wide))
+        of_output = functools.lru_cache(None)(lambda name: suite.output_amplification(typed, *wide))
         for name, way, run, added in ways(case, arrays, head):
-            found += [(f"{name} {way}", *what) for what in _compare(case, name, run, expected, added, amplification)
+            compared = _compare(case, name, run, expected, added, of_output, amplification)
+            found += [(f"{name} {way}", *what) for what in compared
                       if defined or what[0].startswith("raises")]
         if _holds_bad_labels(case, arrays, typed):
             os.environ[CHECK] = "1"
@@ -150,7 +152,7 @@ def _widened(arrays):
     return [array.astype("float64") if array.dtype.kind == "f" else array for array in arrays]
 
 
-def _compare(case, name, run, expected, added, amplification):
+def _compare(case, name, run, expected, added, of_output, amplification):
     try:
         output, gradients = run()
     except Exception as error:
@@ -161,7 +163,7 @@ def _compare(case, name, run, expected, added, amplification):
     if output.dtype != np.dtype(case.dtype):
         yield "output has the wrong dtype", str(output.dtype)
     exact = contracts.suite(case.op).exact
-    yield from deviation("output", output, wanted, case.dtype, name, exact)
+    yield from deviation("output", output, wanted, case.dtype, name, exact, of_output)
     if np.dtype(case.dtype).kind != "f":
         return
     for arg, gradient in gradients.items():
