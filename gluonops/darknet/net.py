@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
@@ -113,17 +114,17 @@ class DarknetNet(HybridBlock):
         Raises
         ------
         OpError
-            The cfg ends in no detecting layer, or an argument is out of range.
+            The cfg ends in no detecting layer, the net is not initialized, or an argument is out of range.
         """
         if not self._detections:
             raise OpError("darknet.detector", "the cfg ends in no [region], [yolo], [Gaussian_yolo] or [detection]; "
                           "expected a detecting network", "Call the net itself for what its last layer returns")
-        parameter = next(iter(self.collect_params().values()))
+        contexts, dtype = self._contexts_and_dtype("darknet.detector")
         blocks = []
         for i, head in enumerate(self._detections):
             block = head.boxes(threshold, f"boxes{i}_")
-            block.initialize(ctx=parameter.list_ctx())
-            block.cast(parameter.dtype)
+            block.initialize(ctx=contexts)
+            block.cast(dtype)
             blocks.append(block)
         last = self._detections[-1]
         size_multiple = max(head.stride for head in self._detections)
@@ -144,7 +145,7 @@ class DarknetNet(HybridBlock):
         Raises
         ------
         OpError
-            The cfg ends in another layer, or an option changes the loss and is not computed.
+            The cfg ends in another layer, an option changes the loss and is not computed, or the net is not initialized.
         """
         for kind, _, make in self._losses:
             if make is None:
@@ -152,8 +153,19 @@ class DarknetNet(HybridBlock):
                               "expected [region], [yolo], [Gaussian_yolo], [detection], [softmax] or [cost]",
                               "Compute the loss of the net's output yourself")
         loss = loss_of(self, [(source, make()) for _, source, make in self._losses])
-        parameter = next(iter(self.collect_params().values()))
+        contexts, _ = self._contexts_and_dtype("darknet.loss")
         for block in (loss.loss, loss.mapped):
             if block is not None:
-                block.initialize(ctx=parameter.list_ctx())
+                block.initialize(ctx=contexts)
         return loss
+
+    def _contexts_and_dtype(self, where: str) -> tuple[list[mx.Context], str]:
+        """Those of the parameters; of a net without parameters the current context and float32."""
+        parameter = next(iter(self.collect_params().values()), None)
+        if parameter is None:
+            return [mx.current_context()], "float32"
+        try:
+            return parameter.list_ctx(), parameter.dtype
+        except RuntimeError:
+            raise OpError(where, f"{parameter.name} is not initialized; expected a net with parameters that are",
+                          "Call net.initialize(), or load weights") from None

@@ -141,3 +141,22 @@ def test_errors(tmp_path):
         net = load(tmp_path, text)
         with pytest.raises(gops.OpError, match=message):
             net.loss()
+
+
+@pytest.mark.parametrize("method", ["loss", "detector"])
+def test_a_net_that_is_not_initialized(method, tmp_path):
+    path = tmp_path / "net.cfg"
+    path.write_text(NET + CONV.format(stride=16, filters=16, activation="linear")
+                    + "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n")
+    net = gops.darknet.load(path)
+    with pytest.raises(gops.OpError, match=rf"darknet.{method}: .*conv0_weight is not initialized.*net.initialize\(\)"):
+        getattr(net, method)()
+
+
+def test_a_net_without_parameters(tmp_path):
+    path = tmp_path / "net.cfg"
+    path.write_text(NET + "[avgpool]\n[softmax]\n")
+    net, data = gops.darknet.load(path), mx.nd.random.uniform(shape=(2, 3, 32, 32), ctx=mx.cpu())
+    means = data.mean(axis=(2, 3)).asnumpy()
+    shares = np.exp(means) / np.exp(means).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(net.loss()(data, mx.nd.array([0, 2])).asnumpy(), -np.log(shares[[0, 1], [0, 2]]), rtol=1e-5)
