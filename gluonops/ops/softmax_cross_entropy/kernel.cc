@@ -220,20 +220,24 @@ void backward_short_rows(const TypedCall<T> &given)
     const TypedCall<T> call = given;
     const int64_t classes = call.sizes.length;
     parallel_short_rows<T, INNER>(call.sizes, 2, [=](const Block &block) {
-        Index label_buffer[Block::ROOM];   // which of the block's elements a label names
+        Index label_buffer[Block::ROOM] = {};   // which of the block's elements a label names
         alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], head_buffer[Block::ROOM];
         A *max = max_buffer, *log_sum = log_sum_buffer, *head = head_buffer;
         Index *labelled = label_buffer;
-        const T *logits = call.data + block.start;
+        const T *logits = call.data + block.start, *head_grads = call.output_grad + block.first_row;
         memcpy(max, call.max + block.first_row, size_t(block.rows) * sizeof(A));
         memcpy(log_sum, call.log_sum + block.first_row, size_t(block.rows) * sizeof(A));
         classes_of(call.labels, block.first_row, block.rows, classes, labelled);
-        for (int64_t j = 0; j < block.rows; ++j) {
-            const int64_t class_id = labelled[j];
-            head[j] = class_id == NO_CLASS ? not_a_number<A>() : load_scalar(call.output_grad + block.first_row + j);
-            if (class_id >= 0)
-                labelled[j] = Index((j / INNER * classes + class_id) * INNER + j % INNER);
-        }
+        for_each_column<T>(block.rows, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            typename Simd<T>::Indices class_id;
+            memcpy(&class_id, labelled + j, WIDTH);
+            const auto row = LanePlaces<T>::numbers() + Index(j);
+            const auto element = (row / INNER * Index(classes) + class_id) * INNER + row % INNER;
+            const auto place = class_id >= 0 ? element : class_id;
+            memcpy(labelled + j, &place, WIDTH);
+            const auto nan = broadcast(not_a_number<A>());
+            store(head + j, class_id == Index(NO_CLASS) ? nan : load(head_grads + j, mask, A(0)), FullMask());
+        });
         T *grads = call.data_grad + block.start;
         block.template write<STREAMING>(grads, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
             const auto zero = broadcast(A(0));
