@@ -17,8 +17,9 @@ class Case:
     ----------
     name : str
         As the table has it.
-    kind : {'operator', 'net', 'training', 'detector', 'arithmetic'}
-        What ``work.py`` makes of it. ``detector`` is a training step too, of a net with batch norms and region loss.
+    kind : {'operator', 'call', 'net', 'training', 'detector', 'arithmetic'}
+        What ``work.py`` makes of it. ``call`` is an operator on so few numbers that only the call takes time.
+        ``detector`` is a training step too, of a net with batch norms and region loss.
         ``arithmetic`` uses no memory: see ``arithmetic.py``.
     what : str
         The operator, or the network.
@@ -38,6 +39,7 @@ class Case:
 
 PEERS_OF = {
     "operator": (OURS, BESIDE, MXNET, ORT, TORCH),
+    "call": (OURS, MXNET, ORT, TORCH),
     "net": (OURS, ORT, TORCH),
     "training": (OURS, TORCH),
     "detector": (OURS, TORCH, COMPILED),
@@ -49,6 +51,7 @@ CASES = (
     Case("reorg, 23.7 MB", "operator", "reorg", (16, 64, 76, 76)),
     Case("softmax, 64 kB", "operator", "softmax", (16, 1000)),
     Case("softmax, 1 MB", "operator", "softmax", (256, 1000)),
+    Case("abs, 16 numbers", "call", "abs", (16,)),
     Case("tiny_yolov2, 416 x 416", "net", "tiny_yolov2", (1, 3, 416, 416)),
     Case("yolov2, 416 x 416", "net", "yolov2", (1, 3, 416, 416)),
     Case("darknet19, 224 x 224", "net", "darknet19", (1, 3, 224, 224)),
