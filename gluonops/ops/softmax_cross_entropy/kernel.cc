@@ -115,6 +115,25 @@ void forward_rows(const TypedCall<T> &given)
     });
 }
 
+// The end of the forward pass for neighbouring rows: adds the label's share to each loss, and stores what there is of a
+// row. logit(j, class_id) is the j-th row's logit of its class. An ignored row counts as a row of zeros, whatever it holds.
+template <typename T, typename Index, typename A, typename Logit>
+GLUONOPS_INLINE void store_losses(const TypedCall<T> &call, int64_t first_row, int64_t rows, const Index *class_ids,
+                                  const A *max, const A *log_sum, A *loss, const Logit &logit)
+{
+    const A log_of_zeros = logarithm(A(call.sizes.length));
+    for (int64_t j = 0; j < rows; ++j) {
+        const int64_t row = first_row + j, class_id = call.sparse ? class_ids[j] : NO_CLASS;
+        if (class_id >= 0)
+            loss[j] += call.label_weight * call.weight_of(class_id) * (log_sum[j] - (logit(j, class_id) - max[j]));
+        else if (call.sparse)
+            loss[j] = class_id == IGNORED ? A(0) : not_a_number<A>();
+        store_scalar(call.output + row, loss[j]);
+        call.max[row] = class_id == IGNORED ? A(0) : max[j];
+        call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
+    }
+}
+
 template <typename T>
 void forward_columns(const TypedCall<T> &given)
 {
@@ -122,7 +141,6 @@ void forward_columns(const TypedCall<T> &given)
     typedef typename Simd<T>::Index Index;
     const TypedCall<T> call = given;
     const int64_t classes = call.sizes.length;
-    const A log_of_zeros = logarithm(A(classes));
     parallel_columns<false, T>(call.sizes, call.sparse ? 1 : 2, [=](ColumnBlock<T> &block) {
         Index class_ids[MAX_BLOCK_COLUMNS];
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], log_sum_buffer[MAX_BLOCK_COLUMNS], loss_buffer[MAX_BLOCK_COLUMNS];
@@ -157,18 +175,9 @@ void forward_columns(const TypedCall<T> &given)
 
         if (call.sparse)
             classes_of(call.labels, block.first_row, columns, classes, class_ids);
-        for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row = block.first_row + j, class_id = call.sparse ? class_ids[j] : NO_CLASS;
-            if (class_id >= 0) {
-                const A nll = log_sum[j] - (load_scalar(logits + class_id * block.step + j) - max[j]);
-                loss[j] += call.label_weight * call.weight_of(class_id) * nll;
-            } else if (call.sparse) {
-                loss[j] = class_id == IGNORED ? A(0) : not_a_number<A>();
-            }
-            store_scalar(call.output + row, loss[j]);
-            call.max[row] = class_id == IGNORED ? A(0) : max[j];
-            call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
-        }
+        const int64_t step = block.step;
+        store_losses(call, block.first_row, columns, class_ids, max, log_sum, loss,
+                     [=](int64_t j, int64_t class_id) GLUONOPS_LAMBDA { return load_scalar(logits + class_id * step + j); });
     }, !call.weights);   // a class weight is one number for all of a line
 }
 
@@ -180,7 +189,6 @@ void forward_short_rows(const TypedCall<T> &given)
     typedef ShortRows<T, INNER> Block;
     const TypedCall<T> call = given;
     const int64_t classes = call.sizes.length;
-    const A log_of_zeros = logarithm(A(classes));
     parallel_short_rows<T, INNER>(call.sizes, 1, [=](const Block &block) {
         Index class_ids[Block::ROOM];
         alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], loss[Block::ROOM] = {};
@@ -196,18 +204,10 @@ void forward_short_rows(const TypedCall<T> &given)
             block.sum(loss, scratch);
         }
         classes_of(call.labels, block.first_row, block.rows, classes, class_ids);
-        for (int64_t j = 0; j < block.rows; ++j) {
-            const int64_t row = block.first_row + j, class_id = class_ids[j];
-            if (class_id >= 0) {
-                const int64_t element = (j / INNER * classes + class_id) * INNER + j % INNER;
-                loss[j] += call.label_weight * (log_sum[j] - (load_scalar(logits + element) - max[j]));
-            } else {
-                loss[j] = class_id == IGNORED ? A(0) : not_a_number<A>();
-            }
-            store_scalar(call.output + row, loss[j]);
-            call.max[row] = class_id == IGNORED ? A(0) : max[j];
-            call.log_sum[row] = class_id == IGNORED ? log_of_zeros : log_sum[j];
-        }
+        store_losses(call, block.first_row, block.rows, class_ids, max, log_sum, loss,
+                     [=](int64_t j, int64_t class_id) GLUONOPS_LAMBDA {
+            return load_scalar(logits + (j / INNER * classes + class_id) * INNER + j % INNER);
+        });
     });
 }
 
