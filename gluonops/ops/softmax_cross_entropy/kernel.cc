@@ -116,7 +116,8 @@ void forward_rows(const TypedCall<T> &given)
 }
 
 // The end of the forward pass for neighbouring rows: adds the label's share to each loss, and stores what there is of a
-// row. logit(j, class_id) is the j-th row's logit of its class. An ignored row counts as a row of zeros, whatever it holds.
+// row. logit(j, class_id) is the j-th row's logit of its class. An ignored row counts as a row of zeros, whatever it
+// holds.
 template <typename T, typename Index, typename A, typename Logit>
 GLUONOPS_INLINE void store_losses(const TypedCall<T> &call, int64_t first_row, int64_t rows, const Index *class_ids,
                                   const A *max, const A *log_sum, A *loss, const Logit &logit)
@@ -177,7 +178,9 @@ void forward_columns(const TypedCall<T> &given)
             classes_of(call.labels, block.first_row, columns, classes, class_ids);
         const int64_t step = block.step;
         store_losses(call, block.first_row, columns, class_ids, max, log_sum, loss,
-                     [=](int64_t j, int64_t class_id) GLUONOPS_LAMBDA { return load_scalar(logits + class_id * step + j); });
+                     [=](int64_t j, int64_t class_id) GLUONOPS_LAMBDA {
+            return load_scalar(logits + class_id * step + j);
+        });
     }, !call.weights);   // a class weight is one number for all of a line
 }
 
