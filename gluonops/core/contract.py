@@ -24,9 +24,9 @@ from .errors import OpError
 from .expressions import Expression
 from .shapes import Shapes, normalized_axis
 
-__all__ = ["BLOCK", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
-           "Indices", "Int", "IntOrTuple", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused", "Rows", "Shapes",
-           "UNKNOWN", "accumulator", "normalized_axis"]
+__all__ = ["BLOCK", "KEPT_NUMBERS", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Becomes", "Bool", "Choice",
+           "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
+           "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -35,6 +35,7 @@ ROLES = ("layer", "loss", "loss head")
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # of the operators' names in graphs
 BLOCK = 0   # a length; see Cuda
+KEPT_NUMBERS = 1 << 14   # of ``partial`` between launches: 128 KiB for each of the cached passes
 
 
 def accumulator(dtype: str) -> str:
@@ -189,7 +190,8 @@ class Steps(typing.NamedTuple):
     blocks : int
         The blocks that share a row.
     partial : int
-        Size of the array ``partial``, in float64.
+        Size of the array ``partial``, in float64. At most KEPT_NUMBERS are 0 before a node's first launch, and then as
+        the launch before has left them. More are undefined before each launch.
     steps : sequence of int
         The value of ``step`` in each launch.
     """

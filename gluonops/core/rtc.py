@@ -31,7 +31,7 @@ import mxnet as mx
 import numpy as np
 
 from .. import _driver
-from .contract import BLOCK, Op, Steps, accumulator
+from .contract import BLOCK, KEPT_NUMBERS, Op, Steps, accumulator
 from .errors import OpError
 
 Scalar = Union[int, float, tuple]   # of floats
@@ -50,7 +50,6 @@ lock = threading.Lock()
 _failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 64.0   # seconds until a kernel that could not be launched is tried again
-KEPT_NUMBERS = 1 << 13   # of ``partial`` between launches: 64 KiB for each of the cached passes
 DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndarray._DTYPE_MX_TO_NP.items()
                if dtype is not None}
 
@@ -359,7 +358,7 @@ class Pass:
         self._partial_size = partial_size if in_steps(op) else 0
         self._partial = None
         if 0 < self._partial_size <= KEPT_NUMBERS:
-            self._partial = mx.nd.empty((partial_size,), context, "float64")
+            self._partial = mx.nd.zeros((partial_size,), context, "float64")
 
         numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
         numbers_of_requests = [REQUESTS[request] for request in requests]

@@ -33,7 +33,8 @@ ADDRESSES = os.environ.get("GLUONOPS_CUDA_SANITIZE") == "1"   # the process need
 # The prelude's instructions, in C++.
 INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = float_to_half(x);",
                 'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = half_to_float(bits);",
-                'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));': "power = exp2f(x);"}
+                'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));': "power = exp2f(x);",
+                'asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(exponent) : "f"(x));': "exponent = log2f(x);"}
 SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
 
 cache = None    # the folder of what is compiled; conftest.py sets it
@@ -184,6 +185,8 @@ class CudaKernel:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
             request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            if name == "partial" and given["step"] > 0:   # zeros, or what a launch or a step before has left there
+                request = rtc.REQUESTS["add"]
             if goes_on and request == rtc.REQUESTS["write"]:
                 request = rtc.REQUESTS["add"]
             slot.role = READ if read else {0: KEPT, 1: WRITTEN, 2: ADDED_TO}[request]

@@ -158,6 +158,15 @@ T atomicAdd(T *to, T value)   // fibers give way at barriers and shuffles only
     return before;
 }
 
+inline unsigned atomicInc(unsigned *to, unsigned most)
+{
+    const unsigned before = *to;
+    *to = before >= most ? 0 : before + 1;
+    return before;
+}
+
+inline void __threadfence() {}   // one thread runs at a time
+
 // CUDA's, which newer C libraries have as well.
 #define cospi emulated_cospi
 #define cospif emulated_cospi

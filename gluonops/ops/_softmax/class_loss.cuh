@@ -10,26 +10,27 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
                                    const RowLabels<typename Accumulator<T>::type> &labels, const Formula &formula)
 {
     typedef typename Accumulator<T>::type A;
-    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial);
+    const Gathering<SoftmaxSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        gathering.empty();
         return;
     }
     const Rows<T> rows(labels.classes, inner, aligned(data));
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
-        typename SoftmaxSource<T, STREAMED_BYTES>::Held held;
-        SoftmaxSums<A> sums = sum_row(logits, at, at.exists && class_id != IGNORED, exchange, held, true);
-        if (!at.is_first_thread())
+        const int64_t start = rows.start(at.row);
+        SoftmaxSums<A> sums;
+        const bool has_sums = sum_row_once(logits, at, start, at.exists && class_id != IGNORED, gathering, sums);
+        if (!has_sums || !at.is_first_in_block())
             continue;
 
         if (class_id == IGNORED)
             sums.set_zeros(labels.classes);
-        const A row_log_sum = logarithm(sums.exponentials);
+        const A row_log_sum = Power<T>::log(sums.exponentials);
         A loss = class_id == IGNORED ? 0 : not_a_number<A>();
         if (class_id >= 0) {
-            const A logit = load(data, rows.part(at.row, 0).start + class_id * inner);
+            const A logit = load(data, start + class_id * inner);
             loss = labels.weight_of(class_id) * formula.value(row_log_sum - (logit - sums.max));
         }
         store(output, at.row, loss, output_request);
@@ -52,15 +53,17 @@ __device__ void class_loss_backward(const T *output_grad, const T *data, const L
     for (RowLoop at(count); at.goes_on(); at.next()) {
         const int64_t class_id = labels.class_id(label, at.row);
         const A row_max = load(max, at.row), row_log_sum = load(log_sum, at.row);
+        const int64_t start = rows.start(at.row);
         Product<A> times_head = {not_a_number<A>()};
         if (class_id >= 0) {
-            const A logit = load(data, rows.part(at.row, 0).start + class_id * inner);
+            const A logit = load(data, start + class_id * inner);
             const A slope = formula.slope(row_log_sum - (logit - row_max));
             times_head.factor = load(output_grad, at.row) * (labels.weight_of(class_id) * slope);
         }
         const Exponential<T> probability(row_max, 1, row_log_sum);
         const Difference<A> less_one = {1};
-        const RowPart part = rows.part(at.row, at.part, at.exists);
+        const RowPart part = rows.part_from(start, at.part, at.exists);
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
             x.read(data, rows, part, i, 0);

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import Attr, Int, Refused
+from ...core.contract import KEPT_NUMBERS, Attr, Int, Refused, Steps
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
+MANY_THREADS = 131072   # number of threads that occupies a GPU
 MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
@@ -43,7 +44,22 @@ def row_work(attrs, known: dict) -> tuple[int, int]:
     row_count = outer * inner
     neighbours = inner > 1 and row_count >= MANY_ROWS
     threads = threads_of_neighbours(classes) if neighbours else threads_per_row(classes)
-    return row_count, length_for(threads)
+    return rows_at_once(row_count, threads), length_for(threads)
+
+
+def streamed_work(attrs, known: dict) -> tuple[int, int]:
+    """The same of kernels that hold nothing of a row: of many rows each has fewer threads, with more elements."""
+    row_count, length = row_work(attrs, known)
+    outer, classes, inner = rows(attrs, known["data"])
+    threads = threads_per_row(classes)
+    if inner > 1 or not 2 <= threads <= WARP or outer * threads // 2 < MANY_THREADS:
+        return row_count, length
+    return rows_at_once(outer, threads // 2), length_for(threads // 2)
+
+
+def rows_at_once(row_count: int, threads: int) -> int:
+    """How many rows have threads at a time. Of more, each thread takes several, one after the other."""
+    return min(row_count, MAX_BLOCKS * BLOCK // threads)
 
 
 def threads_per_row(classes: int) -> int:
@@ -92,6 +108,15 @@ def places(attrs, known: dict, number_of_parts: int, numbers: int) -> int:
     """The size of ``partial``: the numbers of all parts. It is 0 if a row has a single part."""
     outer, _, inner = rows(attrs, known["data"])
     return outer * inner * number_of_parts * numbers if number_of_parts > 1 else 0
+
+
+def gathered(attrs, known: dict, numbers: int) -> Steps:
+    """Of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
+    outer, _, inner = rows(attrs, known["data"])
+    number_of_parts = parts(attrs, known)
+    counts = outer * inner if number_of_parts > 1 else 0
+    size = counts + places(attrs, known, number_of_parts, numbers)
+    return Steps(number_of_parts, size, (1,) if size <= KEPT_NUMBERS else (0, 1))
 
 
 def steps(direction: str, attrs, known: dict) -> tuple[int, int]:

@@ -38,11 +38,20 @@ struct Rows {
     // The elements that a thread reads or writes at once.
     __device__ int width() const { return packed ? GROUP : 1; }
 
+    // The first element of a row.
+    __device__ int64_t start(int64_t row) const { return inner == 1 ? row * length : strided_start(row); }
+
     // Without `reads` the part has no elements.
     __device__ RowPart part(int64_t row, int number, bool reads = true) const
     {
-        const int64_t position = number * part_length, start = inner == 1 ? row * length : strided_start(row);
-        const RowPart part = {start + position * inner, position,
+        return part_from(start(row), number, reads);
+    }
+
+    // The same of the row that begins there.
+    __device__ RowPart part_from(int64_t row_start, int number, bool reads = true) const
+    {
+        const int64_t position = number * part_length;
+        const RowPart part = {row_start + position * inner, position,
                               reads && position < length ? minimum(part_length, length - position) : 0};
         return part;
     }
@@ -88,20 +97,19 @@ struct Rows {
 // those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so that
 // they can reduce without regard to what a row is like: behind the last row, some have the last one again.
 struct RowLoop {
-    int64_t row, count, number, step;
+    int64_t row, count, number;
     int part, behind;   // behind: the number of the warp's rows that are in front of this one
     bool exists;        // false: there is nothing to read and nothing to write
 
-    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), step(row_step()), part(0), behind(0)
+    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), part(0), behind(0)
     {
         if (gridDim.y > 1) {
             const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
             number = quotient(block, gridDim.y);
             part = int(block - number * gridDim.y);
-            step = gridDim.x;
         }
         if (blockDim.x < 32)
-            behind = threadIdx.y & (32 / blockDim.x - 1);
+            behind = threadIdx.y & ((32 >> (31 - __clz(blockDim.x))) - 1);
         set_row();
     }
 
@@ -115,24 +123,16 @@ struct RowLoop {
 
     __device__ void next()
     {
-        number += step;
+        number += gridDim.y > 1 ? int64_t(gridDim.x) : row_step();
         set_row();
     }
 
-    // The thread that writes what there is once for a row.
-    __device__ bool is_first_thread() const { return exists && threadIdx.x == 0 && part == 0; }
-};
+    // The first of the threads that share the row in this block.
+    __device__ bool is_first_in_block() const { return exists && threadIdx.x == 0; }
 
-// 16 bytes of the same number.
-template <typename T>
-__device__ uint4 every_item(typename Accumulator<T>::type value)
-{
-    Pack<T> pack;
-#pragma unroll
-    for (int j = 0; j < Pack<T>::SIZE; ++j)
-        store(pack.items, j, value, WRITE);
-    return *reinterpret_cast<const uint4 *>(pack.items);
-}
+    // The thread that writes what there is once for a row.
+    __device__ bool is_first_thread() const { return is_first_in_block() && part == 0; }
+};
 
 // The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
 // multiples of it in front of a loop, and has no registers left for them.
@@ -163,38 +163,49 @@ struct RowChunk {
     // The chunk begins at the i-th element of the part. Behind the end is `empty`.
     __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
     {
-        const T *const from = tensor + part.start + i * rows.inner;
         const int left = int(minimum(part.length - i, length()));
         count = rows.count(left);
         most = rows.most(left);
+        const T filler(empty);
         if (rows.packed)
-            read_packs(from + rows.first, opaque(rows.step), empty);
+            read_packs(tensor + (part.start + i + rows.first), opaque(rows.step), filler);
         else
-            read_items(from + rows.first * rows.inner, rows.step * rows.inner, empty);
+            read_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
     }
 
-    __device__ void read_packs(const T *from, int64_t step, A empty)
+    __device__ void read_packs(const T *from, int64_t step, const T &filler)
     {
-        uint4 packs[SIZE / GROUP];   // all loads come before the first conversion
+        Pack<T> packs[SIZE / GROUP];   // all loads come before the first conversion
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP, from += step) {
-            packs[k / GROUP] = every_item<T>(empty);
+        for (int k = 0; k < SIZE; k += GROUP, from += step)
             if (k < count)
-                packs[k / GROUP] = *reinterpret_cast<const uint4 *>(from);
-        }
+                packs[k / GROUP] = load_pack(from, 0);
+            else
+                packs[k / GROUP].fill(filler);
 #pragma unroll
         for (int k = 0; k < SIZE; ++k)
-            values[k] = load(reinterpret_cast<const T *>(packs), k);
+            values[k] = load(packs[k / GROUP].items, k % GROUP);
     }
 
-    // All loads come before the first conversion.
-    __device__ void read_items(const T *from, int64_t step, A empty)
+    // Where all of AT_ONCE elements exist there is no branch for each.
+    __device__ void read_items(const T *from, int64_t step, const T &filler)
     {
         const int64_t bytes = step * sizeof(T);
-        T items[SIZE];
+        T items[SIZE];   // as in read_packs
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, from = behind(from, bytes))
-            items[k] = k < count ? *from : T(empty);
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k + AT_ONCE <= count)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j, from = behind(from, bytes))
+                    items[j] = *from;
+            else if (k < most)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j, from = behind(from, bytes))
+                    items[j] = j < count ? *from : filler;
+            else
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j)
+                    items[j] = filler;
 #pragma unroll
         for (int k = 0; k < SIZE; ++k)
             values[k] = load(items, k);
@@ -202,11 +213,10 @@ struct RowChunk {
 
     __device__ void write(T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, int request) const
     {
-        T *const to = tensor + part.start + i * rows.inner;
         if (rows.packed)
-            write_packs(to + rows.first, opaque(rows.step), request);
+            write_packs(tensor + (part.start + i + rows.first), opaque(rows.step), request);
         else
-            write_items(to + rows.first * rows.inner, rows.step * rows.inner, request);
+            write_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, request);
     }
 
     __device__ void write_packs(T *to, int64_t step, int request) const
@@ -222,7 +232,11 @@ struct RowChunk {
         const int64_t bytes = step * sizeof(T);
 #pragma unroll
         for (int k = 0; k < SIZE; k += AT_ONCE)
-            if (k < most)
+            if (k + AT_ONCE <= count && request == WRITE)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
+                    *to = T(values[j]);
+            else if (k < most)
 #pragma unroll
                 for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
                     if (j < count)
@@ -301,17 +315,19 @@ struct RowChunk {
     }
 };
 
-// exp(x * factor) of a logarithm x, as exact as T; `unit` is the factor that makes it exp(x).
+// exp(x * factor) of a logarithm x, as exact as T; `unit` is the factor that makes it exp(x). And the logarithm of a sum.
 template <typename T>
 struct Power {
     typedef typename Accumulator<T>::type A;
     __device__ static A unit() { return 1; }
     __device__ static A of(A x) { return exponential(x); }
+    __device__ static A log(A x) { return logarithm(x); }
 };
 template <>
 struct Power<__half> {
     __device__ static float unit() { return 1.4426950408889634f; }
     __device__ static float of(float x) { return power_of_two(x); }
+    __device__ static float log(float x) { return binary_logarithm(x) * 0.6931471805599453f; }
 };
 
 // Of a number and NaN it is the number.
@@ -367,9 +383,16 @@ struct OverLanes {
 template <typename A, typename Sums>
 __device__ void reduce_sums(Sums &sums)
 {
-    const OverLanes in_warp = {blockDim.x < 32 ? int(blockDim.x) : 32};
+    if (blockDim.x == 1)
+        return;
+    if (blockDim.x < 32) {
+        const OverLanes in_row = {int(blockDim.x)};
+        sums.reduce(in_row);
+        return;
+    }
+    const OverLanes in_warp = {32};   // a constant, for which there is no branch
     sums.reduce(in_warp);
-    if (blockDim.x <= 32)
+    if (blockDim.x == 32)
         return;
     __shared__ A numbers[Sums::NUMBERS][32];
     __syncthreads();   // the sums before these may still be read
@@ -378,10 +401,10 @@ __device__ void reduce_sums(Sums &sums)
         for (int i = 0; i < Sums::NUMBERS; ++i)
             numbers[i][threadIdx.x / 32] = sums.number(i);
     __syncthreads();
-    const OverLanes over_warps = {int(blockDim.x / 32)};
+    const OverLanes over_warps = {int(blockDim.x / 32)};   // a power of two
 #pragma unroll
     for (int i = 0; i < Sums::NUMBERS; ++i)
-        sums.number(i) = numbers[i][threadIdx.x % over_warps.lanes];
+        sums.number(i) = numbers[i][threadIdx.x & (over_warps.lanes - 1)];
     sums.reduce(over_warps);
 }
 
@@ -426,9 +449,10 @@ struct SoftmaxSums {
     template <typename T, int BYTES>
     __device__ void add(RowChunk<T, BYTES> &x)
     {
-        raise_max(x.fold(max, Largest()));
+        const A before = max;
+        max = x.fold(before, Largest());
         const Exponential<T> formula(max, scale);
-        exponentials = x.apply_and_sum(formula, exponentials);
+        exponentials = x.apply_and_sum(formula, exponentials * formula(before, 0));
     }
 
     __device__ void add(const SoftmaxSums &other)
@@ -517,27 +541,23 @@ struct Exchange {
     }
 };
 
-// The sums of a row, or of nothing without `reads`. `held` is what the threads hold of the source afterwards: the last
-// chunk of their part. With `first_part_only` the sums are the row's only for the block of its first part; the other
-// blocks do not wait.
+// The sums of the row that begins at `start`, or of nothing without `reads`. `held` is what the threads hold of the source
+// afterwards: the last chunk of their part.
 //
 // A part's block may not even have started, because there is no room for it until others end. So a block does not wait
 // for ever: it computes what is missing itself, and its own part again, with the same code and so the same bits.
 template <typename Source, int NUMBERS>
-__device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at, bool reads,
-                                         const Exchange<NUMBERS> &exchange, typename Source::Held &held,
-                                         bool first_part_only = false)
+__device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at, int64_t start, bool reads,
+                                         const Exchange<NUMBERS> &exchange, typename Source::Held &held)
 {
     typedef typename Source::A A;
     for (int computed = at.part;;) {
-        typename Source::Sums sums = source.sum(at.row, computed, reads, held);
+        typename Source::Sums sums = source.sum(start, computed, reads, held);
         reduce_sums<A>(sums);
         if (gridDim.y == 1)
             return sums;
         if (threadIdx.x == 0)
             exchange.put(at.row, computed, sums);
-        if (first_part_only && at.part > 0)
-            return sums;
         typename Source::Sums all = source.none();
         const int missing = exchange.collect(at.row, at.part, all);
         if (missing < 0 && computed == at.part) {
@@ -546,6 +566,74 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
         }
         computed = missing < 0 ? at.part : missing;
     }
+}
+
+// Where the blocks of a row leave the sums of its parts, if only one block needs those of the row: a count of blocks for
+// each row, and behind the counts NUMBERS places for each part. The last block to come adds up the sums. It leaves the
+// count at 0, as the next launch needs it. The memory of a first launch is 0, or step 0 empties the counts; see
+// contract.Steps.
+template <int NUMBERS>
+struct Gathering {
+    double *partial;
+    int64_t rows;
+
+    __device__ Gathering(double *partial, int64_t rows) : partial(partial), rows(rows) {}
+
+    __device__ void empty() const
+    {
+        const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
+        const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
+        for (int64_t i = first; i < rows; i += threads * gridDim.x * gridDim.y)
+            *count_of(i) = 0;
+    }
+
+    // The sums of this block's part become those of the row. Whether this block has them.
+    template <typename A, typename Sums>
+    __device__ bool gather(const RowLoop &at, Sums &sums, Sums none) const
+    {
+        __shared__ bool is_last;
+        if (threadIdx.x == 0) {
+#pragma unroll
+            for (int i = 0; i < Sums::NUMBERS; ++i)
+                of_part(at.row, at.part)[i] = sums.number(i);
+            __threadfence();   // the sums are there before they are counted
+            is_last = atomicInc(count_of(at.row), gridDim.y - 1) == gridDim.y - 1;
+            __threadfence();
+        }
+        __syncthreads();
+        if (!is_last)
+            return false;
+        sums = none;
+        for (int part = threadIdx.x; part < gridDim.y; part += blockDim.x) {
+            Sums other = none;
+#pragma unroll
+            for (int i = 0; i < Sums::NUMBERS; ++i)
+                other.number(i) = A(of_part(at.row, part)[i]);
+            sums.add(other);
+        }
+        reduce_sums<A>(sums);
+        return true;
+    }
+
+ private:
+    __device__ unsigned *count_of(int64_t row) const { return reinterpret_cast<unsigned *>(partial + row); }
+
+    __device__ volatile double *of_part(int64_t row, int part) const
+    {
+        return partial + rows + (row * gridDim.y + part) * NUMBERS;
+    }
+};
+
+// As sum_row, where one block of a row needs the sums: whether it is this one.
+template <typename Source, int NUMBERS>
+__device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads,
+                             const Gathering<NUMBERS> &gathering, typename Source::Sums &sums)
+{
+    typedef typename Source::A A;
+    typename Source::Held held;
+    sums = source.sum(start, at.part, reads, held);
+    reduce_sums<A>(sums);
+    return gridDim.y == 1 || gathering.template gather<A>(at, sums, source.none());
 }
 
 // The logits of a softmax. They are held as exponentials.
@@ -566,10 +654,11 @@ struct SoftmaxSource {
 
     __device__ Sums none() const { return Sums(scale); }
 
-    __device__ Sums sum(int64_t row, int number, bool reads, Held &held) const
+    __device__ Sums sum(int64_t start, int number, bool reads, Held &held) const
     {
-        const RowPart part = rows.part(row, number, reads);
+        const RowPart part = rows.part_from(start, number, reads);
         Sums sums = none();
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += held.x.length()) {
             held.x.read(data, rows, part, i, -infinity<A>());
             sums.add(held.x);
@@ -596,11 +685,13 @@ __device__ void softmax_rows(const T *data, T *output, double *partial, int requ
     for (RowLoop at(count); at.goes_on(); at.next()) {
         typename SoftmaxSource<T>::Held held;
         RowChunk<T> &x = held.x;
-        const SoftmaxSums<A> sums = sum_row(source, at, at.exists, exchange, held);
-        const RowPart part = rows.part(at.row, at.part, at.exists);
+        const int64_t start = rows.start(at.row);
+        const SoftmaxSums<A> sums = sum_row(source, at, start, at.exists, exchange, held);
+        const RowPart part = rows.part_from(start, at.part, at.exists);
         const bool is_held = part.length <= x.length();
         const Exponential<T> exponentials(sums.max, scale);
         const Product<A> normalized = {(is_held ? exponential((held.max - sums.max) * scale) : 1) / sums.exponentials};
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (!is_held) {
                 x.read(data, rows, part, i, 0);

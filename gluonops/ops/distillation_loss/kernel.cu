@@ -76,6 +76,7 @@ __device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict_
 {
     typedef typename Accumulator<T>::type A;
     PairSums<T> sums(scale);
+#pragma unroll 1
     for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
         RowChunk<T, BYTES> x, target;
         x.read(data, rows, row, i, -infinity<A>());
@@ -141,6 +142,7 @@ distillation_loss_backward(const T *__restrict__ output_grad, const T *__restric
         const Exponential<T> of_student(max[r], scale, log_sum[r]);
         const Exponential<T> of_teacher(teacher_max[r], scale, teacher_log_sum[r]);
         const A head = load(output_grad, r) * A(temperature);
+#pragma unroll 1
         for (int64_t i = 0; i < row.length; i += Chunk::length()) {
             Chunk x, target;
             x.read(data, rows, row, i, 0);

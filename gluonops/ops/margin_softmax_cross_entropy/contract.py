@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
-from .._softmax.contract import parts, places, row_work, rows
+from .._softmax.contract import gathered, parts, rows, streamed_work
 
 COSINES = "batch, ..., classes"
 ROWS = "batch, ..."
@@ -29,11 +29,9 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+def steps(direction: str, attrs, known: dict) -> Steps:
     """The number of parts of a row, and the numbers that its blocks exchange: two sums in forward, none in backward."""
-    number_of_parts = parts(attrs, known)
-    numbers = places(attrs, known, number_of_parts, 2) if direction == "forward" else 0
-    return number_of_parts, numbers
+    return gathered(attrs, known, 2) if direction == "forward" else Steps(parts(attrs, known))
 
 
 OP = Op(
@@ -55,7 +53,7 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
 )

@@ -47,11 +47,12 @@ struct MarginSource {
 
     __device__ Sums none() const { return Sums(scale); }
 
-    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
+    __device__ Sums sum(int64_t start, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number, reads);
+        const RowPart part = rows.part_from(start, number, reads);
         const Constant<A> with_margin = {label.target.cosine};
         Sums sums = none();
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
             x.read(data, rows, part, i, -infinity<A>());
@@ -63,7 +64,7 @@ struct MarginSource {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
 margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                                      typename Accumulator<T>::type *__restrict__ max,
                                      typename Accumulator<T>::type *__restrict__ log_sum,
@@ -74,9 +75,9 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
                                      double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
-    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial);
+    const Gathering<SoftmaxSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        gathering.empty();
         return;
     }
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
@@ -86,14 +87,15 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
         const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
         const bool has_class = row_label.class_id >= 0;
         const MarginSource<T> source(data, rows, row_label, A(scale));
-        typename MarginSource<T>::Held held;
-        SoftmaxSums<A> sums = sum_row(source, at, at.exists && has_class, exchange, held, true);
-        if (!at.is_first_thread())
+        SoftmaxSums<A> sums;
+        const bool reads = at.exists && has_class;
+        const bool has_sums = sum_row_once(source, at, rows.start(at.row), reads, gathering, sums);
+        if (!has_sums || !at.is_first_in_block())
             continue;
 
         if (!has_class)
             sums.set_zeros(classes);
-        const A row_log_sum = logarithm(sums.exponentials);
+        const A row_log_sum = Power<T>::log(sums.exponentials);
         A loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
         if (has_class) {
             const A nll = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
@@ -134,6 +136,7 @@ margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T
         const Exponential<T> probability(row_max, A(scale), row_log_sum);
         const Product<A> times_head = {head};
         const RowPart part = rows.part(at.row, at.part, at.exists);
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
             x.read(data, rows, part, i, 0);

@@ -44,10 +44,11 @@ struct ProductSource {
         held.y.read(output, rows, part, i, 0);
     }
 
-    __device__ Sums sum(int64_t row, int number, bool reads, Held &held) const
+    __device__ Sums sum(int64_t start, int number, bool reads, Held &held) const
     {
-        const RowPart part = rows.part(row, number, reads);
+        const RowPart part = rows.part_from(start, number, reads);
         Sums sums;
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += held.y.length()) {
             read(held, part, i);
             sums.sum = held.y.dot(held.head, sums.sum);
@@ -84,9 +85,11 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
     const ProductSource<T> source(output_grad, output, rows);
     for (RowLoop at(count); at.goes_on(); at.next()) {
         typename ProductSource<T>::Held held;
-        const A dot = sum_row(source, at, at.exists, exchange, held).sum;
-        const RowPart part = rows.part(at.row, at.part, at.exists);
+        const int64_t start = rows.start(at.row);
+        const A dot = sum_row(source, at, start, at.exists, exchange, held).sum;
+        const RowPart part = rows.part_from(start, at.part, at.exists);
         const bool is_held = part.length <= held.y.length();
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += held.y.length()) {
             if (!is_held)
                 source.read(held, part, i);

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes, Steps
 from .._labels.contract import CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
 from .._softmax.contract import (
     AXIS,
@@ -11,10 +11,11 @@ from .._softmax.contract import (
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
+    gathered,
     parts,
     places,
     row_sizes,
-    row_work,
+    streamed_work,
 )
 
 DENSE_LABELS = "Pass class indices; or pass probabilities, such as one-hot labels, with sparse_label=False"
@@ -37,17 +38,18 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+def steps(direction: str, attrs, known: dict) -> Steps:
     """The number of parts of a row, and the numbers that its blocks exchange.
 
     They are the four sums that make a row's loss in forward, and the sum of a row of dense labels in backward.
     """
-    number_of_parts = parts(attrs, known)
     if direction == "forward":
-        return number_of_parts, places(attrs, known, number_of_parts, 4)
+        return gathered(attrs, known, 4)
+    number_of_parts = parts(attrs, known)
     if attrs.sparse_label:
-        return number_of_parts, 0
-    return number_of_parts, places(attrs, known, number_of_parts, 1)
+        return Steps(number_of_parts)
+    size = places(attrs, known, number_of_parts, 1)
+    return Steps(number_of_parts, size, (0, 1) if size else (1,))
 
 
 OP = Op(
@@ -82,7 +84,7 @@ OP = Op(
         NEEDS_A_BATCH,
     ),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
 )

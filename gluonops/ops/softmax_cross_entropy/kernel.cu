@@ -97,11 +97,12 @@ struct TargetSource {
 
     __device__ Sums none() const { return Sums(); }
 
-    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
+    __device__ Sums sum(int64_t start, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number, reads);
+        const RowPart part = rows.part_from(start, number, reads);
         Sums sums;
         RowChunk<T, HELD_BYTES / 4> x, targets;
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += x.length()) {
             x.read(data, rows, part, i, -infinity<A>());
             if (label) {
@@ -136,11 +137,12 @@ struct LabelSource {
 
     __device__ Sums none() const { return Sums(); }
 
-    __device__ Sums sum(int64_t row, int number, bool reads, Held &) const
+    __device__ Sums sum(int64_t start, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part(row, number, reads);
+        const RowPart part = rows.part_from(start, number, reads);
         Sums sums;
         RowChunk<T, HELD_BYTES / 4> labels;
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += labels.length()) {
             labels.read(label, rows, part, i, 0);
             if (weights)
@@ -168,9 +170,9 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Exchange<TargetSums<A>::NUMBERS> exchange(partial);
+    const Gathering<TargetSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        gathering.empty();
         return;
     }
     const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
@@ -183,20 +185,17 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
         const L row_label = is_dense ? L(0) : label[at.row];
         const bool ignored = ignores && class_of_label(row_label, classes, ignores, ignore_label) == IGNORED;
         const bool reads = at.exists && !ignored;
+        const int64_t start = rows.start(at.row);
         TargetSums<A> sums;
-        if (is_dense || uniform > 0) {
-            typename TargetSource<T>::Held held;
-            sums = sum_row(with_targets, at, reads, exchange, held, true);
-        } else {
-            typename SoftmaxSource<T, STREAMED_BYTES>::Held held;
-            static_cast<SoftmaxSums<A> &>(sums) = sum_row(logits, at, reads, exchange, held, true);
-        }
-        if (!at.is_first_thread())
+        const bool has_sums = is_dense || uniform > 0
+                              ? sum_row_once(with_targets, at, start, reads, gathering, sums)
+                              : sum_row_once<SoftmaxSource<T, STREAMED_BYTES> >(logits, at, start, reads, gathering, sums);
+        if (!has_sums || !at.is_first_in_block())
             continue;
 
         if (ignored)
             sums.set_zeros(classes);
-        const A row_log_sum = logarithm(sums.exponentials);
+        const A row_log_sum = Power<T>::log(sums.exponentials);
         A loss = sums.target * row_log_sum - sums.weighted_logits;
         if (!is_dense) {
             const int64_t class_id = class_of_label(row_label, classes, ignores, ignore_label);
@@ -206,8 +205,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                 loss = not_a_number<A>();
             else {
                 const A label_weight = target.label_weight * (weighted ? A(class_weight[class_id]) : 1);
-                loss += label_weight
-                        * (row_log_sum - (load(data, rows.part(at.row, 0).start + class_id * inner) - sums.max));
+                loss += label_weight * (row_log_sum - (load(data, start + class_id * inner) - sums.max));
             }
         }
         store(output, at.row, loss, output_request);
@@ -250,6 +248,7 @@ __device__ void write_weighted(const T *data, T *data_grad, int request, const R
 {
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, HELD_BYTES / 4> Chunk;
+#pragma unroll 1
     for (int64_t i = 0; i < part.length; i += Chunk::length()) {
         Chunk x;
         x.read(data, rows, part, i, 0);
@@ -317,12 +316,14 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         const LabelSource<T> labels(dense_label, weights, rows);
         for (RowLoop at(count); at.goes_on(); at.next()) {
             typename LabelSource<T>::Held held;
-            const A label_sum = sum_row(labels, at, at.exists, exchange, held).sum;
+            const int64_t start = rows.start(at.row);
+            const A label_sum = sum_row(labels, at, start, at.exists, exchange, held).sum;
             const A head = load(output_grad, at.row);
             const LogProbability<A> log_probability = {load(max, at.row), load(log_sum, at.row)};
             const A target_sum = target.label_weight * label_sum + A(uniform_sum);
             const Product<A> label_gradient = {-target.label_weight * head};
-            const RowPart part = rows.part(at.row, at.part, at.exists);
+            const RowPart part = rows.part_from(start, at.part, at.exists);
+#pragma unroll 1
             for (int64_t i = 0; i < part.length; i += RowChunk<T, HELD_BYTES / 4>::length()) {
                 RowChunk<T, HELD_BYTES / 4> x, targets;
                 x.read(data, rows, part, i, 0);
@@ -364,6 +365,7 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
             write_weighted(data, data_grad, data_grad_request, rows, part, gradient, class_id, class_weight, share);
             continue;
         }
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
             x.read(data, rows, part, i, 0);

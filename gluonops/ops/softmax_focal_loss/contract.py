@@ -1,7 +1,7 @@
 """The contract of ``softmax_focal_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars, weight_scalars
 from .._softmax.contract import (
     AXIS,
@@ -9,10 +9,10 @@ from .._softmax.contract import (
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
+    gathered,
     parts,
-    places,
     row_sizes,
-    row_work,
+    streamed_work,
 )
 
 
@@ -27,10 +27,9 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
+def steps(direction: str, attrs, known: dict) -> Steps:
     """The number of parts of a row, and the numbers that its blocks exchange in forward: those of a softmax."""
-    number_of_parts = parts(attrs, known)
-    return number_of_parts, places(attrs, known, number_of_parts, 2) if direction == "forward" else 0
+    return gathered(attrs, known, 2) if direction == "forward" else Steps(parts(attrs, known))
 
 
 OP = Op(
@@ -55,7 +54,7 @@ OP = Op(
     ),
     refused=(NEEDS_A_BATCH,),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
     accumulate_fp32=True,
     counts={"alpha": "classes"},
 )

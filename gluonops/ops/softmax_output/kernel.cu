@@ -63,6 +63,7 @@ softmax_output_backward(const T *__restrict__ output, const L *__restrict__ labe
         const Difference<A> less_one = {1};
         const Product<A> scaled = {class_id == NO_CLASS ? not_a_number<A>() : scale};
         const RowPart part = rows.part(at.row, at.part, at.exists);
+#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk p;
             p.read(output, rows, part, i, 0);
