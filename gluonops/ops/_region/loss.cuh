@@ -2,19 +2,23 @@
 #include "../_region/parts.cuh"
 #include "../_region/truth.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32, TARGET = 8 };   // numbers in `partial` for each ground truth
+enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { TARGET = 12 };         // numbers in `partial` for each ground truth
+enum { HELD_TARGETS = 128 };  // ground truths of an image that a block holds in shared memory
 enum Step { ASSIGN, COMPUTE, COMBINE };
 
-// The place of a prediction.
+// The place of a prediction, whose number is anchor * cells + cell. 32 bits hold it, because more predictions fit into no
+// memory.
 struct Prediction {
-    int64_t anchor, column, row;
+    int anchor, cell, column, row;
 
-    __device__ Prediction(int64_t number, int64_t height, int64_t width)
+    __device__ Prediction(int number, int height, int width)
     {
-        const int64_t line = number / width;   // of all anchors
-        anchor = line / height;
-        row = line - anchor * height;
-        column = number - line * width;
+        const unsigned cells = unsigned(height) * unsigned(width);
+        anchor = unsigned(number) / cells;
+        cell = number - anchor * cells;
+        row = unsigned(cell) / unsigned(width);
+        column = cell - row * width;
     }
 };
 
@@ -43,15 +47,34 @@ template <typename A> struct TargetBox {
         is_invalid = !truth.valid && !truth.padding;
     }
 
-    // Whether the IoU with a box is above `thresh`, without the division.
-    __device__ bool overlaps(const Edges<A> &box, A thresh) const
+    // The area of the intersection with a box; where they are apart, a number that is not above 0.
+    __device__ A intersection(const Edges<A> &box) const
     {
         const A w = smaller(box.right, right) - larger(box.left, left);
         const A h = smaller(box.bottom, bottom) - larger(box.top, top);
-        const A intersection = larger(w, A(0)) * larger(h, A(0));
-        return intersection > thresh * (box.area + area - intersection);
+        return larger(w, A(0)) * h;
     }
 };
+
+// A threshold of a box's IoU, without a division: IoU > t where the intersection is above t / (1 + t) of both areas.
+template <typename A> struct OverlapThreshold {
+    A share, own;   // own: of the box's area
+
+    __device__ OverlapThreshold(A thresh, const Edges<A> &box) : share(thresh / (1 + thresh)), own(share * box.area) {}
+    __device__ bool is_exceeded(A intersection, A area) const { return intersection > share * area + own; }
+};
+
+struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
+
+// Which of the 32 predictions from `first` on have a ground truth assigned: a bit for each. A warp looks together.
+template <typename Targets>
+__device__ unsigned assigned_predictions(const Targets &targets, int first)
+{
+    unsigned assigned = 0;
+    for (int t = threadIdx.x % 32; t < targets.count; t += 32)
+        assigned |= targets.assigned_predictions(t, first);
+    return reduce_warp(assigned, Or());
+}
 
 // `Targets` are the ground truths of the first image: `all` of them, their `rows` and `count`, and its `map`. These are
 // those of image `b`.
@@ -64,7 +87,7 @@ __device__ Targets of_image(Targets targets, int64_t b)
     return targets;
 }
 
-// Step ASSIGN.
+// Step ASSIGN, where a block does not hold the ground truths of an image.
 template <typename Targets>
 __device__ void assign(const Targets &targets, int64_t batch)
 {
@@ -74,13 +97,26 @@ __device__ void assign(const Targets &targets, int64_t batch)
     }
 }
 
+// The ground truths of an image, in shared memory where there are at most HELD_TARGETS. Of each of `targets.all` there is
+// what step ASSIGN has found out, else the block finds it out here.
+template <typename Targets>
+__device__ Targets hold(Targets targets)
+{
+    __shared__ typename Targets::Item held[HELD_TARGETS];
+    targets.held = held;
+    for (int t = threadIdx.x; targets.is_held() && t < targets.count; t += THREADS)
+        held[t].set(targets.truth(t), targets.map);
+    __syncthreads();   // all are assigned, and the sums of the image before are read
+    return targets;
+}
+
 // NaN if a row is neither a box nor padding, else 0. A warp looks together.
 template <typename A, typename Targets>
 __device__ A nan_if_invalid(const Targets &targets)
 {
     int invalid = 0;
     for (int64_t t = threadIdx.x % 32; t < targets.count; t += 32)
-        invalid += targets.all[t].is_invalid;
+        invalid += targets.is_invalid(t);
     return reduce_lanes(invalid, Sum(), 32) > 0 ? not_a_number<A>() : A(0);
 }
 
@@ -91,6 +127,24 @@ template <typename A> struct Gradient {
     A nan_if_invalid;   // added to every element
 
     __device__ void put(int64_t i, A value) const { store(first, i, nan_if_invalid + value, request); }
+
+    // 0 for `count` elements, a step apart.
+    __device__ void put_zeros(int64_t i, int count, int64_t step) const
+    {
+        if (request == WRITE)
+            put_zeros_as<WRITE>(first + i, count, step);
+        else if (request == ADD)
+            put_zeros_as<ADD>(first + i, count, step);
+    }
+
+ private:
+    template <int REQUEST>
+    __device__ void put_zeros_as(A *to, int count, int64_t step) const
+    {
+#pragma unroll 4
+        for (int c = 0; c < count; ++c, to += step)
+            store(to, 0, nan_if_invalid, REQUEST);
+    }
 };
 
 // The outputs, and their requests.
@@ -139,25 +193,57 @@ __device__ void scale_gradient(const T *__restrict__ output_grad, const A *__res
                                T *__restrict__ data_grad, int data_grad_request, int64_t batch, int64_t size)
 {
     for (int64_t i = first_item(); i < batch * size; i += item_step())
-        store(data_grad, i, load(gradient, i) * load(output_grad, i / size), data_grad_request);
+        store(data_grad, i, load(gradient, i) * load(output_grad, quotient(i, size)), data_grad_request);
 }
 
-// The sums of a block, and NaN in each if the image has an invalid row.
-template <typename A>
-__device__ void write_sums(const A *sums, A nan_if_invalid, double *to)
-{
-    __shared__ A of_warps[WARPS][PARTS];
-    __syncthreads();   // the sums of the image before may still be read
-    for (int p = 0; p < PARTS; ++p) {
-        const A sum = reduce_lanes(sums[p], Sum(), 32);
-        if (threadIdx.x % 32 == 0)
-            of_warps[threadIdx.x / 32][p] = sum;
+// The sums of a prediction's parts that a thread, or a warp, adds up where only its objectness has a target.
+template <typename A> struct BackgroundSums { A coordinates, no_objectness, cost; };
+
+// The sums of a block, in shared memory: the first lane of a warp adds to those of its warp.
+template <typename A> struct BlockSums {
+    A (*of_warps)[PARTS];
+
+    __device__ A *own() const { return of_warps[threadIdx.x / 32]; }
+
+    __device__ void clear() const
+    {
+        for (int p = 0; threadIdx.x % 32 == 0 && p < PARTS; ++p)
+            own()[p] = 0;
     }
-    __syncthreads();   // the sums of all warps are there
-    if (threadIdx.x < PARTS) {
-        A sum = nan_if_invalid;
-        for (int warp = 0; warp < WARPS; ++warp)
-            sum += of_warps[warp][threadIdx.x];
-        to[threadIdx.x] = sum;
+
+    __device__ void add(const BackgroundSums<A> &background) const
+    {
+        const A coordinates = reduce_warp(background.coordinates, Sum());
+        const A no_objectness = reduce_warp(background.no_objectness, Sum());
+        const A cost = reduce_warp(background.cost, Sum());
+        if (threadIdx.x % 32 != 0)
+            return;
+        own()[COORDINATES] += coordinates;
+        own()[NO_OBJECTNESS] += no_objectness;
+        own()[COST] += cost;
     }
-}
+
+    // NaN in each if the image has an invalid row. They are the results where an image has one block.
+    template <typename T>
+    __device__ void write(A nan_if_invalid, const Partials<PARTS> &partials, int64_t b, const Outputs<T, A> &outputs) const
+    {
+        __syncthreads();   // the sums of all warps are there
+        if (threadIdx.x >= 32)
+            return;
+        const int part = threadIdx.x;
+        A sum = nan_if_invalid, loss = 0;
+        for (int warp = 0; part < PARTS && warp < WARPS; ++warp)
+            sum += of_warps[warp][part];
+        for (int p = 0; p <= CLASS_PART; ++p)
+            loss += __shfl_sync(0xffffffffu, sum, p);
+        if (part >= PARTS)
+            return;
+        if (gridDim.y > 1) {
+            partials.own(b)[part] = sum;
+            return;
+        }
+        store(outputs.parts, b * PARTS + part, sum, outputs.parts_request);
+        if (part == 0)
+            store(outputs.output, b, loss, outputs.output_request);
+    }
+};

@@ -210,21 +210,22 @@ GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Place &,
     return iou_errors(loss, predicted, truth, overlap_increase(loss.box_loss, predicted.box, truth));
 }
 
-// The ground truth that a predicted box overlaps most.
+// The ground truth that a predicted box overlaps most, of several the first. Lanes share the ground truths.
 template <typename A> struct BestMatch {
-    int64_t truth;   // -1: none
+    int truth;   // -1: none
     A iou;
 
-    template <typename Truths>
-    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths) : truth(-1), iou(0)
+    template <typename Truths, typename Place>
+    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths, const Place &place) : truth(-1), iou(0)
     {
-        for (int64_t t = 0; t < truths.count; ++t) {
+        for (int t = place.lane(); t < truths.count; t += Place::LANES) {
             if (!truths.is_box(t))
                 continue;
             const A found = iou_of(box, truths.box(t));
             truth = found > iou ? t : truth;
             iou = found > iou ? found : iou;
         }
+        place.keep_best(*this);
     }
 };
 
@@ -234,7 +235,7 @@ GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Place &place)
 {
     typedef typename Loss::Scalar A;
     int likely = 0;
-    for (int64_t k = place.lane(); k < place.classes; k += Place::LANES)
+    for (int k = place.lane(); k < place.classes; k += Place::LANES)
         likely += loss.activation(place.number(Loss::FIRST_CLASS + k)) > A(0.25);
     return place.sum(likely) > 0;
 }
@@ -266,16 +267,16 @@ GLUONOPS_INLINE YoloTarget<A> objectness_target(const Loss &loss, A objectness, 
 // The ground truths whose classes one prediction learns. First comes that which it overlaps most, if it learns that,
 // then those of its cell.
 template <typename A> struct YoloMatches {
-    int64_t first, count;
+    int first, count;
     bool first_overlaps;          // the first one is not one of the cell
     YoloTarget<A> of_first;       // of the class of the first one
     YoloTarget<A> of_others;      // of the classes that no ground truth has
 
     template <typename Loss, typename Place, typename Truths>
-    GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Place &place, const Truths &truths, int64_t k) const
+    GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Place &place, const Truths &truths, int k) const
     {
         YoloTarget<A> to = A(k) == truths.class_id(first) ? of_first : of_others;
-        for (int64_t t = 0; count > 1 && t < truths.count; ++t) {
+        for (int t = 0; count > 1 && t < truths.count; ++t) {
             const bool is_first = t == first && !first_overlaps;
             if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, place)) {
                 to.target = 1 - loss.label_smooth_eps / 2;
@@ -286,14 +287,14 @@ template <typename A> struct YoloMatches {
     }
 };
 
-// Computes one prediction, as lanes that share the classes: stores its gradient, and adds to the sums of the lane.
+// Computes one prediction, as lanes that share the classes: stores its gradient, and the first lane adds to the sums.
 template <typename Loss, typename Place, typename Truths, typename S>
 GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, const Truths &truths, S *sums)
 {
     typedef typename Loss::Scalar A;
     enum { OBJECT = Loss::OBJECT, FIRST_CLASS = Loss::FIRST_CLASS };
     const YoloBox<A> predicted(loss, place);
-    const BestMatch<A> best(predicted.box, truths);
+    const BestMatch<A> best(predicted.box, truths, place);
     const bool is_first_lane = place.lane() == 0;
     const bool is_match = best.iou > loss.truth_thresh;
     // pjreddie's program ignores a prediction whatever its classes are.
@@ -306,11 +307,9 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         total.delta[c] = 0;
     total.loss = 0;
     bool is_assigned = false;
-    for (int64_t i = is_match ? -1 : 0; i < truths.count; ++i) {
+    for (int i = is_match ? -1 : truths.next_at(0, place); i < truths.count; i = truths.next_at(i + 1, place)) {
         const bool by_overlap = i < 0;
-        const int64_t t = by_overlap ? best.truth : i;
-        if (!by_overlap && !truths.is_at(t, place))
-            continue;
+        const int t = by_overlap ? best.truth : i;
         const Box<A> truth = truths.box(t);
         const BoxDelta<A, OBJECT> own = box_delta(loss, place, predicted, truth);
         for (int c = 0; c < OBJECT; ++c)
@@ -325,7 +324,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
             const A iou = iou_of(predicted.box, truth);
             sums[IOU] += S(iou);
             sums[RECALL] += S(iou > A(0.5));
-            sums[PROBABILITY] += S(loss.activation(place.number(FIRST_CLASS + int64_t(truths.class_id(t)))));
+            sums[PROBABILITY] += S(loss.activation(place.number(FIRST_CLASS + int(truths.class_id(t)))));
             sums[TRUTHS] += 1;
         }
     }
@@ -335,7 +334,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         matches.of_first.target = loss.focal_loss ? A(1) : 1 - eps / 2;
         matches.of_others.target = loss.focal_loss ? A(0) : eps / 2;
         if (loss.focal_loss) {
-            const int64_t class_id = int64_t(truths.class_id(matches.first));
+            const int class_id = int(truths.class_id(matches.first));
             const A p = loss.activation(place.number(FIRST_CLASS + class_id)) + A(1e-15);
             matches.of_others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
             matches.of_first.weight = matches.of_others.weight;
@@ -346,7 +345,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         }
     }
     int positive = 0;
-    for (int64_t k = place.lane(); k < place.classes; k += Place::LANES) {
+    S class_part = 0, cost_of_classes = 0;
+    for (int k = place.lane(); k < place.classes; k += Place::LANES) {
         if (!matches.count) {
             place.put(FIRST_CLASS + k, A(0));
             continue;
@@ -355,11 +355,13 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         const A number = place.number(FIRST_CLASS + k);
         const A delta = to.weight * (to.target - loss.activation(number));
         positive += delta > 0;
-        sums[CLASS_PART] += S(to.weight * loss.entropy(number, to.target));
-        sums[COST] += S(delta * delta);
+        class_part += S(to.weight * loss.entropy(number, to.target));
+        cost_of_classes += S(delta * delta);
         place.put(FIRST_CLASS + k, -delta);
     }
     positive = place.sum(positive);
+    class_part = place.sum(class_part);
+    cost_of_classes = place.sum(cost_of_classes);
 
     const A number = place.number(OBJECT), objectness = loss.activation(number);
     const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
@@ -367,6 +369,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
     if (!is_first_lane)
         return;
+    sums[CLASS_PART] += class_part;
+    sums[COST] += cost_of_classes;
     for (int c = 0; c < OBJECT; ++c) {
         const A averaged = share * total.delta[c];
         sums[COST] += S(averaged * averaged);

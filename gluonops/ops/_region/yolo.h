@@ -96,7 +96,10 @@ struct Place {
     A number(int64_t channel) const { return load_scalar(from + channel * sizes.cells()); }
     void put(int64_t channel, A value) const { to[channel * sizes.cells()] = value; }
     int64_t lane() const { return 0; }
-    int sum(int value) const { return value; }
+    template <typename V>
+    V sum(V value) const { return value; }
+    template <typename Best>
+    void keep_best(const Best &) const {}
 };
 
 // The boxes of an image.
@@ -125,6 +128,15 @@ struct Truths {
     }
     template <typename Place>
     bool is_at(int64_t t, const Place &place) const { return is_at(t, place.anchor, place.cell); }
+
+    // The first box from number `t` on that is at a place; `count` if there is none.
+    template <typename Place>
+    int64_t next_at(int64_t t, const Place &place) const
+    {
+        while (t < count && !is_at(t, place))
+            ++t;
+        return t;
+    }
 
     // Whether no box before this one has the same prediction.
     bool is_first_at(int64_t t, int64_t anchor) const

@@ -1,8 +1,9 @@
 // The losses of YOLOv3's to YOLOv7's heads in CUDA. Forward has steps:
-//     ASSIGN    a thread per ground truth finds its cell and the anchor that fits it best;
+//     ASSIGN    a thread per ground truth finds its cell and the anchor that fits it best. Where an image has few ground
+//               truths, each block does so itself in the next step;
 //     COMPUTE   gridDim.y blocks share an image. A thread per prediction looks how much each ground truth overlaps the
 //               predicted box. A warp each computes the predictions of which more than the objectness has a target;
-//     COMBINE   the sums of the blocks are added.
+//     COMBINE   the sums of the blocks are added, where an image has several.
 // `Loss` is a YoloLoss or a GaussianLoss.
 #include "../_region/region.cuh"
 #include "../_region/truth.cuh"
@@ -33,28 +34,28 @@ __device__ void set_loss(YoloLoss<A> &loss, double ignore_thresh, double truth_t
 template <typename T, typename Loss> struct Map {
     typedef typename Loss::Scalar A;
     const T *data;
-    int64_t anchors, other_anchors, classes, height, width;
+    int anchors, other_anchors, classes, height, width;
     const double *anchor_sizes;   // the head's, then the others'
 
-    __device__ int64_t cells() const { return height * width; }
+    __device__ int64_t cells() const { return int64_t(height) * width; }
     __device__ int64_t size() const { return anchors * channels() * cells(); }
-    __device__ int64_t channels() const { return Loss::FIRST_CLASS + classes; }
-    __device__ A anchor_w(int64_t anchor) const { return A(anchor_sizes[2 * anchor]); }
-    __device__ A anchor_h(int64_t anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
+    __device__ int channels() const { return Loss::FIRST_CLASS + classes; }
+    __device__ A anchor_w(int anchor) const { return A(anchor_sizes[2 * anchor]); }
+    __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
 
-    __device__ Box<A> anchor_size(int64_t anchor) const
+    __device__ Box<A> anchor_size(int anchor) const
     {
         const Box<A> size = {0, 0, anchor_w(anchor) / A(width), anchor_h(anchor) / A(height)};
         return size;
     }
 
     // The anchor of any head whose size has the largest IoU with the box's; `anchors` for one of another head.
-    __device__ int64_t best_anchor(const Box<A> &box) const
+    __device__ int best_anchor(const Box<A> &box) const
     {
         const Box<A> size = {0, 0, box.w, box.h};
-        int64_t best = 0;
+        int best = 0;
         A max_iou = 0;
-        for (int64_t anchor = 0; anchor < anchors + other_anchors; ++anchor) {
+        for (int anchor = 0; anchor < anchors + other_anchors; ++anchor) {
             const A iou = iou_of(anchor_size(anchor), size);
             if (iou > max_iou) {
                 max_iou = iou;
@@ -66,47 +67,87 @@ template <typename T, typename Loss> struct Map {
 };
 
 // A ground truth as every prediction looks at it, with its cell and its best anchor.
-template <typename A> struct __align__(8) Target : TargetBox<A> {   // as `partial` is
+template <typename A> struct __align__(16) Target : TargetBox<A> {
     int cell;         // -1: no box. 32 bits hold it, because more cells fit into no memory
     int anchor;
+    Box<A> box;
 
     template <typename Map>
     __device__ void set(const GroundTruth<A> &truth, const Map &map)
     {
         this->set_box(truth);
+        box = truth.box;
         cell = truth.valid ? int(truth.row * map.width + truth.column) : -1;
-        anchor = truth.valid ? int(map.best_anchor(truth.box)) : -1;
+        anchor = truth.valid ? map.best_anchor(truth.box) : -1;
     }
 };
 
 // The ground truths of an image.
 template <typename T, typename Loss> struct Targets {
     typedef typename Loss::Scalar A;
-    Target<A> *all;
+    typedef Target<A> Item;
+    Item *all;
     const T *rows;
-    int64_t count;
+    int count;
     Map<T, Loss> map;
     Loss loss;
+    const Item *held;
 
-    __device__ GroundTruth<A> truth(int64_t t) const
+    __device__ bool is_held() const { return count <= HELD_TARGETS; }
+    __device__ int cell(int t) const { return is_held() ? held[t].cell : all[t].cell; }
+    __device__ int anchor(int t) const { return is_held() ? held[t].anchor : all[t].anchor; }
+    __device__ A class_id(int t) const { return is_held() ? held[t].class_id : all[t].class_id; }
+    __device__ bool is_invalid(int t) const { return is_held() ? held[t].is_invalid : all[t].is_invalid; }
+    __device__ bool is_box(int t) const { return cell(t) >= 0; }
+    __device__ Box<A> box(int t) const
     {
-        return GroundTruth<A>(rows, t, map.classes, map.height, map.width,
-                              loss.point_shift());
+        if (is_held())
+            return held[t].box;
+        return all[t].box;
     }
-    __device__ bool is_box(int64_t t) const { return all[t].cell >= 0; }
-    __device__ A class_id(int64_t t) const { return all[t].class_id; }
-    __device__ Box<A> box(int64_t t) const { return truth(t).box; }
 
-    template <typename Place>
-    __device__ bool is_at(int64_t t, const Place &place) const
+    __device__ GroundTruth<A> truth(int t) const
     {
-        if (all[t].cell != int(place.cell))
-            return false;
-        if (all[t].anchor == int(place.anchor))
+        return GroundTruth<A>(rows, t, map.classes, map.height, map.width, loss.point_shift());
+    }
+
+    // Whether a ground truth is assigned to the predictions of an anchor in its cell.
+    __device__ bool has_anchor(int t, int anchor) const
+    {
+        if (this->anchor(t) == anchor)
             return true;
         Box<A> size = box(t);
         size.x = size.y = 0;
-        return loss.fits(map.anchor_size(place.anchor), size);
+        return loss.fits(map.anchor_size(anchor), size);
+    }
+
+    template <typename Place>
+    __device__ bool is_at(int t, const Place &place) const { return cell(t) == place.cell && has_anchor(t, place.anchor); }
+
+    // The first ground truth from number `t` on that is at a place; `count` if there is none. A warp looks together.
+    template <typename Place>
+    __device__ int next_at(int t, const Place &place) const
+    {
+        for (int first = t; first < count; first += 32) {
+            const int lane = threadIdx.x % 32, own = first + lane;
+            const bool is_here = own < count && is_at(own, place);
+            const unsigned here = reduce_warp(is_here ? 1u << lane : 0u, Or());
+            if (here)
+                return first + 31 - __clz(int(here & (0u - here)));
+        }
+        return count;
+    }
+
+    // Which of the 32 predictions from `first` on a ground truth is assigned to: a bit for each.
+    __device__ unsigned assigned_predictions(int t, int first) const
+    {
+        unsigned assigned = 0;
+        for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor) {
+            const unsigned place = anchor * int(map.cells()) + cell(t) - first;
+            if (place < 32 && has_anchor(t, anchor))
+                assigned |= 1u << place;
+        }
+        return assigned;
     }
 };
 
@@ -116,64 +157,106 @@ template <typename T, typename Loss> struct Place {
     enum { LANES = 32 };
     const Map<T, Loss> &map;
     const Gradient<A> &gradient;
-    int64_t anchor, column, row, cell, height, width, classes, first;
+    int anchor, column, row, cell, height, width, classes;
+    int64_t first, cells;
 
     __device__ Place(const Map<T, Loss> &map, const Gradient<A> &gradient, const Prediction &at)
-        : map(map), gradient(gradient), anchor(at.anchor), column(at.column), row(at.row),
-          cell(at.row * map.width + at.column), height(map.height), width(map.width), classes(map.classes),
-          first(at.anchor * map.channels() * map.cells() + cell) {}
+        : map(map), gradient(gradient), anchor(at.anchor), column(at.column), row(at.row), cell(at.cell),
+          height(map.height), width(map.width), classes(map.classes),
+          first(at.anchor * map.channels() * map.cells() + at.cell), cells(map.cells()) {}
 
     __device__ A anchor_w() const { return map.anchor_w(anchor); }
     __device__ A anchor_h() const { return map.anchor_h(anchor); }
-    __device__ A number(int64_t channel) const { return load(map.data, first + channel * map.cells()); }
-    __device__ void put(int64_t channel, A value) const { gradient.put(first + channel * map.cells(), value); }
-    __device__ int64_t lane() const { return threadIdx.x % LANES; }
-    __device__ int sum(int value) const { return reduce_lanes(value, Sum(), LANES); }
+    __device__ A number(int channel) const { return load(map.data, first + channel * cells); }
+    __device__ void put(int channel, A value) const { gradient.put(first + channel * cells, value); }
+    __device__ int lane() const { return threadIdx.x % LANES; }
+    template <typename V>
+    __device__ V sum(V value) const { return reduce_warp(value, Sum()); }
+
+    // All lanes get the best of theirs.
+    template <typename Best>
+    __device__ void keep_best(Best &best) const
+    {
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) {
+            const A iou = __shfl_xor_sync(0xffffffffu, best.iou, step);
+            const int truth = __shfl_xor_sync(0xffffffffu, int(best.truth), step);
+            const bool is_better = iou > best.iou || (iou == best.iou && truth < best.truth);
+            best.iou = is_better ? iou : best.iou;
+            best.truth = is_better ? truth : best.truth;
+        }
+    }
 };
 
-// Computes a thread's prediction if only its objectness has a target, which is 0 or nothing. Returns whether it did.
+// Whether ground truths overlap a box by more than two thresholds.
+struct Overlaps { bool ignored, matched; };
+
+template <typename A, typename Loss>
+__device__ Overlaps overlaps_of(const Target<A> *targets, int count, const Edges<A> &box, const Loss &loss)
+{
+    const OverlapThreshold<A> ignore(loss.ignore_thresh, box), match(loss.truth_thresh, box);
+    Overlaps found = {false, false};
+#pragma unroll 4
+    for (int t = 0; t < count; ++t) {
+        const A intersection = targets[t].intersection(box), area = targets[t].area;
+        found.ignored |= ignore.is_exceeded(intersection, area);
+        found.matched |= match.is_exceeded(intersection, area);
+    }
+    return found;
+}
+
+// Computes a thread's prediction if only its objectness has a target, which is 0 or nothing. Returns whether it did. No
+// ground truth is assigned to it.
 template <typename T, typename Loss, typename A>
-__device__ bool compute_background(const Targets<T, Loss> &targets, const Gradient<A> &gradient, int64_t prediction,
-                                   A *sums)
+__device__ bool compute_background(const Targets<T, Loss> &targets, const Gradient<A> &gradient, int prediction,
+                                   BackgroundSums<A> &sums)
 {
     const Loss &loss = targets.loss;
     const Place<T, Loss> place(targets.map, gradient, Prediction(prediction, targets.map.height, targets.map.width));
-    const YoloBox<A> predicted(loss, place);
-    const Edges<A> sides(predicted.box);
-    bool is_assigned = false, is_ignored = false, is_match = false;
-    for (int64_t t = 0; t < targets.count; ++t) {
-        is_assigned |= targets.is_at(t, place);
-        is_ignored |= targets.all[t].overlaps(sides, loss.ignore_thresh);
-        is_match |= targets.all[t].overlaps(sides, loss.truth_thresh);
-    }
-    if (is_assigned || is_match || (is_ignored && loss.alexeyab))
+    const A number = place.number(Loss::OBJECT);
+    const Edges<A> sides(YoloBox<A>(loss, place).box);
+    const Overlaps overlaps = targets.is_held() ? overlaps_of(targets.held, targets.count, sides, loss)
+                                                : overlaps_of(targets.all, targets.count, sides, loss);
+    if (overlaps.matched || (overlaps.ignored && loss.alexeyab))
         return false;
-    const A number = place.number(Loss::OBJECT), weight = is_ignored ? A(0) : loss.obj_normalizer;
+    const A weight = overlaps.ignored ? A(0) : loss.obj_normalizer;
     const A weighted_error = weight * loss.activation(number);
-    sums[NO_OBJECTNESS] += weight * loss.entropy(number, A(0));
-    sums[COST] += weighted_error * weighted_error;
-    for (int64_t c = 0; c < targets.map.channels(); ++c)
-        place.put(c, c == Loss::OBJECT ? weighted_error : A(0));
+    sums.no_objectness += weight * loss.entropy(number, A(0));
+    sums.cost += weighted_error * weighted_error;
+    gradient.put_zeros(place.first, Loss::OBJECT, place.cells);
+    place.put(Loss::OBJECT, weighted_error);
+    gradient.put_zeros(place.first + Loss::FIRST_CLASS * place.cells, place.classes, place.cells);
     return true;
 }
 
 // The predictions of one image that this block takes: THREADS at a time, every gridDim.y-th time. What the threads of a
 // warp leave over, the warp computes together.
 template <typename T, typename Loss, typename A>
-__device__ void compute_image(const Targets<T, Loss> &targets, const Gradient<A> &gradient, A *sums)
+__device__ void compute_image(const Targets<T, Loss> &targets, const Outputs<T, A> &outputs, int64_t b,
+                              const Partials<PARTS> &partials)
 {
+    __shared__ A of_warps[WARPS][PARTS];
+    const BlockSums<A> sums = {of_warps};
+    const Gradient<A> gradient = outputs.gradient_of(targets, b);
     const Map<T, Loss> &map = targets.map;
-    const int64_t predictions = map.anchors * map.cells(), lane = threadIdx.x % 32;
-    for (int64_t first = blockIdx.y * int64_t(THREADS); first < predictions; first += gridDim.y * int64_t(THREADS)) {
-        int64_t prediction = first + threadIdx.x;
-        const bool is_left = prediction < predictions && !compute_background(targets, gradient, prediction, sums);
-        unsigned left = reduce_lanes(unsigned(is_left) << lane, Sum(), 32);   // a bit for each thread
-        for (prediction -= lane; left != 0; ++prediction, left >>= 1)
+    sums.clear();
+    BackgroundSums<A> background = {0, 0, 0};
+    const unsigned predictions = unsigned(map.anchors * map.cells()), lane = threadIdx.x % 32;
+    const unsigned start = blockIdx.y * THREADS + threadIdx.x - lane;   // of the warp
+    for (unsigned first = start; first < predictions; first += gridDim.y * THREADS) {
+        const unsigned assigned = assigned_predictions(targets, first);
+        const bool is_assigned = assigned >> lane & 1, exists = first + lane < predictions;
+        const bool is_left =
+            exists && (is_assigned || !compute_background(targets, gradient, first + lane, background));
+        unsigned left = reduce_warp(is_left ? 1u << lane : 0u, Or());   // a bit for each thread
+        for (int prediction = first; left != 0; ++prediction, left >>= 1)
             if (left & 1) {
                 const Place<T, Loss> place(map, gradient, Prediction(prediction, map.height, map.width));
-                compute_prediction(targets.loss, place, targets, sums);
+                compute_prediction(targets.loss, place, targets, sums.own());
             }
     }
+    sums.add(background);
+    sums.write(gradient.nan_if_invalid, partials, b, outputs);
 }
 
 // `partial`: TARGET numbers for each ground truth, then PARTS for each block of an image.
@@ -181,17 +264,13 @@ template <typename T, typename Loss, typename A>
 __device__ void yolo_forward(const Map<T, Loss> &map, const Loss &loss, const T *truth, int64_t truths, int64_t batch,
                              double *partial, int64_t step, const Outputs<T, A> &outputs)
 {
-    const Targets<T, Loss> targets = {reinterpret_cast<Target<A> *>(partial), truth, truths, map, loss};
+    const Targets<T, Loss> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, loss, 0};
     const Partials<PARTS> partials = {partial + batch * truths * TARGET, step};
     if (step == ASSIGN && blockIdx.y == 0)
         assign(targets, batch);
     if (step == COMBINE && blockIdx.y == 0)
         combine(partials, batch, outputs);
     for (int64_t b = blockIdx.x; step == COMPUTE && b < batch; b += gridDim.x) {
-        const Targets<T, Loss> own = of_image(targets, b);
-        const Gradient<A> gradient = outputs.gradient_of(own, b);
-        A sums[PARTS] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        compute_image(own, gradient, sums);
-        write_sums(sums, gradient.nan_if_invalid, partials.own(b));
+        compute_image(hold(of_image(targets, b)), outputs, b, partials);
     }
 }

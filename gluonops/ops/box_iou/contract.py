@@ -6,7 +6,7 @@ import math
 from ...core.contract import BLOCK, FLOATS, Arg, Cuda, Op, Out, Shapes, Steps
 from .._boxes.contract import FORMAT, is_center
 
-TILE_ROWS, TILE_COLUMNS = 128, 64   # boxes of lhs and of rhs whose pairs a block takes
+TILE_ROWS, TILE_COLUMNS = 384, 64   # boxes of lhs and of rhs whose pairs a block takes
 NUMBERS = 4                         # of a box
 
 

@@ -6,7 +6,7 @@
 #include "../_boxes/boxes.cuh"
 
 enum Step { TILES, BOXES };
-enum { WARPS = 8, HELD = 2, TOGETHER = 4, TILE_ROWS = 128, TILE_COLUMNS = 32 * HELD };
+enum { WARPS = 8, HELD = 2, TOGETHER = 2, TILE_ROWS = 384, TILE_COLUMNS = 32 * HELD };
 
 template <typename T, typename A>
 __device__ Sides<A> sides_at(const T *boxes, int64_t i, bool is_center)
@@ -47,10 +47,37 @@ struct Tile {
     __device__ int64_t column(int j) const { return first_column + 32 * j; }
 };
 
+// A box as its pairs look at it.
+template <typename A>
+struct __align__(16) Rectangle {
+    A left, top, right, bottom, width, height;
+
+    __device__ void set(const Sides<A> &sides)
+    {
+        left = sides.across.low;
+        top = sides.down.low;
+        right = sides.across.high;
+        bottom = sides.down.high;
+        width = sides.across.size;
+        height = sides.down.size;
+    }
+
+    __device__ A area() const { return width * height; }
+
+    // A NaN of a box is in its area.
+    __device__ A iou(const Rectangle &other) const
+    {
+        const A w = smaller(right, other.right) - larger(left, other.left);
+        const A h = smaller(bottom, other.bottom) - larger(top, other.top);
+        const A intersection = larger(larger(w, A(0)) * h, A(0));
+        return intersection / (area() + other.area() - intersection + A(TINY_AREA));
+    }
+};
+
 // The boxes of rhs that a thread has. Behind the last one are copies of it.
 template <typename A>
 struct ColumnBoxes {
-    Sides<A> boxes[HELD];
+    Rectangle<A> boxes[HELD];
 
     template <typename T>
     __device__ ColumnBoxes(const T *rhs, const Tile &tile, const Tiles &tiles, bool is_center)
@@ -58,54 +85,118 @@ struct ColumnBoxes {
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             const int64_t column = minimum(tile.column(j), tiles.rhs_count - 1);
-            boxes[j] = sides_at<T, A>(rhs, tile.set * tiles.rhs_count + column, is_center);
+            boxes[j].set(sides_at<T, A>(rhs, tile.set * tiles.rhs_count + column, is_center));
         }
     }
 };
 
+// The boxes of lhs of a tile, in shared memory.
+template <typename T, typename A>
+__device__ void hold_rows(Rectangle<A> *held, const T *lhs, const Tile &tile, bool is_center)
+{
+    const int64_t start = tile.first_row - threadIdx.x / 32;
+    __syncthreads();   // the boxes of the tile before are read
+    for (int64_t i = threadIdx.x; i < tile.end_row - start; i += 32 * WARPS)
+        held[i].set(sides_at<T, A>(lhs, start + i, is_center));
+    __syncthreads();   // the boxes of the tile are there
+}
+
+// The IoUs of this thread's part of a tile.
+template <int REQUEST, typename T, typename A>
+__device__ void write_tile(T *__restrict__ output, const Rectangle<A> *rows, const Rectangle<A> *columns, const Tile &tile,
+                           int64_t rhs_count)
+{
+    const int count = int(tile.end_row - tile.first_row);   // from the warp's first row on
+    bool is_there[HELD];
+#pragma unroll
+    for (int j = 0; j < HELD; ++j)
+        is_there[j] = tile.column(j) < rhs_count;
+    const Rectangle<A> *from = rows + threadIdx.x / 32;
+    char *place = reinterpret_cast<char *>(output + tile.first_row * rhs_count + tile.first_column);
+    const int64_t bytes = WARPS * rhs_count * int64_t(sizeof(T));
+#pragma unroll 4
+    for (int n = 0; n < count; n += WARPS, from += WARPS, place += opaque(bytes)) {
+        T *const to = reinterpret_cast<T *>(place);
+        const Rectangle<A> row = *from;
+#pragma unroll
+        for (int j = 0; j < HELD; ++j)
+            if (is_there[j])
+                store(to, 32 * j, row.iou(columns[j]), REQUEST);
+    }
+}
+
 template <typename T>
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
 box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output,
                 double *__restrict__ partial, int output_request, int64_t step, int64_t sets, int64_t lhs_count,
                 int64_t rhs_count, int64_t is_center)
 {
     typedef typename Accumulator<T>::type A;
+    __shared__ Rectangle<A> rows[TILE_ROWS];
     const Tiles tiles(sets, lhs_count, rhs_count);
     for (int64_t t = blockIdx.x; t < tiles.count(); t += gridDim.x) {
         const Tile tile(t, tiles);
-        const ColumnBoxes<A> others(rhs, tile, tiles, is_center != 0);
-#pragma unroll 4
-        for (int64_t row = tile.first_row; row < tile.end_row; row += WARPS) {
-            const Sides<A> box = sides_at<T, A>(lhs, row, is_center != 0);
-#pragma unroll
-            for (int j = 0; j < HELD; ++j) {
-                const BoxPair<A> pair(box, others.boxes[j], A(TINY_AREA));
-                if (tile.column(j) < rhs_count)
-                    store(output, row * rhs_count + tile.column(j), pair.iou, output_request);
-            }
-        }
+        hold_rows(rows, lhs, tile, is_center != 0);
+        const ColumnBoxes<A> columns(rhs, tile, tiles, is_center != 0);
+        if (output_request == WRITE)
+            write_tile<WRITE>(output, rows, columns.boxes, tile, rhs_count);
+        else if (output_request == ADD)
+            write_tile<ADD>(output, rows, columns.boxes, tile, rhs_count);
     }
 }
 
-// Adds the derivatives of head * IoU by both boxes of a pair.
+// Sums over pairs of the derivatives of head * IoU. Those by the overlap's sides, `across` and `down`, and how much of them
+// comes from each edge of the pair's box of lhs: an edge counts where it bounds the overlap. And those by the areas.
 template <typename A>
-__device__ void add_gradients(Box<A> &by_box, Box<A> &by_other, const BoxPair<A> &pair, A head)
+struct PairSums {
+    A across, down, left, top, right, bottom, area;
+
+    __device__ PairSums() : across(0), down(0), left(0), top(0), right(0), bottom(0), area(0) {}
+
+    __device__ void add(A by_across, A by_down, const Rectangle<A> &is_own, A by_area)
+    {
+        across += by_across;
+        down += by_down;
+        left += is_own.left * by_across;
+        top += is_own.top * by_down;
+        right += is_own.right * by_across;
+        bottom += is_own.bottom * by_down;
+        area += by_area;
+    }
+
+    __device__ Box<A> of_lhs(const Rectangle<A> &box) const
+    {
+        const Box<A> by = {right - left, bottom - top, (right + left) / 2 + area * box.height,
+                           (bottom + top) / 2 + area * box.width};
+        return by;
+    }
+
+    // The edges that are not those of lhs are those of rhs.
+    __device__ Box<A> of_rhs(const Rectangle<A> &box) const
+    {
+        const Box<A> by = {left - right, top - bottom, across - (right + left) / 2 + area * box.height,
+                           down - (bottom + top) / 2 + area * box.width};
+        return by;
+    }
+};
+
+// Adds those of one pair. Edges that coincide count as those of lhs.
+template <typename A>
+__device__ void add_gradients(PairSums<A> &of_row, PairSums<A> &of_column, const Rectangle<A> &row,
+                              const Rectangle<A> &column, A head)
 {
-    const Extent<A> &across = pair.across, &down = pair.down;
-    const A inverse = 1 / pair.union_area;
-    const A iou = pair.overlaps ? across.overlap * down.overlap * inverse : 0;
-    const A by_union = -head * iou * inverse;
-    const A by_intersection = pair.overlaps ? head * inverse - by_union : 0;   // the union has it as well
-    const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
-    const A x = by_across * across.overlap_by_center, y = by_down * down.overlap_by_center;
-    by_box.x += x;
-    by_box.y += y;
-    by_box.w += by_across * across.overlap_by_size + by_union * pair.box.down.size;
-    by_box.h += by_down * down.overlap_by_size + by_union * pair.box.across.size;
-    by_other.x -= x;   // to move one box is to move the other one backward
-    by_other.y -= y;
-    by_other.w += by_across * (1 - across.overlap_by_size) + by_union * pair.other.down.size;
-    by_other.h += by_down * (1 - down.overlap_by_size) + by_union * pair.other.across.size;
+    const bool left = row.left >= column.left, right = row.right <= column.right;
+    const bool top = row.top >= column.top, bottom = row.bottom <= column.bottom;
+    const A w = (right ? row.right : column.right) - (left ? row.left : column.left);
+    const A h = (bottom ? row.bottom : column.bottom) - (top ? row.top : column.top);
+    const bool overlaps = (w > 0) & (h > 0);
+    const A intersection = overlaps ? w * h : A(0);
+    const A inverse = 1 / (row.area() + column.area() - intersection + A(TINY_AREA));
+    const A by_iou = head * inverse, by_union = -by_iou * intersection * inverse;
+    const A by_intersection = overlaps ? by_iou - by_union : A(0);   // the union has it as well
+    const Rectangle<A> is_own = {A(left), A(top), A(right), A(bottom), 0, 0};
+    of_row.add(by_intersection * h, by_intersection * w, is_own, by_union);
+    of_column.add(by_intersection * h, by_intersection * w, is_own, by_union);
 }
 
 // The sums of four numbers over a warp. Eight lanes get each of them: the first eight that of x, the next that of y.
@@ -165,7 +256,6 @@ template <typename A>
 __device__ void store_column_sums(const Box<A> *own, const TileSums<A> &sums, const Tile &tile)
 {
     __shared__ A numbers[WARPS][TILE_COLUMNS][4];
-    __syncthreads();   // the sums of the tile before are read
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
         A *const of_column = numbers[threadIdx.x / 32][threadIdx.x % 32 + 32 * j];
@@ -207,12 +297,12 @@ __device__ void sum_tile(const T *__restrict__ output_grad, const T *__restrict_
                          const TileSums<A> &sums, const Tile &tile, bool is_center)
 {
     const int64_t rhs_count = sums.tiles.rhs_count;
-    const ColumnBoxes<A> others(rhs, tile, sums.tiles, is_center);
-    Box<A> of_columns[HELD];
-#pragma unroll
-    for (int j = 0; j < HELD; ++j)
-        of_columns[j].x = of_columns[j].y = of_columns[j].w = of_columns[j].h = 0;
-    for (int64_t row = tile.first_row; row < tile.end_row; row += WARPS * TOGETHER) {
+    __shared__ Rectangle<A> rows[TILE_ROWS];
+    hold_rows(rows, lhs, tile, is_center);
+    const ColumnBoxes<A> columns(rhs, tile, sums.tiles, is_center);
+    PairSums<A> of_columns[HELD];
+    const Rectangle<A> *from = rows + threadIdx.x / 32;
+    for (int64_t row = tile.first_row; row < tile.end_row; row += WARPS * TOGETHER, from += WARPS * TOGETHER) {
         Heads<T> heads;
         heads.read(output_grad, tile, row, rhs_count);
 #pragma unroll
@@ -220,20 +310,22 @@ __device__ void sum_tile(const T *__restrict__ output_grad, const T *__restrict_
             const int64_t own = row + k * WARPS;
             if (own >= tile.end_row)
                 break;
-            const Sides<A> box = sides_at<T, A>(lhs, own, is_center);
-            Box<A> of_row = {0, 0, 0, 0};
+            const Rectangle<A> box = from[k * WARPS];
+            PairSums<A> of_row;
 #pragma unroll
             for (int j = 0; j < HELD; ++j)
-                if (tile.column(j) < rhs_count) {
-                    const BoxPair<A> pair(box, others.boxes[j], A(TINY_AREA));
-                    add_gradients(of_row, of_columns[j], pair, heads.values[k][j]);
-                }
-            const A sum = sum_of_four(of_row);
+                if (tile.column(j) < rhs_count)
+                    add_gradients(of_row, of_columns[j], box, columns.boxes[j], heads.values[k][j]);
+            const A sum = sum_of_four(of_row.of_lhs(box));
             if (threadIdx.x % 8 == 0)
                 (&sums.of_row(own, tile.column_tile)->x)[threadIdx.x / 8 % 4] = sum;
         }
     }
-    store_column_sums(of_columns, sums, tile);
+    Box<A> column_sums[HELD];
+#pragma unroll
+    for (int j = 0; j < HELD; ++j)
+        column_sums[j] = of_columns[j].of_rhs(columns.boxes[j]);
+    store_column_sums(column_sums, sums, tile);
 }
 
 template <typename T, typename A>
@@ -245,7 +337,7 @@ __device__ void store_gradient(T *grad, int64_t i, const Box<A> &sum, bool is_ce
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,

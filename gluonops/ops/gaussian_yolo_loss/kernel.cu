@@ -24,7 +24,8 @@ gaussian_yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ tru
     loss.focal_loss = false;
     loss.uc_normalizer = A(uc_normalizer);
     loss.shift = A(shift);
-    const Map<T, GaussianLoss<A> > map = {data, anchors, others, classes, height, width, anchor_sizes};
+    const Map<T, GaussianLoss<A> > map = {data, int(anchors), int(others), int(classes), int(height), int(width),
+                                            anchor_sizes};
     const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
     yolo_forward(map, loss, truth, truths, batch, partial, step, outputs);
 }

@@ -21,7 +21,8 @@ yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, T *__
     loss.alexeyab = alexeyab != 0;
     loss.new_coords = new_coords != 0;
     loss.focal_loss = focal_loss != 0;
-    const Map<T, YoloLoss<A> > map = {data, anchors, others, classes, height, width, anchor_sizes};
+    const Map<T, YoloLoss<A> > map = {data, int(anchors), int(others), int(classes), int(height), int(width),
+                                            anchor_sizes};
     const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
     yolo_forward(map, loss, truth, truths, batch, partial, step, outputs);
 }
