@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import gluonops as gops
 import numpy as np
 from gluonops.core import nvrtc, registry, rtc
-from gluonops.core.contract import accumulator
+from gluonops.core.contract import KEPT_NUMBERS, accumulator
 
 from .cases import Case
 
@@ -52,7 +52,8 @@ def _launches(op, case, types, lowered):
 
     ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
     ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are scalars of the
-    contract; ``passes`` (what to launch). Integers have no gradient.
+    contract; ``zeros``, the names of those that are 0 before the first launch (see ``contract.Steps.partial``);
+    ``passes`` (what to launch). Integers have no gradient.
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
@@ -68,12 +69,14 @@ def _launches(op, case, types, lowered):
     for direction in PASSES if case.dtype.startswith("float") else PASSES[:1]:
         kernel = lowered[rtc.export_name(op, direction, types)]
         passes[direction] = {"kernel": kernel, **_pass(op, case, direction, attrs, shapes, arrays)}
+    zeros = [name for name in arrays if name.endswith("_partial") and math.prod(arrays[name][0]) <= KEPT_NUMBERS]
     return {
         "attrs": attrs._asdict(),
         "inputs": [arg.name for arg in op.inputs],
         "classes": op.index_sizes(attrs, shapes),
         "arrays": {name: [list(shape), dtype] for name, (shape, dtype) in arrays.items()},
         "tables": tables,
+        "zeros": zeros,
         "passes": passes,
     }
 

@@ -34,6 +34,11 @@ def filler(dtype: npt.DTypeLike) -> float:
     return np.nan if np.dtype(dtype).kind == "f" else 85
 
 
+def not_given(case: dict, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
+    """What an array of a case holds before the first launch, unless it is given: what it is filled with, or zeros."""
+    return np.full(shape, 0 if name in case["zeros"] else filler(dtype), dtype)
+
+
 def filled(array: np.ndarray) -> bool:
     """Whether an array is as it was filled."""
     return bool(np.isnan(array).all() if array.dtype.kind == "f" else (array == filler(array.dtype)).all())
@@ -77,7 +82,7 @@ class CuPy:
         for name, (shape, dtype) in case["arrays"].items():
             size = case["offset"] + math.prod(shape)
             whole = self.whole[name] = self.cupy.empty(size, dtype)
-            whole.set(np.full(size, filler(dtype), dtype))
+            whole.set(not_given(case, name, (size,), dtype))
             self.arrays[name] = whole[case["offset"]:].reshape(shape)
         for name, array in {**given, **before}.items():
             self.put(name, array)
@@ -181,7 +186,7 @@ class MXNet:
         self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
         initial = {**given, **before}
         for name, (shape, dtype) in case["arrays"].items():
-            self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
+            self.put(name, initial.get(name, not_given(case, name, shape, dtype)))
 
     def put(self, name: str, array: np.ndarray) -> None:
         """Copy an array to the device, at the offset in elements that the case gives."""

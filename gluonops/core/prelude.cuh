@@ -48,6 +48,14 @@ __device__ inline float binary_logarithm(float x)
     return exponent;
 }
 
+// 1 / x in one instruction, within 1e-7 of it; 0 beyond 2^126.
+__device__ inline float reciprocal(float x)
+{
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+}
+
 // One instruction each. Of a number and NaN they return the number.
 __device__ inline float smaller(float a, float b) { return fminf(a, b); }
 __device__ inline double smaller(double a, double b) { return fmin(a, b); }

@@ -358,7 +358,7 @@ class Pass:
         self._partial_size = partial_size if in_steps(op) else 0
         self._partial = None
         if 0 < self._partial_size <= KEPT_NUMBERS:
-            self._partial = mx.nd.zeros((partial_size,), context, "float64")
+            self._partial = mx.nd.array(np.zeros(partial_size), context, "float64")   # needs no kernel of MXNet's
 
         numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
         numbers_of_requests = [REQUESTS[request] for request in requests]

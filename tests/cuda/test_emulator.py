@@ -319,6 +319,7 @@ DECODE = ("region_decode", (3, 170, 7, 9), {**TWO_ANCHORS, "classes": 80})   # l
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
 DICE = ("dice_loss", (2, 40, 600), {}, "forward")
+DICE_BACKWARD = ("dice_loss", (2, 300, 600), {}, "backward")
 PAIRS = ("box_iou", (600, 4), {}, "backward", "rhs")
 HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
@@ -349,7 +350,9 @@ BARRIERS = {
     "rms_sums": ("", "   // the sums of all threads", ("rms_norm", (90, 64), {}, "backward", "scale")),
     "rms_read": ("", "   // the sums are read", ("rms_norm", (90, 1000), {}, "backward", "scale", "float64")),
     "dice_before": ("", "   // the sums of the classes before", DICE),
-    "dice_sums": ("", "   // the sums of all warps", DICE),
+    "dice_sums": ("", "   // the sums of all threads", DICE),
+    "dice_slopes_before": ("", "   // the slopes before", DICE_BACKWARD),
+    "dice_slopes": ("", "   // the slopes of all classes", DICE_BACKWARD),
     "iou_boxes_before": ("", "   // the boxes of the tile before", (*PAIRS[:3], "forward")),
     "iou_boxes": ("", "   // the boxes of the tile are there", (*PAIRS[:3], "forward")),
     "iou_sums": ("", "   // the sums of all warps are there", PAIRS),

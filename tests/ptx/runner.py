@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from benchmarks.gpu.runners import filler
+from benchmarks.gpu.runners import not_given
 
 from . import memory as spaces
 from .counter import Counter
@@ -51,7 +51,7 @@ class Interpreter:
         self.memory = Memory(sum(sizes), len(sizes))
         initial = {**given, **before}
         for name, (shape, dtype) in case["arrays"].items():
-            values = initial.get(name, np.full(shape, filler(dtype), dtype))
+            values = initial.get(name, not_given(case, name, shape, dtype))
             self.memory.add(name, values.reshape(shape), case["offset"] * np.dtype(dtype).itemsize)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -68,7 +68,7 @@ GLUONOPS_INLINE Doubles log_of(Doubles x)
     return twice_artanh<11>((m - 1) / (m + 1)) + __builtin_convertvector(k, Doubles) * 0.693147180559945309417;
 }
 
-#include "formulas.cuh"
+#include "formulas.h"
 
 // A tensor as lines of elements that follow each other; only the last one may be shorter.
 struct Lines {

@@ -6,7 +6,7 @@ import math
 from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 
-TILE = 512        # places that a block takes
+TILE = 1024       # places that a block takes
 CLASS_SUMS = 2    # the intersection and the total
 MAPS = "batch, classes"
 PLACES = "batch, ..."

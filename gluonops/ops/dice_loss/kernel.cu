@@ -7,104 +7,170 @@
 #include "../_labels/labels.cuh"
 
 enum Step { TILES, CLASSES };
-enum { THREADS = 256, WARPS = THREADS / 32, HELD = 2, TILE = HELD * THREADS };   // HELD: places of a thread
+enum { THREADS = 256, HELD = 4, TILE = HELD * THREADS };   // HELD: places of a thread
 
-// A tile, and this thread's places in it: place(0), place(1), ...
+// HELD neighbours of a tensor, which are read and written at once where they are PACKED.
+template <typename T>
+struct __align__(sizeof(T) * HELD < 16 ? sizeof(T) * HELD : 16) Neighbours {
+    T items[HELD];
+};
+
+// A tile, and this thread's places in it: neighbours where they are PACKED, else every THREADS-th one.
+template <bool PACKED>
 struct Tile {
-    int64_t sample, number, first, inner;   // `first`: of this thread's places in the sample, which has `inner`
+    enum { STEP = PACKED ? 1 : THREADS };
+    int64_t sample, number, inner;
+    int first, left;   // the offset of the first place in the tile; places from it to the sample's end, TILE at most
 
-    __device__ Tile(int64_t index, int64_t inner) : inner(inner)
+    __device__ Tile(int64_t index, int64_t inner) : inner(inner), first(threadIdx.x * (PACKED ? HELD : 1))
     {
         const int64_t tiles = (inner + TILE - 1) / TILE;
         sample = quotient(index, tiles);
         number = index - sample * tiles;
-        first = number * TILE + threadIdx.x;
+        left = int(minimum(inner - number * TILE, TILE)) - first;
     }
 
-    __device__ bool has(int j) const { return first + j * THREADS < inner; }
-    __device__ int64_t place(int j) const { return sample * inner + first + j * THREADS; }
-    // Where the logit of class 0 is. The next class's is `inner` elements on. Without the place it is the sample's first.
-    __device__ int64_t logit(int j, int64_t classes) const
+    __device__ bool has(int j) const { return left > (PACKED ? 0 : j * STEP); }
+    __device__ int64_t place() const { return sample * inner + number * TILE + first; }   // the first one's
+    // Where the logit of class 0 is at the first place. The next class's is `inner` elements on. Without places it is the
+    // sample's first.
+    __device__ int64_t logit(int64_t classes) const
     {
-        return sample * classes * inner + (has(j) ? first + j * THREADS : 0);
+        return sample * classes * inner + (has(0) ? number * TILE + first : 0);
     }
-};
 
-// The logits of some classes at a thread's places, which are read at once.
-template <typename T>
-struct Logits {
-    typedef typename Accumulator<T>::type A;
-    enum { CLASSES = 8 };
-    A values[CLASSES][HELD];
-
-    // From the class `first` on; behind the last one are zeros.
-    __device__ void read(const T *__restrict__ data, const Tile &tile, int64_t first, int64_t classes)
+    template <typename T>
+    __device__ Neighbours<T> read(const T *__restrict__ from) const
     {
+        Neighbours<T> values;
+        if (PACKED)
+            values = *reinterpret_cast<const Neighbours<T> *>(from);
+        else
 #pragma unroll
-        for (int j = 0; j < HELD; ++j) {
-            const T *from = data + tile.logit(j, classes) + first * tile.inner;
+            for (int j = 0; j < HELD; ++j)
+                values.items[j] = has(j) ? from[j * STEP] : T(0);
+        return values;
+    }
+
+    template <typename T>
+    __device__ void write(T *__restrict__ to, const typename Accumulator<T>::type *values, int request) const
+    {
+        if (PACKED && request == WRITE) {
+            Neighbours<T> packed;
 #pragma unroll
-            for (int k = 0; k < CLASSES; ++k, from += tile.inner)
-                values[k][j] = first + k < classes ? load(from, 0) : A(0);
+            for (int j = 0; j < HELD; ++j)
+                packed.items[j] = T(values[j]);
+            if (has(0))
+                *reinterpret_cast<Neighbours<T> *>(to) = packed;
+        } else {
+#pragma unroll
+            for (int j = 0; j < HELD; ++j)
+                if (has(j))
+                    store(to, j * STEP, values[j], request);
         }
     }
 };
 
-// What is known of a thread's places: the class of each, and the softmax's divisor.
+// exp(x) is of(x unit()).
 template <typename A>
-struct Places {
-    int64_t class_id[HELD];
-    A max[HELD], log_sum[HELD];
+struct Power {
+    __device__ static A unit() { return 1; }
+    __device__ static A of(A x) { return exponential(x); }
+};
+template <>
+struct Power<float> {
+    __device__ static float unit() { return 1.4426950408889634f; }
+    __device__ static float of(float x) { return power_of_two(x); }
+};
 
-    template <typename L>
-    __device__ void read_labels(const L *__restrict__ label, const Tile &tile, int64_t classes, int64_t ignores,
-                                int64_t ignore_label)
-    {
+// Calls visitor.visit<COUNT>(class, logits) for a range of classes: COUNT at a time, whose logits are read at once.
+template <typename T, bool PACKED, typename Visitor>
+__device__ void visit_classes(const T *__restrict__ data, const Tile<PACKED> &tile, int64_t classes, int start, int end,
+                              Visitor &visitor)
+{
+    enum { TOGETHER = PACKED ? 4 : 1 };
+    const T *from = data + tile.logit(classes) + start * tile.inner;
+    Neighbours<T> logits[TOGETHER];
+    int c = start;
+    for (; c + TOGETHER <= end; c += TOGETHER) {
 #pragma unroll
-        for (int j = 0; j < HELD; ++j)
-            class_id[j] = tile.has(j) ? class_of(label, tile.place(j), classes, ignores, ignore_label) : int64_t(IGNORED);
+        for (int k = 0; k < TOGETHER; ++k, from += tile.inner)
+            logits[k] = tile.read(from);
+        visitor.template visit<TOGETHER>(c, logits);
     }
+#pragma unroll 1
+    for (; c < end; ++c, from += tile.inner) {
+        logits[0] = tile.read(from);
+        visitor.template visit<1>(c, logits);
+    }
+}
 
-    __device__ bool counts(int j) const { return class_id[j] != IGNORED; }
+// The maximum of each place's logits, and the sum of their exponentials.
+template <typename T>
+struct Divisors {
+    typedef typename Accumulator<T>::type A;
+    A max[HELD], sum[HELD];
 
-    // The divisor of an ignored place does not depend on its logits.
-    template <typename T>
-    __device__ void compute_divisors(const T *__restrict__ data, const Tile &tile, int64_t classes)
+    __device__ Divisors()
     {
-        enum { TOGETHER = Logits<T>::CLASSES };
-        Logits<T> logits;
-        A sum[HELD];
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             max[j] = lowest<A>();
             sum[j] = 0;
         }
-        for (int64_t c = 0; c < classes; c += TOGETHER) {
-            logits.read(data, tile, c, classes);
-#pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-#pragma unroll
-                for (int j = 0; j < HELD; ++j)
-                    max[j] = c + k < classes ? Max()(logits.values[k][j], max[j]) : max[j];
-        }
-        for (int64_t c = 0; c < classes; c += TOGETHER) {
-            logits.read(data, tile, c, classes);
-#pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-                if (c + k < classes)
-#pragma unroll
-                    for (int j = 0; j < HELD; ++j)
-                        sum[j] += exponential(logits.values[k][j] - max[j]);
-        }
+    }
+
+    template <int COUNT>
+    __device__ void visit(int, const Neighbours<T> *logits)
+    {
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
-            max[j] = counts(j) ? max[j] : A(0);
-            log_sum[j] = logarithm(counts(j) ? sum[j] : A(classes));
+            const A before = max[j];
+            A x[COUNT];
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k) {
+                x[k] = load(logits[k].items, j);
+                max[j] = larger(x[k], max[j]);
+            }
+            sum[j] *= exponential_of(before, j);
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k)
+                sum[j] += exponential_of(x[k], j);
         }
     }
 
-    // The probability of a class whose logit at a place is x. At an ignored place it is 0, whatever x is.
-    __device__ A probability(A x, int j) const { return counts(j) ? exponential(x - max[j] - log_sum[j]) : A(0); }
+    __device__ A exponential_of(A x, int j) const { return Power<A>::of((x - max[j]) * Power<A>::unit()); }
+};
+
+// What is known of a thread's places: the class of each, the maximum of its logits, and the softmax's divisor.
+template <typename A>
+struct Places {
+    int class_id[HELD];
+    A max[HELD], log_sum[HELD];   // log_sum: in the units of Power
+
+    template <typename L, bool PACKED>
+    __device__ void read_labels(const L *__restrict__ label, const Tile<PACKED> &tile, int64_t classes,
+                                int64_t ignores, int64_t ignore_label)
+    {
+#pragma unroll
+        for (int j = 0; j < HELD; ++j)
+            class_id[j] = tile.has(j)
+                ? int(class_of(label, tile.place() + j * tile.STEP, classes, ignores, ignore_label)) : IGNORED;
+    }
+
+    __device__ bool counts(int j) const { return class_id[j] != IGNORED; }
+
+    // The probability of a class whose logit at a place is x. At an ignored place it means nothing.
+    __device__ A probability(A x, int j) const { return Power<A>::of(fma(x - max[j], Power<A>::unit(), -log_sum[j])); }
+
+    // The probability of a place's own class; 0 without one.
+    template <typename T, bool PACKED>
+    __device__ A own_probability(const T *__restrict__ data, const Tile<PACKED> &tile, int64_t classes, int j) const
+    {
+        if (class_id[j] < 0)
+            return 0;
+        return probability(load(data, tile.logit(classes) + class_id[j] * tile.inner + j * tile.STEP), j);
+    }
 };
 
 // The two sums of a class: over the probabilities at its places, and over the (squared) probabilities and the labels.
@@ -113,68 +179,135 @@ struct ClassSums {
     A common, total;
 };
 
-// Half of a warp's lanes gets the sum of one number over the warp, the other half that of the other.
+// The sums of some classes, of each thread's places, in shared memory.
 template <typename A>
-__device__ A sum_of_pair(const ClassSums<A> &sums)
-{
-    const bool upper = threadIdx.x & 16;
-    const A own = upper ? sums.total : sums.common, others = upper ? sums.common : sums.total;
-    return reduce_lanes(own + __shfl_xor_sync(0xffffffffu, others, 16), Sum(), 16);
-}
+struct SumsOfThreads {
+    enum { CLASSES = 64 / sizeof(A), ROW = THREADS / Pack<A>::SIZE, LANES = THREADS / CLASSES };
+    Pack<A> common[CLASSES][ROW], total[CLASSES][ROW];
 
-// A class's sums over a thread's places. `x` are its logits.
+    __device__ A &own_common(int c) { return of_thread(common[c]); }
+    __device__ A &own_total(int c) { return of_thread(total[c]); }
+
+    // LANES threads of a warp sum up what the threads have of a class.
+    __device__ static A sum(const Pack<A> *row, bool exists)
+    {
+        A sum = 0;
+        if (exists)
+#pragma unroll
+            for (int i = 0; i < ROW; i += LANES)
+#pragma unroll
+                for (int j = 0; j < Pack<A>::SIZE; ++j)
+                    sum += row[i + threadIdx.x % LANES].items[j];
+        return reduce_warp(sum, Sum(), LANES);
+    }
+
+ private:
+    __device__ static A &of_thread(Pack<A> *row)
+    {
+        return row[threadIdx.x / Pack<A>::SIZE].items[threadIdx.x % Pack<A>::SIZE];
+    }
+};
+
+// Sums the (squared) probabilities of each class over a thread's places. A square is the power of twice the logarithm.
+template <typename T>
+struct Totals {
+    typedef typename Accumulator<T>::type A;
+    SumsOfThreads<A> &sums;
+    const Places<A> &places;
+    A exponent, less[HELD], most[HELD];   // exponent: 1 or 2, in the units of Power
+    int first;                            // the class that has the first sum
+
+    __device__ Totals(SumsOfThreads<A> &sums, const Places<A> &places, bool squared)
+        : sums(sums), places(places), exponent(squared ? 2 * Power<A>::unit() : Power<A>::unit())
+    {
+#pragma unroll
+        for (int j = 0; j < HELD; ++j) {
+            less[j] = squared ? 2 * places.log_sum[j] : places.log_sum[j];
+            most[j] = places.counts(j) ? not_a_number<A>() : -infinity<A>();   // of a number and NaN it is the number
+        }
+    }
+
+    template <int COUNT>
+    __device__ void visit(int c, const Neighbours<T> *logits) const
+    {
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            A total = 0;
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {
+                const A power = fma(load(logits[k].items, j) - places.max[j], exponent, -less[j]);
+                total += Power<A>::of(smaller(power, most[j]));   // of an ignored place 0, whatever it has
+            }
+            sums.own_common(c - first + k) = 0;
+            sums.own_total(c - first + k) = total;
+        }
+    }
+};
+
+// Adds a thread's places to the sums of their own classes.
 template <typename A>
-__device__ ClassSums<A> sum_places(const Places<A> &places, const A *x, int64_t c, bool squared)
+__device__ void add_own(const Places<A> &places, const A *own, SumsOfThreads<A> &sums, int start, int count)
 {
-    ClassSums<A> sums = {0, 0};
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
-        const bool has_none = places.class_id[j] == NO_CLASS, is_own = places.class_id[j] == c;
-        const A p = has_none ? not_a_number<A>() : places.probability(x[j], j);
-        sums.common += is_own || has_none ? p : A(0);
-        sums.total += (squared ? p * p : p) + A(is_own);
+        const int c = places.class_id[j] - start;
+        if (c >= 0 && c < count) {
+            sums.own_common(c) += own[j];
+            sums.own_total(c) += 1;
+        }
+        if (places.class_id[j] == NO_CLASS)
+            for (int each = 0; each < count; ++each)
+                sums.own_common(each) = not_a_number<A>();
     }
-    return sums;
 }
 
-// TILES: the sums of each class over a tile.
-template <typename T>
-__device__ void sum_tile(const T *__restrict__ data, const Tile &tile,
-                         const Places<typename Accumulator<T>::type> &places,
-                         ClassSums<typename Accumulator<T>::type> *__restrict__ sums, int64_t tiles, int64_t classes,
+// TILES: the divisors of the tile's places, and the sums of each class over it.
+template <bool PACKED, typename T, typename L, typename A>
+__device__ void sum_tile(const T *__restrict__ data, const L *__restrict__ label, A *__restrict__ max,
+                         A *__restrict__ log_sum, ClassSums<A> *__restrict__ sums,
+                         SumsOfThreads<A> &of_threads, int max_request, int log_sum_request, int64_t index,
+                         int64_t tiles, int classes, int64_t inner, int64_t ignores, int64_t ignore_label,
                          bool squared)
 {
-    typedef typename Accumulator<T>::type A;
-    enum { BETWEEN = 32, TOGETHER = Logits<T>::CLASSES };   // classes between two barriers
-    __shared__ A of_warps[WARPS][BETWEEN][2];
-    for (int64_t start = 0; start < classes; start += BETWEEN) {
-        const int count = int(minimum(classes - start, BETWEEN));
-        __syncthreads();   // the sums of the classes before are read
-        for (int c = 0; c < count; c += TOGETHER) {
-            Logits<T> logits;
-            logits.read(data, tile, start + c, classes);
+    const Tile<PACKED> tile(index, inner);
+    Places<A> places;
+    Divisors<T> divisors;
+    places.read_labels(label, tile, classes, ignores, ignore_label);
+    visit_classes(data, tile, classes, 0, classes, divisors);
 #pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-                if (c + k < count) {
-                    const A sum = sum_of_pair(sum_places(places, logits.values[k], start + c + k, squared));
-                    if (threadIdx.x % 16 == 0)
-                        of_warps[threadIdx.x / 32][c + k][threadIdx.x / 16 % 2] = sum;
-                }
-        }
-        __syncthreads();   // the sums of all warps
-        for (int c = threadIdx.x; c < count; c += THREADS) {
-            ClassSums<A> sum = {0, 0};
-            for (int warp = 0; warp < WARPS; ++warp) {
-                sum.common += of_warps[warp][c][0];
-                sum.total += of_warps[warp][c][1];
-            }
-            sums[(start + c) * tiles] = sum;
-        }
+    for (int j = 0; j < HELD; ++j) {   // the divisor of an ignored place does not depend on its logits
+        places.max[j] = places.counts(j) ? divisors.max[j] : A(0);
+        places.log_sum[j] = logarithm(places.counts(j) ? divisors.sum[j] : A(classes));
+    }
+    tile.write(max + tile.place(), places.max, max_request);
+    tile.write(log_sum + tile.place(), places.log_sum, log_sum_request);
+    A own[HELD];
+#pragma unroll
+    for (int j = 0; j < HELD; ++j) {
+        const bool has_none = places.class_id[j] == NO_CLASS;   // then all sums are NaN
+        places.log_sum[j] = has_none ? not_a_number<A>() : places.log_sum[j] * Power<A>::unit();
+        own[j] = places.own_probability(data, tile, classes, j);
+    }
+
+    enum { BETWEEN = SumsOfThreads<A>::CLASSES, LANES = SumsOfThreads<A>::LANES };   // BETWEEN: two barriers
+    Totals<T> totals(of_threads, places, squared);
+    const int c = threadIdx.x / LANES;
+    for (int start = 0; start < classes; start += BETWEEN) {
+        const int count = int(minimum(classes - start, BETWEEN));
+        totals.first = start;
+        __syncthreads();   // the sums of the classes before are read
+        visit_classes(data, tile, classes, start, start + count, totals);
+        add_own(places, own, of_threads, start, count);
+        __syncthreads();   // the sums of all threads
+        const ClassSums<A> sum = {SumsOfThreads<A>::sum(of_threads.common[c], c < count),
+                                  SumsOfThreads<A>::sum(of_threads.total[c], c < count)};
+        if (c < count && threadIdx.x % LANES == 0)
+            sums[(tile.sample * classes + start + c) * tiles + tile.number] = sum;
     }
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 1)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 4 : 1)
 dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                   typename Accumulator<T>::type *__restrict__ intersection,
                   typename Accumulator<T>::type *__restrict__ total, typename Accumulator<T>::type *__restrict__ max,
@@ -187,20 +320,15 @@ dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__
     const int64_t tiles = (inner + TILE - 1) / TILE;   // of a sample
     ClassSums<A> *const sums = reinterpret_cast<ClassSums<A> *>(partial);   // (batch, classes, tiles)
     if (step == TILES) {
-        for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
-            const Tile tile(t, inner);
-            Places<A> places;
-            places.read_labels(label, tile, classes, ignores, ignore_label);
-            places.compute_divisors(data, tile, classes);
-#pragma unroll
-            for (int j = 0; j < HELD; ++j)
-                if (tile.has(j)) {
-                    store(max, tile.place(j), places.max[j], max_request);
-                    store(log_sum, tile.place(j), places.log_sum[j], log_sum_request);
-                }
-            ClassSums<A> *const own = sums + tile.sample * classes * tiles + tile.number;
-            sum_tile(data, tile, places, own, tiles, classes, squared);
-        }
+        __shared__ SumsOfThreads<A> of_threads;
+        const bool packed = inner % HELD == 0 && aligned(data) && aligned(max) && aligned(log_sum);
+        for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x)
+            if (packed)
+                sum_tile<true>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes, inner,
+                               ignores, ignore_label, squared != 0);
+            else
+                sum_tile<false>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes,
+                                inner, ignores, ignore_label, squared != 0);
         return;
     }
     for (int64_t map = blockIdx.x; map < batch * classes; map += gridDim.x) {
@@ -219,91 +347,149 @@ dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__
     }
 }
 
-// The gradient of a probability: p, or 1, times `slope`; and `own` more at places of the class.
+// The derivative by a probability p is by_p p + constant, and `own` more at places of the class. Those of some classes are
+// in shared memory.
 template <typename A>
-struct ByProbability {
-    A slope, own;
-    bool squared;
+struct ClassSlopes {
+    A by_p[THREADS], constant[THREADS], own[THREADS];
+    int start, count;   // these classes
 
-    template <typename T>
-    __device__ ByProbability(const T *output_grad, const A *intersection, const A *total, int64_t map, A smooth,
-                             bool squared)
-        : squared(squared)
-    {
-        const A scale = 1 / (total[map] + smooth), head = load(output_grad, map) * scale;
-        slope = head * ((2 * intersection[map] + smooth) * scale);
-        own = -2 * head;
-    }
-
-    __device__ A operator()(A p, bool is_own) const
-    {
-        return (squared ? 2 * p * slope : slope) + (is_own ? own : A(0));
-    }
+    __device__ bool has(int c) const { return c >= start && c < start + count; }
 };
 
-// The derivatives by the probabilities at a thread's places, of all classes.
+// What the derivatives of a sample depend on.
 template <typename T>
-struct Slopes {
+struct Derivatives {
     typedef typename Accumulator<T>::type A;
-    const T *__restrict__ output_grad, *__restrict__ data;
-    const A *__restrict__ intersection, *__restrict__ total;
-    int64_t classes;
+    const T *__restrict__ output_grad;
+    const A *__restrict__ intersection, *__restrict__ total;   // of the sample's first class
+    int classes;
     A smooth;
     bool squared;
 
-    // visitor(c, j, p, slope) gets each probability and its derivative.
-    template <typename Visitor>
-    __device__ void visit(const Tile &tile, const Places<A> &places, Visitor &visitor) const
+    // Those of the classes from `start` on.
+    __device__ void put(ClassSlopes<A> &slopes, int start) const
     {
-        enum { TOGETHER = Logits<T>::CLASSES };
-        Logits<T> logits;
-        for (int64_t c = 0; c < classes; c += TOGETHER) {
-            logits.read(data, tile, c, classes);
+        __syncthreads();   // the slopes before are read
+        const int t = threadIdx.x, c = start + t;
+        if (t == 0) {
+            slopes.start = start;
+            slopes.count = int(minimum(classes - start, THREADS));
+        }
+        if (c < classes) {
+            const A scale = 1 / (total[c] + smooth), head = load(output_grad, c) * scale;
+            const A by_total = head * ((2 * intersection[c] + smooth) * scale);
+            slopes.by_p[t] = squared ? 2 * by_total : A(0);
+            slopes.constant[t] = squared ? A(0) : by_total;
+            slopes.own[t] = -2 * head;
+        }
+        __syncthreads();   // the slopes of all classes
+    }
+};
+
+// The means of the derivatives at each place, by the probabilities, but for what is more at the own class.
+template <typename T>
+struct MeanSlopes {
+    typedef typename Accumulator<T>::type A;
+    const Places<A> &places;
+    const ClassSlopes<A> &slopes;
+    int start;
+    A mean[HELD];
+
+    __device__ MeanSlopes(const Places<A> &places, const ClassSlopes<A> &slopes) : places(places), slopes(slopes) {}
+
+    template <int COUNT>
+    __device__ void visit(int c, const Neighbours<T> *logits)
+    {
 #pragma unroll
-            for (int k = 0; k < TOGETHER; ++k) {
-                if (c + k >= classes)
-                    break;
-                const ByProbability<A> by_probability(output_grad, intersection, total, tile.sample * classes + c + k,
-                                                      smooth, squared);
+        for (int k = 0; k < COUNT; ++k) {
+            const A by_p = slopes.by_p[c - start + k], constant = slopes.constant[c - start + k];
 #pragma unroll
-                for (int j = 0; j < HELD; ++j) {
-                    const A p = places.probability(logits.values[k][j], j);
-                    visitor(c + k, j, p, by_probability(p, c + k == places.class_id[j]));
-                }
+            for (int j = 0; j < HELD; ++j) {
+                const A p = places.probability(load(logits[k].items, j), j);
+                mean[j] += p * (by_p * p + constant);
             }
         }
     }
 };
 
-// The mean of the derivatives at each place, by the probabilities.
-template <typename A>
-struct MeanSlopes {
-    A values[HELD];
-
-    __device__ void operator()(int64_t, int j, A p, A slope) { values[j] += p * slope; }
-};
-
 // Stores the gradients of the logits.
-template <typename T>
+template <typename T, bool PACKED>
 struct Gradients {
     typedef typename Accumulator<T>::type A;
-    const Tile &tile;
+    const Tile<PACKED> &tile;
     const Places<A> &places;
-    const MeanSlopes<A> &means;
-    int64_t classes;
-    T *__restrict__ to;
+    const ClassSlopes<A> &slopes;
+    const A *mean, *own_mean;   // own_mean: less what the derivative at the own class has more
+    int start;
+    T *__restrict__ to;         // of the next class
     int request;
 
-    __device__ void operator()(int64_t c, int j, A p, A slope) const
+    template <int COUNT>
+    __device__ void visit(int c, const Neighbours<T> *logits)
     {
-        const A gradient = places.counts(j) ? p * (slope - means.values[j]) : A(0);   // of an ignored place, whatever it has
-        if (tile.has(j))
-            store(to, tile.logit(j, classes) + c * tile.inner, gradient, request);
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k, to += tile.inner) {
+            const A by_p = slopes.by_p[c - start + k], constant = slopes.constant[c - start + k];
+            A gradient[HELD];
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {
+                const A p = places.probability(load(logits[k].items, j), j);
+                const A less = c + k == places.class_id[j] ? own_mean[j] : mean[j];
+                gradient[j] = p * (by_p * p + constant - less);
+                gradient[j] = places.counts(j) ? gradient[j] : A(0);   // of an ignored place, whatever it has
+            }
+            tile.write(to, gradient, request);
+        }
     }
 };
 
+// The gradient of a tile's logits.
+template <bool PACKED, typename T, typename L, typename A>
+__device__ void differentiate_tile(const Derivatives<T> &derivatives, const T *__restrict__ data,
+                                   const L *__restrict__ label, const A *__restrict__ max,
+                                   const A *__restrict__ log_sum, T *__restrict__ data_grad, ClassSlopes<A> &slopes,
+                                   const Tile<PACKED> &tile, int request, int64_t ignores, int64_t ignore_label)
+{
+    const int classes = derivatives.classes;
+    Places<A> places;
+    places.read_labels(label, tile, classes, ignores, ignore_label);
+    MeanSlopes<T> means(places, slopes);
+    A own_mean[HELD];
+#pragma unroll
+    for (int j = 0; j < HELD; ++j) {
+        const int64_t place = tile.place() + j * tile.STEP;
+        places.max[j] = tile.has(j) ? max[place] : A(0);
+        places.log_sum[j] = tile.has(j) ? log_sum[place] * Power<A>::unit() : A(0);
+        means.mean[j] = places.class_id[j] == NO_CLASS ? not_a_number<A>() : A(0);
+        own_mean[j] = 0;
+    }
+    for (int start = 0; start < classes; start += THREADS) {
+        derivatives.put(slopes, start);
+        means.start = start;
+        visit_classes(data, tile, classes, start, start + slopes.count, means);
+#pragma unroll
+        for (int j = 0; j < HELD; ++j)
+            if (slopes.has(places.class_id[j])) {
+                const A own = slopes.own[places.class_id[j] - start];
+                means.mean[j] += places.own_probability(data, tile, classes, j) * own;
+                own_mean[j] = -own;
+            }
+    }
+#pragma unroll
+    for (int j = 0; j < HELD; ++j)
+        own_mean[j] += means.mean[j];
+    for (int start = 0; start < classes; start += THREADS) {
+        if (classes > THREADS)   // else they are still there
+            derivatives.put(slopes, start);
+        T *const to = data_grad + tile.logit(classes) + start * tile.inner;
+        Gradients<T, PACKED> gradients = {tile, places, slopes, means.mean, own_mean, start, to, request};
+        visit_classes(data, tile, classes, start, start + slopes.count, gradients);
+    }
+}
+
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 1)
+__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 4 : sizeof(T) == 4 ? 3 : 1)
 dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                    const typename Accumulator<T>::type *__restrict__ intersection,
                    const typename Accumulator<T>::type *__restrict__ total,
@@ -314,20 +500,17 @@ dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data
 {
     typedef typename Accumulator<T>::type A;
     const int64_t tiles = (inner + TILE - 1) / TILE;
-    const Slopes<T> slopes = {output_grad, data, intersection, total, classes, A(smooth), squared != 0};
+    const bool packed = inner % HELD == 0 && aligned(data) && aligned(data_grad);
+    __shared__ ClassSlopes<A> slopes;
     for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
-        const Tile tile(t, inner);
-        Places<A> places;
-        MeanSlopes<A> means;
-        places.read_labels(label, tile, classes, ignores, ignore_label);
-#pragma unroll
-        for (int j = 0; j < HELD; ++j) {
-            places.max[j] = tile.has(j) ? max[tile.place(j)] : A(0);
-            places.log_sum[j] = tile.has(j) ? log_sum[tile.place(j)] : A(0);
-            means.values[j] = places.class_id[j] == NO_CLASS ? not_a_number<A>() : A(0);
-        }
-        slopes.visit(tile, places, means);
-        const Gradients<T> gradients = {tile, places, means, classes, data_grad, data_grad_request};
-        slopes.visit(tile, places, gradients);
+        const int64_t map = quotient(t, tiles) * classes;
+        const Derivatives<T> derivatives = {output_grad + map, intersection + map, total + map, int(classes), A(smooth),
+                                            squared != 0};
+        if (packed)
+            differentiate_tile(derivatives, data, label, max, log_sum, data_grad, slopes, Tile<true>(t, inner),
+                               data_grad_request, ignores, ignore_label);
+        else
+            differentiate_tile(derivatives, data, label, max, log_sum, data_grad, slopes, Tile<false>(t, inner),
+                               data_grad_request, ignores, ignore_label);
     }
 }

@@ -1,34 +1,51 @@
-// sigmoid_cross_entropy: element by element.
+// sigmoid_cross_entropy: -(w y log(p) + (1 - y) log(1 - p)), with the weight w of positives, element by element.
 #include "../_sigmoid/sigmoid.cuh"
 
-// The formula with the weight of positives of an element's class.
-struct WithWeights {
-    SigmoidCrossEntropy formula;
-    const double *weights;   // null without
+template <typename T>
+struct CrossEntropy {
+    typedef typename Accumulator<T>::type A;
+    IgnoredLabel<A> ignored;
+
+    __device__ A value(A x, A y, int64_t) const
+    {
+        return ignored.unless_ignored(SigmoidOf<T>(x).cross_entropy(y), y);
+    }
+
+    __device__ A slope(A x, A y, int64_t) const
+    {
+        const SigmoidOf<T> sigmoid(x);
+        return ignored.unless_ignored((1 - y) * sigmoid.plus - y * sigmoid.minus, y);
+    }
+};
+
+// The same with a weight of positives for each class.
+template <typename T>
+struct WeightedCrossEntropy {
+    typedef typename Accumulator<T>::type A;
+    IgnoredLabel<A> ignored;
+    const double *weights;
     int64_t classes, inner;
 
-    template <typename A>
     __device__ A weight(int64_t place) const
     {
-        if (!weights)
-            return 1;
         const int64_t line = quotient(place, inner);
         return A(weights[line - quotient(line, classes) * classes]);
     }
 
-    template <typename A>
-    __device__ A value(A x, A y, int64_t place) const { return formula.value(x, y, weight<A>(place)); }
-    template <typename A>
-    __device__ A slope(A x, A y, int64_t place) const { return formula.slope(x, y, weight<A>(place)); }
-};
+    __device__ A value(A x, A y, int64_t place) const
+    {
+        const SigmoidOf<T> sigmoid(x);
+        const A log1p = Functions<T>::add_log1p(sigmoid.e, A(0));
+        const A loss = weight(place) * y * (log1p + sigmoid.below) + (1 - y) * (log1p + sigmoid.above);
+        return ignored.unless_ignored(loss, y);
+    }
 
-__device__ inline WithWeights formula_of(int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label,
-                                         int64_t weighted, const double *pos_weight)
-{
-    const SigmoidCrossEntropy formula = {{ignores != 0, double(ignore_label)}};
-    const WithWeights with_weights = {formula, weighted ? pos_weight : 0, classes, inner};
-    return with_weights;
-}
+    __device__ A slope(A x, A y, int64_t place) const
+    {
+        const SigmoidOf<T> sigmoid(x);
+        return ignored.unless_ignored((1 - y) * sigmoid.plus - weight(place) * y * sigmoid.minus, y);
+    }
+};
 
 template <typename T>
 __global__ void sigmoid_cross_entropy_forward(const T *__restrict__ data, const T *__restrict__ label,
@@ -36,8 +53,13 @@ __global__ void sigmoid_cross_entropy_forward(const T *__restrict__ data, const 
                                               int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label,
                                               int64_t weighted, const double *__restrict__ pos_weight)
 {
-    sigmoid_loss(data, label, output, output_request, size,
-                 formula_of(classes, inner, ignores, ignore_label, weighted, pos_weight));
+    const IgnoredLabel<typename Accumulator<T>::type> ignored(ignores, ignore_label);
+    const CrossEntropy<T> formula = {ignored};
+    const WeightedCrossEntropy<T> with_weights = {ignored, pos_weight, classes, inner};
+    if (weighted)
+        sigmoid_loss(data, label, output, output_request, size, with_weights);
+    else
+        sigmoid_loss(data, label, output, output_request, size, formula);
 }
 
 template <typename T>
@@ -47,6 +69,11 @@ __global__ void sigmoid_cross_entropy_backward(const T *__restrict__ output_grad
                                                int64_t ignores, int64_t ignore_label, int64_t weighted,
                                                const double *__restrict__ pos_weight)
 {
-    sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size,
-                          formula_of(classes, inner, ignores, ignore_label, weighted, pos_weight));
+    const IgnoredLabel<typename Accumulator<T>::type> ignored(ignores, ignore_label);
+    const CrossEntropy<T> formula = {ignored};
+    const WeightedCrossEntropy<T> with_weights = {ignored, pos_weight, classes, inner};
+    if (weighted)
+        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size, with_weights);
+    else
+        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size, formula);
 }

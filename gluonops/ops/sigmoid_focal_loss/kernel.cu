@@ -1,22 +1,84 @@
-// sigmoid_focal_loss: element by element.
+// sigmoid_focal_loss: alpha_t error^gamma times the cross-entropy, element by element, with
+// error = y (1 - p) + (1 - y) p.
 #include "../_sigmoid/sigmoid.cuh"
 
-struct OfElement {
-    SigmoidFocal formula;
+// error^gamma, and the sum of by_loss error^gamma and by_error gamma error^(gamma - 1). Most losses have a gamma of 2.
+struct Square {
+    template <typename A> __device__ A of(A error) const { return error * error; }
 
     template <typename A>
-    __device__ A value(A x, A y, int64_t) const { return formula.value(x, y); }
-    template <typename A>
-    __device__ A slope(A x, A y, int64_t) const { return formula.slope(x, y); }
+    __device__ A slope(A error, A by_loss, A by_error) const
+    {
+        return error * fma(A(2), by_error, error * by_loss);
+    }
 };
+
+template <typename A>
+struct Power {
+    A gamma;
+
+    __device__ explicit Power(A gamma) : gamma(gamma) {}
+
+    // At least a number whose logarithm is finite, and whose power is as good as 0.
+    __device__ static A positive(A x) { return Max()(x, A(1e-37)); }
+
+    __device__ A of(A error) const { return exponential(gamma * logarithm(positive(error))); }
+
+    __device__ A slope(A error, A by_loss, A by_error) const
+    {
+        return of(error) * (by_loss + gamma * (by_error / positive(error)));
+    }
+};
+
+template <typename T, typename Easing>
+struct Focal {
+    typedef typename Accumulator<T>::type A;
+    IgnoredLabel<A> ignored;
+    A positives, negatives;   // their weights
+    Easing easing;
+
+    // Without weights alpha is negative.
+    __device__ Focal(const IgnoredLabel<A> &ignored, double alpha, const Easing &easing)
+        : ignored(ignored), positives(alpha < 0 ? A(1) : A(alpha)), negatives(alpha < 0 ? A(1) : A(1 - alpha)),
+          easing(easing) {}
+
+    __device__ A weight(A y) const { return fma(positives, y, negatives * (1 - y)); }
+
+    __device__ A value(A x, A y, int64_t) const
+    {
+        const SigmoidOf<T> sigmoid(x);
+        const A error = fma(y, sigmoid.minus, (1 - y) * sigmoid.plus);
+        return ignored.unless_ignored(weight(y) * easing.of(error) * sigmoid.cross_entropy(y), y);
+    }
+
+    // The derivative of the error by x is (1 - 2 y) p (1 - p).
+    __device__ A slope(A x, A y, int64_t) const
+    {
+        const SigmoidOf<T> sigmoid(x);
+        const A of_positive = y * sigmoid.minus, of_negative = (1 - y) * sigmoid.plus;
+        const A by_error = sigmoid.plus * sigmoid.minus * (1 - y - y) * sigmoid.cross_entropy(y);
+        const A slope = easing.slope(of_positive + of_negative, of_negative - of_positive, by_error);
+        return ignored.unless_ignored(weight(y) * slope, y);
+    }
+};
+
+template <typename T, typename Easing>
+__device__ Focal<T, Easing> focal(bool ignores, int64_t ignore_label, double alpha, const Easing &easing)
+{
+    return Focal<T, Easing>(IgnoredLabel<typename Accumulator<T>::type>(ignores, ignore_label), alpha, easing);
+}
 
 template <typename T>
 __global__ void sigmoid_focal_loss_forward(const T *__restrict__ data, const T *__restrict__ label,
                                            T *__restrict__ output, int output_request, int64_t size, int64_t ignores,
                                            int64_t ignore_label, double gamma, double alpha)
 {
-    const OfElement formula = {{{ignores != 0, double(ignore_label)}, gamma, alpha}};
-    sigmoid_loss(data, label, output, output_request, size, formula);
+    typedef typename Accumulator<T>::type A;
+    if (gamma == 2)
+        sigmoid_loss(data, label, output, output_request, size, focal<T>(ignores, ignore_label, alpha, Square()));
+    else
+        sigmoid_loss(data, label, output, output_request, size,
+                     focal<T>(ignores, ignore_label, alpha, Power<A>(A(gamma))));
 }
 
 template <typename T>
@@ -25,6 +87,11 @@ __global__ void sigmoid_focal_loss_backward(const T *__restrict__ output_grad, c
                                             int data_grad_request, int64_t size, int64_t ignores,
                                             int64_t ignore_label, double gamma, double alpha)
 {
-    const OfElement formula = {{{ignores != 0, double(ignore_label)}, gamma, alpha}};
-    sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size, formula);
+    typedef typename Accumulator<T>::type A;
+    if (gamma == 2)
+        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size,
+                              focal<T>(ignores, ignore_label, alpha, Square()));
+    else
+        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size,
+                              focal<T>(ignores, ignore_label, alpha, Power<A>(A(gamma))));
 }

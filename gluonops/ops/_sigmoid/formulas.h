@@ -1,5 +1,5 @@
-// The losses of a sigmoid: the value and the slope of each, for one element. C++ and CUDA share this text, as they do
-// that of the activations. V is a number or, in C++, a vector with one element per lane.
+// The losses of a sigmoid on the CPU: the value and the slope of each, for one element. CUDA computes the same with
+// fewer instructions, in sigmoid.cuh. V is a vector with one element per lane.
 
 // sigmoid(x) and softplus(x) = log(1 + exp(x)), and those of -x, without a difference and without an overflow.
 template <typename V>
