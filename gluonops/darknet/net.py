@@ -145,7 +145,8 @@ class DarknetNet(HybridBlock):
         Raises
         ------
         OpError
-            The cfg ends in another layer, an option changes the loss and is not computed, or the net is not initialized.
+            The cfg ends in another layer, an option changes the loss and is not computed, or the net is not
+            initialized.
         """
         for kind, _, make in self._losses:
             if make is None:
