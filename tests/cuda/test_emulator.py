@@ -325,6 +325,7 @@ BARRIERS = {
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
     "sums_before": ("", "   // the sums before", ("softmax", (9, 1500), {}, "backward")),
     "sums_after": (r"= sums.number\(i\);\s*", "", ("softmax", (9, 1500), {}, "forward")),
+    "counted": ("", "   // the block has been counted", ("softmax_cross_entropy", (3, 20000), {}, "forward")),
     "tile_loops": ("", r"\s*}\s*// The run that period", ("tile", (7, 2), {"tiles": (5, 3)}, "forward")),
     "tile_sums_before": ("", "   // the sums of the block before", COPIES),
     "tile_sums_after": (r"= sums;\s*", "", COPIES),
