@@ -79,7 +79,9 @@ class CuPy:
             whole = self.whole[name] = self.cupy.empty(size, dtype)
             whole.set(np.full(size, filler(dtype), dtype))
             self.arrays[name] = whole[case["offset"]:].reshape(shape)
-        for name, array in {**given, **before}.items():
+        partials = {name: np.zeros(shape, dtype) for name, (shape, dtype) in case["arrays"].items()
+                    if name.endswith("_partial")}   # as in rtc.Pass
+        for name, array in {**given, **before, **partials}.items():
             self.put(name, array)
         self.kernels = {}
         for part, planned in case["passes"].items():

@@ -44,14 +44,18 @@ class Interpreter:
         return self.kernels[name]
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        """Place the arrays of a case; outputs are filled first. With an offset, what is in front may be written."""
+        """Place the arrays of a case; outputs are filled first, ``partial`` with 0 as in ``rtc.Pass``.
+
+        With an offset, what is in front may be written.
+        """
         self.case, self.before = case, before
         sizes = [(math.prod(shape) + case["offset"]) * np.dtype(dtype).itemsize
                  for shape, dtype in case["arrays"].values()]
         self.memory = Memory(sum(sizes), len(sizes))
         initial = {**given, **before}
         for name, (shape, dtype) in case["arrays"].items():
-            values = initial.get(name, np.full(shape, filler(dtype), dtype))
+            first = 0 if name.endswith("_partial") else filler(dtype)
+            values = initial.get(name, np.full(shape, first, dtype))
             self.memory.add(name, values.reshape(shape), case["offset"] * np.dtype(dtype).itemsize)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -18,11 +18,10 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
     const Rows<T> rows(labels.classes, inner, aligned(data));
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     for (RowLoop at(count); at.goes_on(); at.next()) {
-        const int64_t start = rows.start(at.row);
-        // The label is read again where it is used, so that no register holds it.
+        // What the end of the row computes again is not held in registers.
         const bool reads = at.exists && (!labels.ignores || labels.class_id(label, at.row) != IGNORED);
         SoftmaxSums<A> sums;
-        const bool has_sums = sum_row_once(logits, at, start, reads, gathering, sums);
+        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, gathering, sums);
         if (!has_sums || !at.is_first_in_block())
             continue;
 
@@ -34,7 +33,7 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
         store(log_sum, at.row, row_log_sum, log_sum_request);
         A loss = class_id == IGNORED ? 0 : not_a_number<A>();
         if (class_id >= 0) {
-            const A logit = load(data, start + class_id * inner);
+            const A logit = load(data, rows.start(at.row) + class_id * inner);
             loss = labels.weight_of(class_id) * formula.value(row_log_sum - (logit - sums.max));
         }
         store(output, at.row, loss, output_request);

@@ -5,8 +5,11 @@
 // supplies
 //
 //     a source   the sums of a part of a row, such as SoftmaxSource; sum_row sums it over the row;
-//     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block;
+//     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block where all blocks of a row
+//                need it, and Gathering to one of them;
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
+//
+// A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
 enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
 enum { STREAMED_BYTES = 64 };  // of a row of which nothing is held: so more threads share a multiprocessor
