@@ -224,6 +224,7 @@ MORE = {
     "region_loss": lambda shape, rng: {"truth": rng.uniform(0.2, 0.8, (shape[0], 4, 5)) * [1, 1, 1, 1, 0], "seen": [0]},
     "rms_norm": lambda shape, rng: {"scale": rng.randn(shape[-1])},
     "dice_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], (shape[0], *shape[2:]))},
+    "softmax_focal_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], shape[:1])},
     "box_iou": lambda shape, rng: {"lhs": corners(rng, 600), "rhs": corners(rng, 67)},
     "ohem": lambda shape, rng: {"data": rng.randint(1, 9, shape)},   # equal losses
 }
@@ -326,6 +327,7 @@ BARRIERS = {
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
     "sums_before": ("", "   // the sums before", ("softmax", (9, 1500), {}, "backward")),
     "sums_after": (r"= sums.number\(i\);\s*", "", ("softmax", (9, 1500), {}, "forward")),
+    "counted": ("", "   // the block has been counted", ("softmax_focal_loss", (3, 20000), {}, "forward")),
     "tile_loops": ("", r"\s*}\s*// The run that period", ("tile", (7, 2), {"tiles": (5, 3)}, "forward")),
     "tile_sums_before": ("", "   // the sums of the block before", COPIES),
     "tile_sums_after": (r"= sums;\s*", "", COPIES),

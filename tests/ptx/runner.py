@@ -44,7 +44,10 @@ class Interpreter:
         return self.kernels[name]
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        """Place the arrays of a case; outputs are filled first. With an offset, what is in front may be written."""
+        """Place the arrays of a case; outputs are filled first, ``partial`` with 0 as in ``rtc.Pass``.
+
+        With an offset, what is in front may be written.
+        """
         self.case, self.before = case, before
         sizes = [(math.prod(shape) + case["offset"]) * np.dtype(dtype).itemsize
                  for shape, dtype in case["arrays"].values()]

@@ -10,7 +10,7 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
                                    const RowLabels<typename Accumulator<T>::type> &labels, const Formula &formula)
 {
     typedef typename Accumulator<T>::type A;
-    const Gathering<SoftmaxSums<A>::NUMBERS> gathering(partial, count);
+    const Gathering<A, SoftmaxSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
         gathering.empty();
         return;
@@ -18,24 +18,25 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
     const Rows<T> rows(labels.classes, inner, aligned(data));
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     for (RowLoop at(count); at.goes_on(); at.next()) {
-        const int64_t class_id = labels.class_id(label, at.row);
-        const int64_t start = rows.start(at.row);
+        // What the end of the row computes again is not held in registers.
+        const bool reads = at.exists && (!labels.ignores || labels.class_id(label, at.row) != IGNORED);
         SoftmaxSums<A> sums;
-        const bool has_sums = sum_row_once(logits, at, start, at.exists && class_id != IGNORED, gathering, sums);
+        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, gathering, sums);
         if (!has_sums || !at.is_first_in_block())
             continue;
 
+        const int64_t class_id = labels.class_id(label, at.row);
         if (class_id == IGNORED)
             sums.set_zeros(labels.classes);
         const A row_log_sum = Power<T>::log(sums.exponentials);
+        store(max, at.row, sums.max, max_request);
+        store(log_sum, at.row, row_log_sum, log_sum_request);
         A loss = class_id == IGNORED ? 0 : not_a_number<A>();
         if (class_id >= 0) {
-            const A logit = load(data, start + class_id * inner);
+            const A logit = load(data, rows.start(at.row) + class_id * inner);
             loss = labels.weight_of(class_id) * formula.value(row_log_sum - (logit - sums.max));
         }
         store(output, at.row, loss, output_request);
-        store(max, at.row, sums.max, max_request);
-        store(log_sum, at.row, row_log_sum, log_sum_request);
     }
 }
 

@@ -5,8 +5,11 @@
 // supplies
 //
 //     a source   the sums of a part of a row, such as SoftmaxSource; sum_row sums it over the row;
-//     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block;
+//     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block where all blocks of a row
+//                need it, and Gathering to one of them;
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
+//
+// A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
 enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
 enum { STREAMED_BYTES = 64 };  // of a row of which nothing is held: so more threads share a multiprocessor
@@ -15,6 +18,14 @@ enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
 // A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
 struct RowPart {
     int64_t start, position, length;
+
+    // Leaves out so many elements at the beginning.
+    __device__ void skip(int64_t elements, int64_t inner)
+    {
+        start += elements * inner;
+        position += elements;
+        length -= elements;
+    }
 };
 
 // The rows of a tensor, and which elements of them a thread has: of a chunk that begins at the start of a row, packed
@@ -160,12 +171,18 @@ struct RowChunk {
     // The number of elements that the threads of a row hold.
     __device__ static int length() { return blockDim.x * SIZE; }
 
-    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
-    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
+    // How many elements a chunk has that begins at the i-th element of the part.
+    __device__ void set_size(const Rows<T> &rows, const RowPart &part, int64_t i)
     {
         const int left = int(minimum(part.length - i, length()));
         count = rows.count(left);
         most = rows.most(left);
+    }
+
+    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
+    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
+    {
+        set_size(rows, part, i);
         const T filler(empty);
         if (rows.packed)
             read_packs(tensor + (part.start + i + rows.first), opaque(rows.step), filler);
@@ -572,7 +589,7 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
 // each row, and behind the counts NUMBERS places for each part. The last block to come adds up the sums. It leaves the
 // count at 0, as the next launch needs it. The memory of a first launch is 0, or step 0 empties the counts; see
 // contract.Steps.
-template <int NUMBERS>
+template <typename A, int NUMBERS>
 struct Gathering {
     double *partial;
     int64_t rows;
@@ -588,7 +605,7 @@ struct Gathering {
     }
 
     // The sums of this block's part become those of the row. Whether this block has them.
-    template <typename A, typename Sums>
+    template <typename Sums>
     __device__ bool gather(const RowLoop &at, Sums &sums, Sums none) const
     {
         __shared__ bool is_last;
@@ -600,7 +617,7 @@ struct Gathering {
             is_last = atomicInc(count_of(at.row), gridDim.y - 1) == gridDim.y - 1;
             __threadfence();
         }
-        __syncthreads();
+        __syncthreads();   // the block has been counted
         if (!is_last)
             return false;
         sums = none;
@@ -608,7 +625,7 @@ struct Gathering {
             Sums other = none;
 #pragma unroll
             for (int i = 0; i < Sums::NUMBERS; ++i)
-                other.number(i) = A(of_part(at.row, part)[i]);
+                other.number(i) = of_part(at.row, part)[i];
             sums.add(other);
         }
         reduce_sums<A>(sums);
@@ -618,22 +635,21 @@ struct Gathering {
  private:
     __device__ unsigned *count_of(int64_t row) const { return reinterpret_cast<unsigned *>(partial + row); }
 
-    __device__ volatile double *of_part(int64_t row, int part) const
+    __device__ volatile A *of_part(int64_t row, int part) const
     {
-        return partial + rows + (row * gridDim.y + part) * NUMBERS;
+        return reinterpret_cast<A *>(partial + rows) + (row * gridDim.y + part) * NUMBERS;
     }
 };
 
 // As sum_row, where one block of a row needs the sums: whether it is this one.
-template <typename Source, int NUMBERS>
+template <typename Source, typename A, int NUMBERS>
 __device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads,
-                             const Gathering<NUMBERS> &gathering, typename Source::Sums &sums)
+                             const Gathering<A, NUMBERS> &gathering, typename Source::Sums &sums)
 {
-    typedef typename Source::A A;
     typename Source::Held held;
     sums = source.sum(start, at.part, reads, held);
     reduce_sums<A>(sums);
-    return gridDim.y == 1 || gathering.template gather<A>(at, sums, source.none());
+    return gridDim.y == 1 || gathering.gather(at, sums, source.none());
 }
 
 // The logits of a softmax. They are held as exponentials.
@@ -656,11 +672,11 @@ struct SoftmaxSource {
 
     __device__ Sums sum(int64_t start, int number, bool reads, Held &held) const
     {
-        const RowPart part = rows.part_from(start, number, reads);
         Sums sums = none();
 #pragma unroll 1
-        for (int64_t i = 0; i < part.length; i += held.x.length()) {
-            held.x.read(data, rows, part, i, -infinity<A>());
+        for (RowPart left = rows.part_from(start, number, reads); left.length > 0;
+             left.skip(held.x.length(), rows.inner)) {
+            held.x.read(data, rows, left, 0, -infinity<A>());
             sums.add(held.x);
         }
         held.max = sums.max;

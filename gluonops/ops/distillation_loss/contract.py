@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes, row_work
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes, streamed_work
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -28,6 +28,6 @@ OP = Op(
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
     backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work),
+    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work),
     accumulate_fp32=True,
 )

@@ -23,9 +23,10 @@ struct PairSums {
     {
         const A power = (max - to) * scale, teacher_power = (teacher_max - teacher_to) * scale;
         const A raised = teacher_exponentials * (teacher_power - power);
-        differences = teacher_exponentials == 0 ? A(0) : (differences + raised) * exponential(teacher_power);
-        exponentials *= exponential(power);
-        teacher_exponentials *= exponential(teacher_power);
+        const A teacher_factor = Power<T>::of(teacher_power * Power<T>::unit());
+        differences = teacher_exponentials == 0 ? A(0) : (differences + raised) * teacher_factor;
+        exponentials *= Power<T>::of(power * Power<T>::unit());
+        teacher_exponentials *= teacher_factor;
         max = to;
         teacher_max = teacher_to;
     }
@@ -33,7 +34,7 @@ struct PairSums {
     template <typename Chunk>
     __device__ void add(const Chunk &student, const Chunk &teacher)
     {
-        raise_maxima(student.fold(max, Max()), teacher.fold(teacher_max, Max()));
+        raise_maxima(student.fold(max, Largest()), teacher.fold(teacher_max, Largest()));
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
             if (k < student.count)
@@ -42,7 +43,7 @@ struct PairSums {
 
     __device__ void reduce(const OverLanes &over)
     {
-        raise_maxima(over(max, Max()), over(teacher_max, Max()));
+        raise_maxima(over(max, Largest()), over(teacher_max, Largest()));
         exponentials = over(exponentials, Sum());
         teacher_exponentials = over(teacher_exponentials, Sum());
         differences = over(differences, Sum());
@@ -77,10 +78,10 @@ __device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict_
     typedef typename Accumulator<T>::type A;
     PairSums<T> sums(scale);
 #pragma unroll 1
-    for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
+    for (RowPart left = row; left.length > 0; left.skip(RowChunk<T, BYTES>::length(), rows.inner)) {
         RowChunk<T, BYTES> x, target;
-        x.read(data, rows, row, i, -infinity<A>());
-        target.read(teacher, rows, row, i, -infinity<A>());
+        x.read(data, rows, left, 0, -infinity<A>());
+        target.read(teacher, rows, left, 0, -infinity<A>());
         sums.add(x, target);
     }
     reduce_sums<A>(sums);
@@ -88,7 +89,7 @@ __device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict_
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
 distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teacher, T *__restrict__ output,
                           typename Accumulator<T>::type *__restrict__ max,
                           typename Accumulator<T>::type *__restrict__ log_sum,

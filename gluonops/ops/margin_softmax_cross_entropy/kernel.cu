@@ -75,7 +75,7 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
                                      double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
-    const Gathering<SoftmaxSums<A>::NUMBERS> gathering(partial, count);
+    const Gathering<A, SoftmaxSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
         gathering.empty();
         return;

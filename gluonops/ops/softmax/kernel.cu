@@ -68,7 +68,7 @@ struct SoftmaxGradient {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 1 : 2)
 softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output, T *__restrict__ data_grad,
                  double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
                  int64_t classes, int64_t inner, double temperature)

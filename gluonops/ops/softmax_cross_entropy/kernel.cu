@@ -59,6 +59,9 @@ struct TargetSums : SoftmaxSums<A> {
 };
 
 template <typename A>
+__device__ SoftmaxSums<A> &softmax_sums(TargetSums<A> &sums) { return sums; }
+
+template <typename A>
 struct TargetOfLabel {
     A label_weight, uniform;
     __device__ A operator()(A label, int) const { return label_weight * label + uniform; }
@@ -72,9 +75,10 @@ __device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const double *weights
     const double *weight = weights + rows.first;
 #pragma unroll
     for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k) {
-        if (k < x.count)
+        if (k < x.count) {
             x.values[k] *= A(*weight);
-        weight += rows.to_next(k);
+            weight += rows.to_next(k);
+        }
     }
 }
 
@@ -83,6 +87,7 @@ template <typename T>
 struct TargetSource {
     typedef typename Accumulator<T>::type A;
     typedef TargetSums<A> Sums;
+    enum { OF_A_PACK = Pack<T>::SIZE * sizeof(A) };   // bytes: of more, the registers would not do
     struct Held {};
 
     const T *data, *label;
@@ -99,14 +104,13 @@ struct TargetSource {
 
     __device__ Sums sum(int64_t start, int number, bool reads, Held &) const
     {
-        const RowPart part = rows.part_from(start, number, reads);
         Sums sums;
-        RowChunk<T, HELD_BYTES / 4> x, targets;
+        RowChunk<T, OF_A_PACK> x, targets;
 #pragma unroll 1
-        for (int64_t i = 0; i < part.length; i += x.length()) {
-            x.read(data, rows, part, i, -infinity<A>());
+        for (RowPart left = rows.part_from(start, number, reads); left.length > 0; left.skip(x.length(), rows.inner)) {
+            x.read(data, rows, left, 0, -infinity<A>());
             if (label) {
-                targets.read(label, rows, part, i, 0);
+                targets.read(label, rows, left, 0, 0);
                 targets.apply(target);
             } else {
                 targets.count = x.count;
@@ -114,7 +118,7 @@ struct TargetSource {
                 targets.fill(target.uniform);
             }
             if (weighted)
-                multiply_by_weights(targets, weights + part.position + i, rows);
+                multiply_by_weights(targets, weights + left.position, rows);
             sums.add(x, targets);
         }
         return sums;
@@ -158,7 +162,7 @@ template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum,
@@ -170,7 +174,7 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Gathering<TargetSums<A>::NUMBERS> gathering(partial, count);
+    const Gathering<A, TargetSums<A>::NUMBERS> gathering(partial, count);
     if (step == 0) {
         gathering.empty();
         return;
@@ -182,35 +186,30 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
     const TargetSource<T> with_targets(data, dense_label, weighted != 0, class_weight, rows, target);
     for (RowLoop at(count); at.goes_on(); at.next()) {
-        const L row_label = is_dense ? L(0) : label[at.row];
-        const bool ignored = ignores && class_of_label(row_label, classes, ignores, ignore_label) == IGNORED;
-        const bool reads = at.exists && !ignored;
-        const int64_t start = rows.start(at.row);
+        // The label is read again where it is used, so that no register holds it.
+        const bool reads = at.exists && (is_dense || !ignores
+                                         || class_of(label, at.row, classes, ignores, ignore_label) != IGNORED);
         TargetSums<A> sums;
         const bool has_sums = is_dense || uniform > 0
-                              ? sum_row_once(with_targets, at, start, reads, gathering, sums)
-                              : sum_row_once<SoftmaxSource<T, STREAMED_BYTES> >(logits, at, start, reads, gathering, sums);
+                              ? sum_row_once(with_targets, at, rows.start(at.row), reads, gathering, sums)
+                              : sum_row_once(logits, at, rows.start(at.row), reads, gathering, softmax_sums(sums));
         if (!has_sums || !at.is_first_in_block())
             continue;
 
-        if (ignored)
+        const int64_t class_id = is_dense ? NO_CLASS : class_of(label, at.row, classes, ignores, ignore_label);
+        if (class_id == IGNORED)
             sums.set_zeros(classes);
         const A row_log_sum = Power<T>::log(sums.exponentials);
-        A loss = sums.target * row_log_sum - sums.weighted_logits;
-        if (!is_dense) {
-            const int64_t class_id = class_of_label(row_label, classes, ignores, ignore_label);
-            if (class_id == IGNORED)
-                loss = 0;
-            else if (class_id == NO_CLASS)
-                loss = not_a_number<A>();
-            else {
-                const A label_weight = target.label_weight * (weighted ? A(class_weight[class_id]) : 1);
-                loss += label_weight * (row_log_sum - (load(data, start + class_id * inner) - sums.max));
-            }
-        }
-        store(output, at.row, loss, output_request);
         store(max, at.row, sums.max, max_request);
         store(log_sum, at.row, row_log_sum, log_sum_request);
+        A loss = sums.target * row_log_sum - sums.weighted_logits;
+        if (class_id >= 0) {
+            const A label_weight = target.label_weight * (weighted ? A(class_weight[class_id]) : 1);
+            loss += label_weight * (row_log_sum - (load(data, rows.start(at.row) + class_id * inner) - sums.max));
+        } else if (!is_dense) {
+            loss = class_id == IGNORED ? 0 : not_a_number<A>();
+        }
+        store(output, at.row, loss, output_request);
     }
 }
 
