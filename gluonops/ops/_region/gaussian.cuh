@@ -50,7 +50,7 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
         Box<A> increase = overlap_increase(loss.box_loss, predicted.box, truth);
         increase.x -= shift * increase.w;
         increase.y -= shift * increase.h;
-        overlap = iou_errors(loss, predicted, truth, increase);
+        overlap = iou_errors(loss, predicted, increase);
     }
     BoxDelta<A, 8> result;
     A loss_of_numbers = 0;
@@ -62,6 +62,6 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
         loss_of_numbers += scale * nll.loss;
     }
     const A weight = is_nll ? loss.iou_normalizer : loss.uc_normalizer;
-    result.loss = overlap.loss + weight * loss_of_numbers;
+    result.loss = weight * loss_of_numbers;
     return result;
 }

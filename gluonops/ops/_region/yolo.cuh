@@ -82,7 +82,7 @@ template <typename A> struct YoloBox {
     }
 };
 
-// The deltas of the channels of a box, and the loss.
+// The deltas of the channels of a box, and the loss; that of an overlap is not in it.
 template <typename A, int CHANNELS> struct BoxDelta { A delta[CHANNELS], loss; };
 
 template <typename A>
@@ -183,10 +183,18 @@ GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &
     return by;
 }
 
-// The deltas of x, y, w and h.
+// The loss of the overlap with the ground truth.
 template <typename A>
-GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth,
-                                          const Box<A> &increase)
+GLUONOPS_INLINE A overlap_loss(const YoloLoss<A> &loss, const Box<A> &box, const Box<A> &truth)
+{
+    const A eps = A(LOSS_EPS);
+    const BoxPair<A> pair(sides_of(box), sides_of(truth), eps);
+    return loss.iou_normalizer * box_loss_of(loss.box_loss, pair, eps).loss;
+}
+
+// The deltas of x, y, w and h, without the loss of the overlap.
+template <typename A>
+GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &increase)
 {
     const A by[4] = {increase.x, increase.y, increase.w, increase.h};
     BoxDelta<A, 4> result;
@@ -195,9 +203,7 @@ GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox
         result.delta[c] = limited(by[c] * loss.iou_normalizer, loss.max_delta);
         result.delta[2 + c] = limited(by[2 + c] * slope * loss.iou_normalizer, loss.max_delta);
     }
-    const A eps = A(LOSS_EPS);
-    const BoxPair<A> pair(sides_of(predicted.box), sides_of(truth), eps);
-    result.loss = loss.iou_normalizer * box_loss_of(loss.box_loss, pair, eps).loss;
+    result.loss = 0;
     return result;
 }
 
@@ -207,7 +213,7 @@ GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Place &,
 {
     if (loss.box_loss == MSE_LOSS)
         return squared_errors(loss, predicted, truth);
-    return iou_errors(loss, predicted, truth, overlap_increase(loss.box_loss, predicted.box, truth));
+    return iou_errors(loss, predicted, overlap_increase(loss.box_loss, predicted.box, truth));
 }
 
 // The ground truth that a predicted box overlaps most, of several the first. Lanes share the ground truths.
@@ -328,6 +334,13 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
             sums[TRUTHS] += 1;
         }
     }
+
+    // The losses of overlaps have a loop of their own: a GPU's thread has no registers for both. Only AlexeyAB's program
+    // has them.
+    const bool has_overlaps = loss.box_loss != MSE_LOSS && (is_match || is_assigned);
+    int next = is_match ? -1 : has_overlaps ? truths.next_at(0, place) : int(truths.count);
+    for (; has_overlaps && next < truths.count; next = truths.next_at(next + 1, place))
+        total.loss += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));
 
     if (matches.count) {
         const A eps = loss.label_smooth_eps;

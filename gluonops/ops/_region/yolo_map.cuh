@@ -90,7 +90,8 @@ template <typename T, typename Loss> struct Targets {
     const T *rows;
     int count;
     Map<T, Loss> map;
-    Loss loss;
+    const Loss &loss;
+    A shift;   // from a box's centre to the point that says its cell, in boxes
     const Item *held;
 
     __device__ bool is_held() const { return count <= HELD_TARGETS; }
@@ -108,7 +109,7 @@ template <typename T, typename Loss> struct Targets {
 
     __device__ GroundTruth<A> truth(int t) const
     {
-        return GroundTruth<A>(rows, t, map.classes, map.height, map.width, loss.point_shift());
+        return GroundTruth<A>(rows, t, map.classes, map.height, map.width, shift);
     }
 
     // Whether a ground truth is assigned to the predictions of an anchor in its cell.
@@ -158,17 +159,18 @@ template <typename T, typename Loss> struct Place {
     const Map<T, Loss> &map;
     const Gradient<A> &gradient;
     int anchor, column, row, cell, height, width, classes;
-    int64_t first, cells;
+    int64_t first;
 
     __device__ Place(const Map<T, Loss> &map, const Gradient<A> &gradient, const Prediction &at)
         : map(map), gradient(gradient), anchor(at.anchor), column(at.column), row(at.row), cell(at.cell),
           height(map.height), width(map.width), classes(map.classes),
-          first(at.anchor * map.channels() * map.cells() + at.cell), cells(map.cells()) {}
+          first(at.anchor * map.channels() * map.cells() + at.cell) {}
 
     __device__ A anchor_w() const { return map.anchor_w(anchor); }
     __device__ A anchor_h() const { return map.anchor_h(anchor); }
-    __device__ A number(int channel) const { return load(map.data, first + channel * cells); }
-    __device__ void put(int channel, A value) const { gradient.put(first + channel * cells, value); }
+    __device__ int64_t at(int channel) const { return first + channel * map.cells(); }
+    __device__ A number(int channel) const { return load(map.data, at(channel)); }
+    __device__ void put(int channel, A value) const { gradient.put(at(channel), value); }
     __device__ int lane() const { return threadIdx.x % LANES; }
     template <typename V>
     __device__ V sum(V value) const { return reduce_warp(value, Sum()); }
@@ -223,9 +225,9 @@ __device__ bool compute_background(const Targets<T, Loss> &targets, const Gradie
     const A weighted_error = weight * loss.activation(number);
     sums.no_objectness += weight * loss.entropy(number, A(0));
     sums.cost += weighted_error * weighted_error;
-    gradient.put_zeros(place.first, Loss::OBJECT, place.cells);
+    gradient.put_zeros(place.first, Loss::OBJECT, targets.map.cells());
     place.put(Loss::OBJECT, weighted_error);
-    gradient.put_zeros(place.first + Loss::FIRST_CLASS * place.cells, place.classes, place.cells);
+    gradient.put_zeros(place.at(Loss::FIRST_CLASS), place.classes, targets.map.cells());
     return true;
 }
 
@@ -240,14 +242,15 @@ __device__ void compute_image(const Targets<T, Loss> &targets, const Outputs<T, 
     const Gradient<A> gradient = outputs.gradient_of(targets, b);
     const Map<T, Loss> &map = targets.map;
     sums.clear();
-    BackgroundSums<A> background = {0, 0, 0};
     const unsigned predictions = unsigned(map.anchors * map.cells()), lane = threadIdx.x % 32;
     const unsigned start = blockIdx.y * THREADS + threadIdx.x - lane;   // of the warp
     for (unsigned first = start; first < predictions; first += gridDim.y * THREADS) {
         const unsigned assigned = assigned_predictions(targets, first);
         const bool is_assigned = assigned >> lane & 1, exists = first + lane < predictions;
+        BackgroundSums<A> background = {0, 0, 0};
         const bool is_left =
             exists && (is_assigned || !compute_background(targets, gradient, first + lane, background));
+        sums.add(background);   // now: registers are short below
         unsigned left = reduce_warp(is_left ? 1u << lane : 0u, Or());   // a bit for each thread
         for (int prediction = first; left != 0; ++prediction, left >>= 1)
             if (left & 1) {
@@ -255,7 +258,6 @@ __device__ void compute_image(const Targets<T, Loss> &targets, const Outputs<T, 
                 compute_prediction(targets.loss, place, targets, sums.own());
             }
     }
-    sums.add(background);
     sums.write(gradient.nan_if_invalid, partials, b, outputs);
 }
 
@@ -264,7 +266,11 @@ template <typename T, typename Loss, typename A>
 __device__ void yolo_forward(const Map<T, Loss> &map, const Loss &loss, const T *truth, int64_t truths, int64_t batch,
                              double *partial, int64_t step, const Outputs<T, A> &outputs)
 {
-    const Targets<T, Loss> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, loss, 0};
+    __shared__ Loss shared_loss;   // registers are short; step COMPUTE reads it behind the barrier of `hold`
+    if (threadIdx.x == 0)
+        shared_loss = loss;
+    const Targets<T, Loss> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, shared_loss,
+                                      loss.point_shift(), 0};
     const Partials<PARTS> partials = {partial + batch * truths * TARGET, step};
     if (step == ASSIGN && blockIdx.y == 0)
         assign(targets, batch);
