@@ -337,7 +337,7 @@ __device__ void store_gradient(T *grad, int64_t i, const Box<A> &sum, bool is_ce
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(256, 2)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,

@@ -318,7 +318,7 @@ __device__ void select_at_once(const Losses<T> &losses, const Wanted &wanted, un
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 4)
+__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 3 : 4)
 ohem_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial, int output_request,
              int64_t step, int64_t selections, int64_t length, int64_t counts, int64_t keep, double ratio,
              int64_t bounded, double threshold)
