@@ -347,6 +347,8 @@ BARRIERS = {
     "rms_before": ("", "   // the sums before may", ("rms_norm", (9, 1500), {}, "forward")),
     "rms_sums": ("", "   // the sums of all threads", ("rms_norm", (90, 64), {}, "backward", "scale")),
     "rms_read": ("", "   // the sums are read", ("rms_norm", (90, 1000), {}, "backward", "scale", "float64")),
+    "columns_before": ("", "   // the numbers before", ("l2_normalize", (2, 90, 600), {}, "forward")),
+    "columns_numbers": ("", "   // the numbers of all threads", ("l2_normalize", (2, 90, 600), {}, "forward")),
     "dice_before": ("", "   // the sums of the classes before", DICE),
     "dice_sums": ("", "   // the sums of all threads", DICE),
     "dice_slopes_before": ("", "   // the slopes before", DICE_BACKWARD),

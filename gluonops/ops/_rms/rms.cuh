@@ -99,9 +99,12 @@ struct RowsOfBlock {
             return;
         }
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, from += opaque(step))
-            if (k < x.count)
-                x.values[k] *= load(from, 0);
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < x.most)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j, from += opaque(step))
+                    if (j < x.count)
+                        x.values[j] *= load(from, 0);
     }
 };
 
@@ -193,10 +196,9 @@ struct ScaleSums {
     }
 };
 
-// The gradient of the data: (head * own - x * dot) * by_root. `head` has the scale in it.
+// The gradient of the data: head * own - x * dot. `head` has the scale in it.
 template <typename T, typename A>
-__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot,
-                                   A by_root)
+__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot)
 {
     enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
 #pragma unroll
@@ -204,7 +206,7 @@ __device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A ow
         if (k < x.count)
 #pragma unroll
             for (int j = k; j < k + GROUP; ++j)
-                x.values[j] = (head.values[j] * own - x.values[j] * dot) * by_root;
+                x.values[j] = fma(-x.values[j], dot, head.values[j] * own);
 }
 
 // This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
@@ -252,6 +254,16 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
     }
 }
 
+// What blocks tell each other: the dot products of the parts of rows, if these have several; each block's sums for the
+// gradient of the scale.
+template <typename A>
+struct SumsOfBlocks {
+    A *dots, *scale;
+
+    __device__ SumsOfBlocks(double *partial, int64_t rows)
+        : dots(reinterpret_cast<A *>(partial)), scale(dots + (gridDim.y > 1 ? rows * gridDim.y : 0)) {}
+};
+
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename T, typename A>
@@ -265,14 +277,15 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
     const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
     const RowsOfBlock<T> block(outer, length, inner, all_aligned);
     const Rows<T> &rows = block.rows;
-    A *const dots = reinterpret_cast<A *>(partial), *const sums = dots + (gridDim.y > 1 ? block.count * gridDim.y : 0);
+    const SumsOfBlocks<A> of_blocks(partial, block.count);
+    A *const dots = of_blocks.dots, *const sums = of_blocks.scale;
     if (step == SCALE) {
         combine_scale_sums(sums, scale_grad, scale_grad_request, length);
         return;
     }
-    const RowPart places = rows.part(0, blockIdx.y);
     __shared__ typename ScaleSums<T>::Groups groups;
     ScaleSums<T> scale_sums(groups);
+    const RowPart places = rows.part(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
         scale_sums.clear();
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
@@ -297,7 +310,7 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
             const bool is_single = length == 1;
             const A own = is_single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
             dot = is_single ? 0 : dot * by_root * by_root * A(share);
-            turn_into_gradient<T>(x, head, own, dot, by_root);
+            turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
             x.write(data_grad, rows, part, i, data_grad_request);
         }
         if (step == DOTS)
