@@ -223,6 +223,7 @@ MORE = {
     "center_loss": lambda shape, rng: {"label": rng.randint(0, 2, shape[:1]), "centers": rng.randn(2, *shape[1:])},
     "region_loss": lambda shape, rng: {"truth": rng.uniform(0.2, 0.8, (shape[0], 4, 5)) * [1, 1, 1, 1, 0], "seen": [0]},
     "rms_norm": lambda shape, rng: {"scale": rng.randn(shape[-1])},
+    "l2_normalize": lambda shape, rng: {"scale": rng.randn(shape[1])},
     "dice_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], (shape[0], *shape[2:]))},
     "box_iou": lambda shape, rng: {"lhs": corners(rng, 600), "rhs": corners(rng, 67)},
     "ohem": lambda shape, rng: {"data": rng.randint(1, 9, shape)},   # equal losses

@@ -294,7 +294,7 @@ __device__ void scale_columns_backward(const T *__restrict__ output_grad, const 
         for (int k = 0; k < CHANNELS; ++k) {
             const A sum = sum_over_threads(scale_sums[k], 1, block.groups);
             if (k < channels && block.group == 0)
-                sums[places.position + i + block.first + k * block.step] = sum;
+                sums[blockIdx.x * length + places.position + i + block.first + k * block.step] = sum;
         }
     }
 }
