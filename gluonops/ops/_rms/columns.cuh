@@ -289,12 +289,13 @@ __device__ void scale_columns_backward(const T *__restrict__ output_grad, const 
         }
         if (step == DOTS)
             return;
+        A *const own = sums + opaque(blockIdx.x) * length;   // opaque: no register holds it meanwhile
         const int channels = block.channels(places, i);
 #pragma unroll
         for (int k = 0; k < CHANNELS; ++k) {
             const A sum = sum_over_threads(scale_sums[k], 1, block.groups);
             if (k < channels && block.group == 0)
-                sums[blockIdx.x * length + places.position + i + block.first + k * block.step] = sum;
+                own[places.position + i + block.first + k * block.step] = sum;
         }
     }
 }
