@@ -93,6 +93,9 @@ EXTRA = {
 }
 # Of a row with three parts, where there are blocks for two: a part has several chunks.
 EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
+# Packs of columns: of several blocks, with channels behind a thread's last one, and in several parts.
+EXTRA["l2_normalize"] = [Case("columns", ((2, 130, 36), (130,))), Case("many_columns", ((1, 5, 36), (5,))),
+                         Case("parts_of_columns", ((1, 1100, 4), (1100,)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),

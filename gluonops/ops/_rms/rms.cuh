@@ -99,9 +99,12 @@ struct RowsOfBlock {
             return;
         }
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k, from += opaque(step))
-            if (k < x.count)
-                x.values[k] *= load(from, 0);
+        for (int k = 0; k < SIZE; k += GROUP)
+            if (k < x.most)
+#pragma unroll
+                for (int j = k; j < k + GROUP; ++j, from += opaque(step))
+                    if (j < x.count)
+                        x.values[j] *= load(from, 0);
     }
 };
 
@@ -168,6 +171,9 @@ struct ScaleSums {
         }
     }
 
+    // Of this thread's k-th element.
+    __device__ A &of(int k) { return groups[k / TOGETHER][thread_number()].values[k % TOGETHER]; }
+
     // The sums over the rows of the block, of the chunk at the i-th element of a part.
     __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowPart &part, int64_t i) const
     {
@@ -193,10 +199,9 @@ struct ScaleSums {
     }
 };
 
-// The gradient of the data: (head * own - x * dot) * by_root. `head` has the scale in it.
+// The gradient of the data: head * own - x * dot. `head` has the scale in it.
 template <typename T, typename A>
-__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot,
-                                   A by_root)
+__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot)
 {
     enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
 #pragma unroll
@@ -204,8 +209,12 @@ __device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A ow
         if (k < x.count)
 #pragma unroll
             for (int j = k; j < k + GROUP; ++j)
-                x.values[j] = (head.values[j] * own - x.values[j] * dot) * by_root;
+                x.values[j] = fma(-x.values[j], dot, head.values[j] * own);
 }
+
+// Whether elements that are not in packs are read twice, the second time from the cache: held ones take too many registers
+// in float32.
+template <typename T> struct Loose { enum { USED = sizeof(T) == 4 }; };
 
 // This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
 // float64, and where there are no blocks for more parts.
@@ -215,14 +224,25 @@ __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ out
                                                        const RowPart &part, int64_t i)
 {
     typename Accumulator<T>::type dot = 0;
-    for (int64_t other = 0; other < part.length; other += RowChunk<T>::length()) {
-        if (other == i)
-            continue;
-        RowChunk<T> x, head;
-        x.read(data, block.rows, part, other, 0);
-        head.read(output_grad, block.rows, part, other, 0);
-        block.multiply(head, scale + part.position + other);
-        dot = head.dot(x, dot);
+    if (Loose<T>::USED) {
+        const bool has_others = part.length > RowChunk<T>::length();
+        const int64_t inner = block.rows.inner;
+        for (int64_t c = block.rows.first / block.rows.width(); has_others && c < part.length; c += blockDim.x) {
+            const bool is_other = c < i || c >= i + RowChunk<T>::length();
+            if (is_other)
+                dot += load(output_grad, part.start + c * inner) * load(scale, part.position + c)
+                    * load(data, part.start + c * inner);
+        }
+    } else {
+        for (int64_t other = 0; other < part.length; other += RowChunk<T>::length()) {
+            if (other == i)
+                continue;
+            RowChunk<T> x, head;
+            x.read(data, block.rows, part, other, 0);
+            head.read(output_grad, block.rows, part, other, 0);
+            block.multiply(head, scale + part.position + other);
+            dot = head.dot(x, dot);
+        }
     }
     return dot;
 }
@@ -252,6 +272,55 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
     }
 }
 
+// A thread's elements of a chunk that is not in packs, if they are not held.
+template <typename T>
+struct LooseElements {
+    typedef typename Accumulator<T>::type A;
+    int64_t first, position, inner;   // first: in the tensors; position: in the row
+    int count, step;
+
+    __device__ LooseElements(const RowsOfBlock<T> &block, const RowPart &part, int64_t i)
+        : first(part.start + (i + block.rows.first) * block.rows.inner),
+          position(part.position + i + block.rows.first), inner(block.rows.inner),
+          count(block.rows.count(int(minimum(part.length - i, RowChunk<T>::length())))), step(block.rows.step) {}
+
+    // Adds to the sums for the scale; the dot product with the head gradient times the scale, and `dot`.
+    __device__ A sum(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
+                     ScaleSums<T> &scale_sums, A by_root, A dot) const
+    {
+#pragma unroll 4
+        for (int k = 0; k < count; ++k) {
+            const int64_t place = first + k * step * inner;
+            const A x = load(data, place), head = load(output_grad, place);
+            scale_sums.of(k) += head * (x * by_root);
+            dot += head * load(scale, position + k * step) * x;
+        }
+        return dot;
+    }
+
+    __device__ void differentiate(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                  const T *__restrict__ scale, T *__restrict__ data_grad, A own, A dot,
+                                  int request) const
+    {
+#pragma unroll 4
+        for (int k = 0; k < count; ++k) {
+            const int64_t place = first + k * step * inner;
+            const A head = load(output_grad, place) * load(scale, position + k * step);
+            store(data_grad, place, fma(-load(data, place), dot, head * own), request);
+        }
+    }
+};
+
+// What blocks tell each other: the dot products of the parts of rows, if these have several; each block's sums for the
+// gradient of the scale.
+template <typename A>
+struct SumsOfBlocks {
+    A *dots, *scale;
+
+    __device__ SumsOfBlocks(double *partial, int64_t rows)
+        : dots(reinterpret_cast<A *>(partial)), scale(dots + (gridDim.y > 1 ? rows * gridDim.y : 0)) {}
+};
+
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename T, typename A>
@@ -265,14 +334,15 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
     const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
     const RowsOfBlock<T> block(outer, length, inner, all_aligned);
     const Rows<T> &rows = block.rows;
-    A *const dots = reinterpret_cast<A *>(partial), *const sums = dots + (gridDim.y > 1 ? block.count * gridDim.y : 0);
+    const SumsOfBlocks<A> of_blocks(partial, block.count);
+    A *const dots = of_blocks.dots, *const sums = of_blocks.scale;
     if (step == SCALE) {
         combine_scale_sums(sums, scale_grad, scale_grad_request, length);
         return;
     }
-    const RowPart places = rows.part(0, blockIdx.y);
     __shared__ typename ScaleSums<T>::Groups groups;
     ScaleSums<T> scale_sums(groups);
+    const RowPart places = rows.part(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
         scale_sums.clear();
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
@@ -281,12 +351,18 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
             const A by_root = inverse[row];
             RowChunk<T> x, head;
             A dot = dot_of_others(output_grad, data, scale, block, part, i);
-            x.read(data, rows, part, i, 0);
-            head.read(output_grad, rows, part, i, 0);
-            scale_sums.add(x, head, by_root);
-            block.multiply(head, scale + part.position + i);
+            if (rows.packed || !Loose<T>::USED) {
+                x.read(data, rows, part, i, 0);
+                head.read(output_grad, rows, part, i, 0);
+                scale_sums.add(x, head, by_root);
+                block.multiply(head, scale + part.position + i);
+                dot = head.dot(x, dot);
+            } else {
+                const LooseElements<T> elements(block, part, i);
+                dot = elements.sum(output_grad, data, scale, scale_sums, by_root, dot);
+            }
             if (gridDim.y == 1 || step == DOTS)
-                dot = block.sum_over_row(head.dot(x, dot));
+                dot = block.sum_over_row(dot);
             if (step == DOTS) {
                 if (block.is_first(part))
                     dots[row * gridDim.y + blockIdx.y] = dot;
@@ -297,8 +373,14 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
             const bool is_single = length == 1;
             const A own = is_single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
             dot = is_single ? 0 : dot * by_root * by_root * A(share);
-            turn_into_gradient<T>(x, head, own, dot, by_root);
-            x.write(data_grad, rows, part, i, data_grad_request);
+            if (rows.packed || !Loose<T>::USED) {
+                turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
+                x.write(data_grad, rows, part, i, data_grad_request);
+            } else {
+                const LooseElements<T> elements(block, part, opaque(i));   // no register holds them meanwhile
+                elements.differentiate(output_grad, data, scale, data_grad, own * by_root, dot * by_root,
+                                       data_grad_request);
+            }
         }
         if (step == DOTS)
             return;

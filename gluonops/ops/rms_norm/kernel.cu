@@ -11,7 +11,7 @@ rms_norm_forward(const T *__restrict__ data, const T *__restrict__ scale, T *__r
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 4 ? 1 : 2)
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 2 : 1)
 rms_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
                   const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
                   T *__restrict__ scale_grad, double *__restrict__ partial, int data_grad_request, int scale_grad_request,

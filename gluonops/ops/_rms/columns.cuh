@@ -1,0 +1,331 @@
+// The rows of rms.cuh where they are neighbours in memory, in packs: a thread takes the same channels of COLUMNS rows
+// that follow each other. It reads and writes what these have of a channel at once.
+#include "../_rms/rms.cuh"
+
+enum { COLUMNS = 4 };
+
+template <typename T>
+struct __align__(sizeof(T) * COLUMNS < 16 ? sizeof(T) * COLUMNS : 16) Columns {
+    T of[COLUMNS];
+};
+
+// A number of each column, summed over the threads that have the same columns: every `groups`-th one. Every thread of the
+// block calls it.
+template <typename A>
+__device__ Columns<A> sum_over_channels(Columns<A> numbers, int groups)
+{
+#pragma unroll
+    for (int j = 0; j < COLUMNS; ++j)
+        for (int step = groups; step < 32; step *= 2)
+            numbers.of[j] += __shfl_xor_sync(0xffffffffu, numbers.of[j], step);
+    __shared__ Columns<A> of_threads[THREADS];
+    __syncthreads();   // the numbers before may still be summed
+    of_threads[thread_number()] = numbers;
+    __syncthreads();   // the numbers of all threads
+    const int step = groups < 32 ? 32 : groups;
+#pragma unroll
+    for (int j = 0; j < COLUMNS; ++j)
+        numbers.of[j] = 0;
+    for (int other = thread_number() % step; other < THREADS; other += step) {
+        const Columns<A> others = of_threads[other];
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j)
+            numbers.of[j] += others.of[j];
+    }
+    return numbers;
+}
+
+// The columns of a block, and the channels that a thread has: first, first + step, ... of each chunk of a part.
+template <typename T>
+struct ColumnsOfBlock {
+    typedef typename Accumulator<T>::type A;
+    enum { CHANNELS = HELD_BYTES / (COLUMNS * sizeof(A)) };   // of a chunk, that a thread has
+    Rows<T> rows;
+    int64_t count;
+    int groups, group, first, step;   // groups: of COLUMNS, that a block has
+
+    __device__ ColumnsOfBlock(int64_t outer, int64_t length, int64_t inner)
+        : rows(length, inner, false), count(outer * inner), groups(blockDim.y / COLUMNS),
+          group(thread_number() % groups), first(thread_number() / groups), step(THREADS / groups) {}
+
+    __device__ int chunk() const { return CHANNELS * step; }
+    __device__ int64_t row(int64_t block_row) const { return block_row + group * COLUMNS; }
+
+    // This thread's columns where the block's begin with `block_row`; behind the last one they are empty.
+    __device__ RowPart part(int64_t block_row) const
+    {
+        RowPart part = rows.part(row(block_row), blockIdx.y);
+        if (row(block_row) >= count)
+            part.length = 0;
+        return part;
+    }
+
+    // Channels that a thread has in the chunk at the i-th channel of a part.
+    __device__ int channels(const RowPart &part, int64_t i) const
+    {
+        const int left = int(minimum(part.length - i, chunk())) - first;
+        return left <= 0 ? 0 : quotient(left + step - 1, step);
+    }
+
+    __device__ int64_t place(const RowPart &part, int64_t i) const { return part.start + (i + first) * rows.inner; }
+    __device__ int64_t step_bytes() const { return step * rows.inner * sizeof(T); }
+};
+
+// What a thread has of a chunk.
+template <typename T>
+struct ColumnChunk {
+    typedef typename Accumulator<T>::type A;
+    enum { CHANNELS = ColumnsOfBlock<T>::CHANNELS };
+    Columns<T> items[CHANNELS];
+
+    __device__ void read(const T *__restrict__ tensor, const ColumnsOfBlock<T> &block, const RowPart &part, int64_t i,
+                         int channels)
+    {
+        const T *from = tensor + block.place(part, i), zero = T(0);
+        const Columns<T> zeros = {{zero, zero, zero, zero}};
+        const int64_t bytes = block.step_bytes();
+        if (channels == CHANNELS) {
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k, from = behind(from, bytes))
+                items[k] = *reinterpret_cast<const Columns<T> *>(from);
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < CHANNELS; ++k, from = behind(from, bytes)) {
+            items[k] = zeros;
+            if (k < channels)
+                items[k] = *reinterpret_cast<const Columns<T> *>(from);
+        }
+    }
+
+    __device__ A value(int k, int j) const { return load(items[k].of, j); }
+};
+
+// The scale of a thread's channels of a chunk.
+template <typename T>
+struct ChannelScales {
+    typedef typename Accumulator<T>::type A;
+    A of[ColumnChunk<T>::CHANNELS];
+
+    // `scale`: of the chunk's first channel.
+    __device__ ChannelScales(const T *__restrict__ scale, const ColumnsOfBlock<T> &block, int channels)
+    {
+        T items[ColumnChunk<T>::CHANNELS];
+#pragma unroll
+        for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
+            items[k] = scale[k < channels ? block.first + k * block.step : 0];
+#pragma unroll
+        for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
+            of[k] = load(items, k);
+    }
+};
+
+// Stores formula(k, j) of the j-th column at this thread's k-th channel of the chunk at the i-th one of a part.
+template <typename T, typename Formula>
+__device__ void write_columns(T *tensor, const ColumnsOfBlock<T> &block, const RowPart &part, int64_t i, int channels,
+                              const Formula &formula, int request)
+{
+    enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+    T *to = tensor + block.place(part, i);
+    const int64_t bytes = block.step_bytes();
+    if (request == WRITE && channels == CHANNELS) {
+#pragma unroll
+        for (int k = 0; k < CHANNELS; ++k, to = behind(to, bytes)) {
+            Columns<T> columns;
+#pragma unroll
+            for (int j = 0; j < COLUMNS; ++j)
+                columns.of[j] = T(formula(k, j));
+            *reinterpret_cast<Columns<T> *>(to) = columns;
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < CHANNELS; ++k, to = behind(to, bytes))
+        if (k < channels)
+#pragma unroll
+            for (int j = 0; j < COLUMNS; ++j)
+                store(to, j, formula(k, j), request);
+}
+
+template <typename T>
+struct ScaledColumns {
+    typedef typename Accumulator<T>::type A;
+    const ColumnChunk<T> &x;
+    const ChannelScales<T> &scales;
+    const Columns<A> &by_root;
+    __device__ A operator()(int k, int j) const { return x.value(k, j) * by_root.of[j] * scales.of[k]; }
+};
+
+template <typename T>
+struct ColumnGradients {
+    typedef typename Accumulator<T>::type A;
+    const ColumnChunk<T> &x, &head;
+    const ChannelScales<T> &scales;
+    const Columns<A> &own, &dot;
+
+    __device__ A operator()(int k, int j) const
+    {
+        return fma(-x.value(k, j), dot.of[j], head.value(k, j) * scales.of[k] * own.of[j]);
+    }
+};
+
+template <typename T, typename A>
+__device__ void scale_columns(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
+                              A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
+                              int64_t length, int64_t inner, double share, double eps)
+{
+    enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+    const ColumnsOfBlock<T> block(outer, length, inner);
+    for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
+        const RowPart part = block.part(r);
+        ColumnChunk<T> x;
+        Columns<A> squares = {{0, 0, 0, 0}}, by_root;
+        for (int64_t i = 0; i < part.length; i += block.chunk()) {
+            x.read(data, block, part, i, block.channels(part, i));
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k)
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) {
+                    const A value = x.value(k, j);
+                    squares.of[j] += value * value;
+                }
+        }
+        squares = sum_over_channels(squares, block.groups);
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j)
+            by_root.of[j] = 1 / square_root(squares.of[j] * A(share) + A(eps));
+        if (part.length > 0 && block.first == 0)
+#pragma unroll
+            for (int j = 0; j < COLUMNS; ++j)
+                store(inverse, block.row(r) + j, by_root.of[j], inverse_request);
+        for (int64_t i = 0; i < part.length; i += block.chunk()) {
+            const int channels = block.channels(part, i);
+            if (part.length > block.chunk())
+                x.read(data, block, part, i, channels);
+            const ChannelScales<T> scales(scale + i, block, channels);
+            const ScaledColumns<T> scaled = {x, scales, by_root};
+            write_columns(output, block, part, i, channels, scaled, output_request);
+        }
+    }
+}
+
+// This thread's dot products of the columns of a part with the head gradient times the scale, but for the chunk at its i-th
+// channel.
+template <typename T>
+__device__ Columns<typename Accumulator<T>::type> dots_of_others(const T *__restrict__ output_grad,
+                                                                 const T *__restrict__ data,
+                                                                 const T *__restrict__ scale,
+                                                                 const ColumnsOfBlock<T> &block, const RowPart &part,
+                                                                 int64_t i)
+{
+    typedef typename Accumulator<T>::type A;
+    Columns<A> dots = {{0, 0, 0, 0}};
+    for (int64_t c = block.first; c < part.length; c += block.step) {
+        if (c >= i && c < i + block.chunk())
+            continue;
+        const int64_t place = part.start + c * block.rows.inner;
+        const A by = load(scale, part.position + c);
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j)
+            dots.of[j] += load(output_grad, place + j) * by * load(data, place + j);
+    }
+    return dots;
+}
+
+// The steps are those of scale_rows_backward.
+template <typename T, typename A>
+__device__ void scale_columns_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                       const T *__restrict__ scale, const A *__restrict__ inverse,
+                                       T *__restrict__ data_grad, A *__restrict__ dots, A *__restrict__ sums,
+                                       int request, int64_t step, int64_t outer, int64_t length, int64_t inner,
+                                       A share, A eps)
+{
+    enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+    const ColumnsOfBlock<T> block(outer, length, inner);
+    const RowPart places = block.rows.part(0, blockIdx.y);
+    for (int64_t i = 0; i < places.length; i += block.chunk()) {
+        A scale_sums[CHANNELS];   // the gradients of the scale, summed over rows
+#pragma unroll
+        for (int k = 0; k < CHANNELS; ++k)
+            scale_sums[k] = 0;
+        const ChannelScales<T> scales(scale + places.position + i, block, block.channels(places, i));
+        for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
+            const RowPart part = block.part(r);
+            const int64_t row = part.length > 0 ? block.row(r) : 0;
+            const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(inverse + row);
+            Columns<A> dot = dots_of_others(output_grad, data, scale, block, part, i);
+            const int channels = block.channels(part, i);
+            ColumnChunk<T> x, head;
+            x.read(data, block, part, i, channels);
+            head.read(output_grad, block, part, i, channels);
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k)
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) {
+                    const A product = head.value(k, j) * x.value(k, j);
+                    scale_sums[k] += product * by_root.of[j];
+                    dot.of[j] += product * scales.of[k];
+                }
+            if (gridDim.y == 1 || step == DOTS)
+                dot = sum_over_channels(dot, block.groups);
+            if (step == DOTS) {
+                if (part.length > 0 && block.first == 0)
+#pragma unroll
+                    for (int j = 0; j < COLUMNS; ++j)
+                        dots[(row + j) * gridDim.y + blockIdx.y] = dot.of[j];
+                continue;
+            }
+            Columns<A> own;
+#pragma unroll
+            for (int j = 0; j < COLUMNS; ++j) {
+                const A whole = gridDim.y > 1 ? sum_of_parts(dots + (row + j) * gridDim.y) : dot.of[j];
+                const A squared = by_root.of[j] * by_root.of[j];
+                // 1 - u^2 * share, without a difference
+                own.of[j] = length == 1 ? eps * squared * by_root.of[j] : by_root.of[j];
+                dot.of[j] = length == 1 ? A(0) : whole * squared * by_root.of[j] * share;
+            }
+            const ColumnGradients<T> gradients = {x, head, scales, own, dot};
+            write_columns(data_grad, block, part, i, channels, gradients, request);
+        }
+        if (step == DOTS)
+            return;
+        A *const own = sums + opaque(blockIdx.x) * length;   // opaque: no register holds it meanwhile
+        const int channels = block.channels(places, i);
+#pragma unroll
+        for (int k = 0; k < CHANNELS; ++k) {
+            const A sum = sum_over_threads(scale_sums[k], 1, block.groups);
+            if (k < channels && block.group == 0)
+                own[places.position + i + block.first + k * block.step] = sum;
+        }
+    }
+}
+
+template <typename T, typename A>
+__device__ void normalize(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
+                          A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
+                          int64_t length, int64_t inner, double share, double eps)
+{
+    if (inner > 1 && inner % COLUMNS == 0 && aligned(data) && aligned(output))
+        scale_columns(data, scale, output, inverse, output_request, inverse_request, outer, length, inner, share, eps);
+    else
+        scale_rows(data, scale, output, inverse, output_request, inverse_request, outer, length, inner, share, eps);
+}
+
+template <typename T, typename A>
+__device__ void normalize_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                   const T *__restrict__ scale, const A *__restrict__ inverse,
+                                   T *__restrict__ data_grad, T *__restrict__ scale_grad,
+                                   double *__restrict__ partial, int data_grad_request, int scale_grad_request,
+                                   int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
+                                   double eps)
+{
+    const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(data_grad) && aligned(inverse);
+    if (step != SCALE && inner > 1 && inner % COLUMNS == 0 && all_aligned) {
+        const SumsOfBlocks<A> sums(partial, outer * inner);
+        scale_columns_backward(output_grad, data, scale, inverse, data_grad, sums.dots, sums.scale, data_grad_request,
+                               step, outer, length, inner, A(share), A(eps));
+    } else {
+        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, data_grad_request,
+                            scale_grad_request, step, outer, length, inner, share, eps);
+    }
+}
