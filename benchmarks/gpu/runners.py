@@ -34,9 +34,9 @@ def filler(dtype: npt.DTypeLike) -> float:
     return np.nan if np.dtype(dtype).kind == "f" else 85
 
 
-def not_given(case: dict, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
-    """What an array of a case holds before the first launch, unless it is given: what it is filled with, or zeros."""
-    return np.full(shape, 0 if name in case["zeros"] else filler(dtype), dtype)
+def zeros(case: dict) -> dict[str, np.ndarray]:
+    """The arrays of a case that are 0 before the first launch."""
+    return {name: np.zeros(*case["arrays"][name]) for name in case["zeros"]}
 
 
 def filled(array: np.ndarray) -> bool:
@@ -82,9 +82,9 @@ class CuPy:
         for name, (shape, dtype) in case["arrays"].items():
             size = case["offset"] + math.prod(shape)
             whole = self.whole[name] = self.cupy.empty(size, dtype)
-            whole.set(not_given(case, name, (size,), dtype))
+            whole.set(np.full(size, filler(dtype), dtype))
             self.arrays[name] = whole[case["offset"]:].reshape(shape)
-        for name, array in {**given, **before}.items():
+        for name, array in {**given, **before, **zeros(case)}.items():
             self.put(name, array)
         self.kernels = {}
         for part, planned in case["passes"].items():
@@ -184,9 +184,9 @@ class MXNet:
         from gluonops.core import custom, registry
         self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
         self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
-        initial = {**given, **before}
+        initial = {**given, **before, **zeros(case)}
         for name, (shape, dtype) in case["arrays"].items():
-            self.put(name, initial.get(name, not_given(case, name, shape, dtype)))
+            self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
     def put(self, name: str, array: np.ndarray) -> None:
         """Copy an array to the device, at the offset in elements that the case gives."""

@@ -51,9 +51,9 @@ __device__ inline float binary_logarithm(float x)
 // 1 / x in one instruction, within 1e-7 of it; 0 beyond 2^126.
 __device__ inline float reciprocal(float x)
 {
-    float inverse;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
-    return inverse;
+    float near;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+    return near;
 }
 
 // One instruction each. Of a number and NaN they return the number.

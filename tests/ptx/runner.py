@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from benchmarks.gpu.runners import not_given
+from benchmarks.gpu.runners import filler, zeros
 
 from . import memory as spaces
 from .counter import Counter
@@ -52,9 +52,9 @@ class Interpreter:
         sizes = [(math.prod(shape) + case["offset"]) * np.dtype(dtype).itemsize
                  for shape, dtype in case["arrays"].values()]
         self.memory = Memory(sum(sizes), len(sizes))
-        initial = {**given, **before}
+        initial = {**given, **before, **zeros(case)}
         for name, (shape, dtype) in case["arrays"].items():
-            values = initial.get(name, not_given(case, name, shape, dtype))
+            values = initial.get(name, np.full(shape, filler(dtype), dtype))
             self.memory.add(name, values.reshape(shape), case["offset"] * np.dtype(dtype).itemsize)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
