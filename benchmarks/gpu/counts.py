@@ -90,8 +90,9 @@ def _prepared(case: Case) -> tuple:
     results = {**given, **compare.expected(drawn, given)}
     memory = spaces.RepeatedMemory()
     for name, (shape, dtype) in whole["arrays"].items():
-        is_exchanged = name.endswith("_partial")   # between the blocks of a launch, or from one launch to the next
-        some = np.zeros(shape if is_exchanged else drawn["arrays"][name][0])
+        # What blocks exchange is not 0, as if those that are not executed had written it.
+        is_exchanged = name.endswith("_partial")
+        some = np.ones(shape) if is_exchanged else np.zeros(drawn["arrays"][name][0])
         memory.add(name, shape, dtype, np.broadcast_to(results.get(name, some), some.shape))
     interpreter = ptx.Interpreter(checks=False)
     interpreter.load(made["programs"])

@@ -221,12 +221,13 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
     assert {block[0] for _, _, block in cuda_emulator.launches} == {1 if shape[1] <= 32 else 4}
 
 
-@pytest.mark.parametrize("name", ["softmax_cross_entropy", "margin_softmax_cross_entropy"])
+@pytest.mark.parametrize("name", ["softmax", "softmax_cross_entropy", "margin_softmax_cross_entropy"])
 def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monkeypatch):
     """As where many rows have several blocks each: ``partial`` is too large to be kept from launch to launch."""
     monkeypatch.setattr(softmax_contract, "KEPT_NUMBERS", 0)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    Run(name, Case("", ((3, 33001), (3,)), {}), "float32", "write", rng).check()
+    shapes = ((3, 33001), (3,))[:len(registry.get(name).op.inputs)]
+    Run(name, Case("", shapes, {}), "float32", "write", rng).check()
     forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
     assert len(forward) == 2, "a launch for each step"
 

@@ -104,25 +104,24 @@ def parts(attrs, known: dict) -> int:
     return min(held_parts(attrs, known), max(1, MAX_BLOCKS // max(1, outer * inner)))
 
 
-def places(attrs, known: dict, number_of_parts: int, numbers: int) -> int:
-    """The size of ``partial``: the numbers of all parts. It is 0 if a row has a single part."""
+def shared_rows(attrs, known: dict, number_of_parts: int, numbers: int) -> Steps:
+    """Of a kernel in which blocks share a row. ``partial`` has a count for each row, and ``numbers`` of each part.
+
+    A kernel leaves it as the next launch needs it. Step 0 prepares what is too large to be kept.
+    """
     outer, _, inner = rows(attrs, known["data"])
-    return outer * inner * number_of_parts * numbers if number_of_parts > 1 else 0
+    size = outer * inner * (1 + number_of_parts * numbers) if number_of_parts > 1 else 0
+    return Steps(number_of_parts, size, (1,) if size <= KEPT_NUMBERS else (0, 1))
 
 
 def gathered(attrs, known: dict, numbers: int) -> Steps:
     """Of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
-    outer, _, inner = rows(attrs, known["data"])
-    number_of_parts = parts(attrs, known)
-    counts = outer * inner if number_of_parts > 1 else 0
-    size = counts + places(attrs, known, number_of_parts, numbers)
-    return Steps(number_of_parts, size, (1,) if size <= KEPT_NUMBERS else (0, 1))
+    return shared_rows(attrs, known, parts(attrs, known), numbers)
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """The number of parts of a row, and the numbers that its blocks exchange.
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """Of softmax, whose blocks tell each other their sums.
 
     They are the maximum and the sum of exponentials in forward, and a sum of gradients in backward.
     """
-    number_of_parts = held_parts(attrs, known)
-    return number_of_parts, places(attrs, known, number_of_parts, 2 if direction == "forward" else 1)
+    return shared_rows(attrs, known, held_parts(attrs, known), 2 if direction == "forward" else 1)

@@ -487,28 +487,61 @@ struct SoftmaxSums {
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
-// Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part. A place is EMPTY until
-// its number is there, which is written at once and needs no fence. Step 0 of a kernel empties the places, step 1 does
-// everything else; see contract.Cuda.
+// A count of blocks for each row that blocks share, in front of what they tell each other. The last block that is counted
+// leaves it at 0, as the next launch needs it. The memory of a first launch is 0; see contract.Steps.
+struct BlockCounts {
+    unsigned *counts;   // of every other one
+
+    __device__ explicit BlockCounts(double *partial) : counts(reinterpret_cast<unsigned *>(partial)) {}
+
+    // Whether the block of this thread is the last one. What the thread has written is there before it is counted.
+    __device__ bool is_last(int64_t row) const
+    {
+        __threadfence();
+        const bool last = atomicInc(counts + 2 * row, gridDim.y - 1) == gridDim.y - 1;
+        __threadfence();
+        return last;
+    }
+};
+
+// Sets memory to 0: step 0 of a kernel, where more is shared than is kept between launches.
+__device__ inline void set_zeros(double *partial, int64_t size)
+{
+    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
+    const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
+    for (int64_t i = first; i < size; i += threads * gridDim.x * gridDim.y)
+        partial[i] = 0;
+}
+
+// Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part, behind the counts. A place
+// is EMPTY until its number is there, which is written at once and needs no fence. The last block of a row empties its
+// places again.
 template <int NUMBERS>
 struct Exchange {
-    enum { EMPTY = -1 };       // as 64 bits: a NaN that no number is written as
+    enum { EMPTY = 0 };        // as 64 bits; a number has the opposite bits, which are never 0
     enum { PATIENCE = 128 };   // times that a place is looked at, together about 100 us
-    volatile int64_t *places;
+    double *partial;
+    int64_t rows;
 
-    __device__ explicit Exchange(double *partial) : places(reinterpret_cast<int64_t *>(partial)) {}
+    __device__ Exchange(double *partial, int64_t rows) : partial(partial), rows(rows) {}
 
     __device__ volatile int64_t *of_part(int64_t row, int part) const
     {
-        return places + (row * gridDim.y + part) * NUMBERS;
+        return reinterpret_cast<int64_t *>(partial) + rows + (row * gridDim.y + part) * NUMBERS;
     }
 
-    __device__ void empty(int64_t rows) const
+    __device__ void empty() const { set_zeros(partial, rows * (1 + gridDim.y * NUMBERS)); }
+
+    // The block has read all places of the row. Nobody needs them after the last block.
+    __device__ void leave(int64_t row) const
     {
-        const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
-        const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
-        for (int64_t i = first; i < rows * gridDim.y * NUMBERS; i += threads * gridDim.x * gridDim.y)
-            places[i] = EMPTY;
+        if (threadIdx.x >= 32)
+            return;
+        const int last = threadIdx.x == 0 && BlockCounts(partial).is_last(row);
+        if (!__shfl_sync(0xffffffffu, last, 0))
+            return;
+        for (int i = threadIdx.x; i < int(gridDim.y) * NUMBERS; i += 32)
+            of_part(row, 0)[i] = EMPTY;
     }
 
     template <typename Sums>
@@ -518,7 +551,7 @@ struct Exchange {
         for (int i = 0; i < Sums::NUMBERS; ++i) {
             const double number = sums.number(i);
             const bool is_nan = number != number;
-            of_part(row, part)[i] = __double_as_longlong(is_nan ? not_a_number<double>() : number);
+            of_part(row, part)[i] = ~__double_as_longlong(is_nan ? not_a_number<double>() : number);
         }
     }
 
@@ -534,7 +567,7 @@ struct Exchange {
                 bits = *place;
             if (bits == EMPTY)
                 return false;
-            sums.number(i) = __longlong_as_double(bits);
+            sums.number(i) = __longlong_as_double(~bits);
         }
         return true;
     }
@@ -578,6 +611,7 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
         typename Source::Sums all = source.none();
         const int missing = exchange.collect(at.row, at.part, all);
         if (missing < 0 && computed == at.part) {
+            exchange.leave(at.row);
             reduce_sums<A>(all);
             return all;
         }
@@ -585,10 +619,8 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
     }
 }
 
-// Where the blocks of a row leave the sums of its parts, if only one block needs those of the row: a count of blocks for
-// each row, and behind the counts NUMBERS places for each part. The last block to come adds up the sums. It leaves the
-// count at 0, as the next launch needs it. The memory of a first launch is 0, or step 0 empties the counts; see
-// contract.Steps.
+// Where the blocks of a row leave the sums of its parts, if only one block needs those of the row: NUMBERS places for each
+// part, behind the counts. The last block to come adds up the sums.
 template <typename A, int NUMBERS>
 struct Gathering {
     double *partial;
@@ -596,13 +628,7 @@ struct Gathering {
 
     __device__ Gathering(double *partial, int64_t rows) : partial(partial), rows(rows) {}
 
-    __device__ void empty() const
-    {
-        const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
-        const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
-        for (int64_t i = first; i < rows; i += threads * gridDim.x * gridDim.y)
-            *count_of(i) = 0;
-    }
+    __device__ void empty() const { set_zeros(partial, rows); }
 
     // The sums of this block's part become those of the row. Whether this block has them.
     template <typename Sums>
@@ -613,9 +639,7 @@ struct Gathering {
 #pragma unroll
             for (int i = 0; i < Sums::NUMBERS; ++i)
                 of_part(at.row, at.part)[i] = sums.number(i);
-            __threadfence();   // the sums are there before they are counted
-            is_last = atomicInc(count_of(at.row), gridDim.y - 1) == gridDim.y - 1;
-            __threadfence();
+            is_last = BlockCounts(partial).is_last(at.row);
         }
         __syncthreads();   // the block has been counted
         if (!is_last)
@@ -633,8 +657,6 @@ struct Gathering {
     }
 
  private:
-    __device__ unsigned *count_of(int64_t row) const { return reinterpret_cast<unsigned *>(partial + row); }
-
     __device__ volatile A *of_part(int64_t row, int part) const
     {
         return reinterpret_cast<A *>(partial + rows) + (row * gridDim.y + part) * NUMBERS;
@@ -691,9 +713,9 @@ __device__ void softmax_rows(const T *data, T *output, double *partial, int requ
                              int64_t length, int64_t inner, typename Accumulator<T>::type scale)
 {
     typedef typename Accumulator<T>::type A;
-    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial);
+    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        exchange.empty();
         return;
     }
     const Rows<T> rows(length, inner, aligned(data) && aligned(output));

@@ -75,9 +75,9 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Exchange<PlainSum<A>::NUMBERS> exchange(partial);
+    const Exchange<PlainSum<A>::NUMBERS> exchange(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        exchange.empty();
         return;
     }
     const A scale = inverse_temperature<A>(temperature);

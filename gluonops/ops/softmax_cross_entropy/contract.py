@@ -13,8 +13,8 @@ from .._softmax.contract import (
     ROWS_AND_AXIS,
     gathered,
     parts,
-    places,
     row_sizes,
+    shared_rows,
     streamed_work,
 )
 
@@ -46,10 +46,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
     if direction == "forward":
         return gathered(attrs, known, 4)
     number_of_parts = parts(attrs, known)
-    if attrs.sparse_label:
-        return Steps(number_of_parts)
-    size = places(attrs, known, number_of_parts, 1)
-    return Steps(number_of_parts, size, (0, 1) if size else (1,))
+    return Steps(number_of_parts) if attrs.sparse_label else shared_rows(attrs, known, number_of_parts, 1)
 
 
 OP = Op(

@@ -300,9 +300,9 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Exchange<PlainSum<A>::NUMBERS> exchange(partial);
+    const Exchange<PlainSum<A>::NUMBERS> exchange(partial, count);
     if (step == 0) {
-        exchange.empty(count);
+        exchange.empty();
         return;
     }
     const TargetOfLabel<A> target = {A(label_weight), A(uniform)};

@@ -1,7 +1,7 @@
 """The contract of ``softmax_output``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Op, Out, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes
@@ -21,11 +21,8 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """The number of parts of a row, and the size of ``partial``.
-
-    Forward is softmax's. Backward counts the labels that are not ignored, if the gradient is divided by their number.
-    """
+def steps(direction: str, attrs, known: dict) -> Steps | tuple[int, int]:
+    """Those of softmax in forward. Backward counts the labels that are not ignored, if it divides by that number."""
     if direction == "forward":
         return family.steps(direction, attrs, known)
     counts_labels = attrs.normalization == "valid" and attrs.ignore_label is not None
