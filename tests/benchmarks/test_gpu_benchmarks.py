@@ -55,7 +55,7 @@ def plan(gpu):
 
 
 def test_every_operator_and_path_is_among_the_quick_cases(plan):
-    """All operators and types; adding, offsets, tables, launches in two steps and gradients of dense labels."""
+    """All operators and types; adding, offsets, tables, rows of several blocks and gradients of dense labels."""
     cases = plan["cases"]
     assert {case["op"] for case in cases} == set(rtc.operators())
     for name in rtc.operators():
@@ -65,7 +65,7 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
         assert len({case["arrays"]["label"][1] for case in mine if "label" in case["arrays"]}) in (0, 3)
     for op in ("softmax", "softmax_cross_entropy", "softmax_output"):
         mine = [case for case in cases if case["op"] == op]
-        assert {len(p["launches"]) for case in mine for p in case["passes"].values()} == {1, 2}
+        assert {planned["grid"][1] > 1 for case in mine for planned in case["passes"].values()} == {False, True}
         assert {case["attrs"]["axis"] for case in mine} >= {1, -1}
     assert any("label_grad" in case["passes"]["backward"]["written"] for case in cases if "backward" in case["passes"])
     assert {case["op"] for case in cases if case["tables"]} >= {"region_decode", "softmax_cross_entropy"}

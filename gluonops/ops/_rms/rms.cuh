@@ -213,8 +213,8 @@ __device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A ow
 }
 
 // Whether elements that are not in packs are read twice, the second time from the cache: held ones take too many registers
-// in float32.
-template <typename T> struct Loose { enum { USED = sizeof(T) == 4 }; };
+// in float32 and float16.
+template <typename T> struct Loose { enum { USED = sizeof(T) < 8 }; };
 
 // This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
 // float64, and where there are no blocks for more parts.
