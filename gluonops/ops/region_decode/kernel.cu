@@ -7,7 +7,7 @@
 // class logits several times.
 #include "../_region/region.cuh"
 
-enum { THREADS = 256, SMALLEST_TILE = 8, BATCH = 8 };
+enum { THREADS = 256, SMALLEST_TILE = 8, BATCH = 3 };
 
 // Shared memory for tiles. A number of each thread takes some more.
 template <typename A> struct TileBytes {
@@ -467,7 +467,7 @@ __device__ void gradient_alone(const T *__restrict__ output_grad, const T *__res
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 3)
 region_decode_forward(const T *__restrict__ data, T *__restrict__ output, int output_request, int64_t batch,
                       int64_t anchors, int64_t classes, int64_t height, int64_t width, int64_t softmax, int64_t layout,
                       const double *__restrict__ anchor_sizes)
@@ -500,7 +500,7 @@ region_decode_forward(const T *__restrict__ data, T *__restrict__ output, int ou
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 2)
 region_decode_backward(const T *__restrict__ output_grad, const T *__restrict__ data, T *__restrict__ data_grad,
                        int data_grad_request, int64_t batch, int64_t anchors, int64_t classes, int64_t height,
                        int64_t width, int64_t softmax, int64_t layout, const double *__restrict__ anchor_sizes)
