@@ -1,6 +1,7 @@
 // The time that all processes had on the processors that this one may use (/proc/stat), less the time of this one.
 #include "neighbours.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #include <chrono>
@@ -25,6 +26,14 @@ const Seconds LONGEST(1);
 // In processors.
 const double BUSY_FROM = 0.25;
 
+// What the system tells of the processors that this process may use.
+struct Load {
+    bool is_known;
+    int processors;
+    double seconds;   // of work, since the system began
+    int running;      // threads that have a processor or wait for one, on the whole machine
+};
+
 #ifdef __linux__
 // Seconds of work on one processor, from its line of /proc/stat after the name: user, nice, system, idle, waiting for
 // input and output, interrupts, soft interrupts, and what the hypervisor took.
@@ -39,31 +48,40 @@ double seconds_of_work(std::istringstream &fields)
     return ticks / ticks_per_second;
 }
 
-// Seconds of work on the processors in `allowed`, from the text of /proc/stat.
-double seconds_of_work(std::istream &stat, const cpu_set_t &allowed)
+// Adds a line of /proc/stat to `load`.
+void add(const std::string &line, const cpu_set_t &allowed, Load &load)
 {
-    double seconds = 0;
-    for (std::string line; std::getline(stat, line) && line.compare(0, 3, "cpu") == 0;) {
-        std::istringstream fields(line.substr(3));
-        int processor;
-        const bool is_total = line.compare(3, 1, " ") == 0;
-        if (!is_total && fields >> processor && processor < CPU_SETSIZE && CPU_ISSET(processor, &allowed))
-            seconds += seconds_of_work(fields);
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name;
+    if (name == "procs_running") {
+        fields >> load.running;
+    } else if (name.size() > 3 && name.compare(0, 3, "cpu") == 0) {   // "cpu" alone is all of them
+        const int processor = atoi(name.c_str() + 3);
+        if (processor < CPU_SETSIZE && CPU_ISSET(processor, &allowed))
+            load.seconds += seconds_of_work(fields);
     }
-    return seconds;
 }
 
-// Seconds of work on the processors that this process may use; negative where the system does not tell.
-double seconds_of_all()
+// What /proc/stat tells of the processors in `allowed`.
+Load load_of(std::istream &stat, const cpu_set_t &allowed)
+{
+    Load load = {true, CPU_COUNT(&allowed), 0, 0};
+    for (std::string line; std::getline(stat, line);)
+        add(line, allowed, load);
+    return load;
+}
+
+Load load_now()
 {
     cpu_set_t allowed;
     std::ifstream stat("/proc/stat");
     if (sched_getaffinity(0, sizeof(allowed), &allowed) || !stat)
-        return -1;
-    return seconds_of_work(stat, allowed);
+        return {};
+    return load_of(stat, allowed);
 }
 #else
-double seconds_of_all() { return -1; }
+Load load_now() { return {}; }
 #endif
 
 double seconds_of_this_process()
@@ -76,18 +94,28 @@ double seconds_of_this_process()
 // What was counted, and when.
 struct Count {
     Clock::time_point when;
-    double all, ours;
+    Load all;
+    double ours;
 
-    static Count now() { return {Clock::now(), seconds_of_all(), seconds_of_this_process()}; }
+    static Count now() { return {Clock::now(), load_now(), seconds_of_this_process()}; }
 };
+
+// What other processes are at this moment. A loop of ours has a thread for every processor, and one more prepares the
+// next operator.
+Neighbours glance(const Load &all)
+{
+    if (!all.is_known)
+        return UNKNOWN;
+    return all.running > all.processors + 1 ? BUSY : QUIET;
+}
 
 // What other processes were from one count to another.
 Neighbours compare(const Count &from, const Count &to)
 {
     const Seconds passed = to.when - from.when;
-    if (passed > LONGEST || to.all < 0)
-        return UNKNOWN;
-    const double theirs = (to.all - from.all) - (to.ours - from.ours);
+    if (passed > LONGEST || !to.all.is_known)
+        return glance(to.all);
+    const double theirs = (to.all.seconds - from.all.seconds) - (to.ours - from.ours);
     return theirs > BUSY_FROM * passed.count() ? BUSY : QUIET;
 }
 
@@ -96,7 +124,7 @@ Neighbours compare(const Count &from, const Count &to)
 Neighbours neighbours()
 {
     static thread_local Count last = Count::now();
-    static thread_local Neighbours answer = UNKNOWN;
+    static thread_local Neighbours answer = glance(last.all);
     if (Clock::now() - last.when < SHORTEST)
         return answer;
     const Count now = Count::now();

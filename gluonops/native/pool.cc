@@ -10,6 +10,10 @@
 // could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of this process
 // are at work it goes on: with two processors, the thread that prepares the next operators displaces it all the time.
 //
+// With as many threads at work as there are processors, Linux sometimes puts a helper and the caller on the same one, and
+// leaves another one asleep: the caller computes alone, and what runs next has to wake a processor. So a helper that finds
+// itself on the caller's processor moves to another one.
+//
 // A call that is too small for a second thread keeps the first helper awake as well. MXNet hands each call to a thread of
 // its engine, and the engine hands back that it is done. Linux moves each of them to a processor that sleeps, if there is
 // one, and on a virtual machine that wakes up in 0.04 ms. With no processor asleep, a small call takes a quarter of the
@@ -95,6 +99,32 @@ Clock::duration time_run()
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+const int NOWHERE = -1;
+
+// The processor that the calling thread has now, or NOWHERE where the system does not tell.
+int processor()
+{
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return NOWHERE;
+#endif
+}
+
+// Moves the calling thread to another processor, if it may use one.
+void leave_processor()
+{
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed))
+        return;
+    cpu_set_t others = allowed;
+    CPU_CLR(sched_getcpu(), &others);
+    if (!sched_setaffinity(0, sizeof(others), &others))   // it fails if there is no other one
+        sched_setaffinity(0, sizeof(allowed), &allowed);
+#endif
+}
+
 // Which helpers may enter the loop, and how many are inside. Both are in one word, so that a helper enters an open loop
 // or none.
 class Gate {
@@ -134,6 +164,7 @@ public:
             return;
         }
         start_helpers(threads - 1);
+        callers_processor_.store(processor());
         loop_ = loop;
         next_chunk_.store(0);
         gate_.open(std::min(threads - 1, helpers_));
@@ -185,13 +216,29 @@ private:
         for (;;) {
             const uint64_t seen = calls_.load();
             const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != seen); };
-            const Outcome outcome = spin_until(is_wanted, HELPER_SPIN);
+            const Outcome outcome = spin_until([&] { return is_wanted() || is_beside_caller(); }, HELPER_SPIN);
+            if (is_beside_caller())
+                leave_caller();
             if (outcome == LATE)
                 sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
             const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
             if (was_displaced && neighbours() != QUIET)
                 std::this_thread::sleep_for(AWAY);
         }
+    }
+
+    // Whether the calling helper has the processor on which the last loop began.
+    bool is_beside_caller() const
+    {
+        const int own = processor();
+        return own != NOWHERE && own == callers_processor_.load();
+    }
+
+    // Moves the calling helper to another processor: once for a loop, as there may be no other.
+    void leave_caller()
+    {
+        callers_processor_.store(NOWHERE);
+        leave_processor();
     }
 
     // Helps with the loop. Returns whether another thread had the processor meanwhile.
@@ -238,6 +285,7 @@ private:
     }
 
     std::mutex in_use_;   // held by the thread whose loop runs
+    std::atomic<int> callers_processor_{NOWHERE};
     Loop loop_{};
     std::atomic<int64_t> next_chunk_{0};
     int helpers_ = 0;
