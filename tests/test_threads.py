@@ -168,12 +168,12 @@ class TestTuneThreads:
             gops.tune_threads(count)
 
 
-# Prints how many threads the first small calls added, and the processor's seconds of half a second without calls.
-SMALL_CALLS = """
+# Prints how many threads the first calls added, and the processor's seconds of half a second without calls.
+CALLS = """
 import os, time
 import gluonops as gops
 import mxnet as mx
-data = mx.nd.ones((4, 4))
+data = mx.nd.ones({shape})
 mx.nd.abs(data).wait_to_read()
 before = len(os.listdir("/proc/self/task"))
 for _ in range(3):
@@ -190,7 +190,18 @@ print(added, time.process_time() - start)
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
 @pytest.mark.parametrize("count, helpers", [("1", 0), ("2", 1), ("8", 1)])
 def test_small_calls_keep_one_helper_awake_and_then_it_sleeps(count, helpers):
-    process = fresh.python("-c", SMALL_CALLS, env={**settings(), "OMP_NUM_THREADS": count})
+    process = fresh.python("-c", CALLS.format(shape=(4, 4)), env={**settings(), "OMP_NUM_THREADS": count})
     added, seconds = process.stdout.split()
     assert int(added) == helpers
+    assert float(seconds) < 0.05
+
+
+@pytest.mark.skipif(not native.loaded(), reason="the native library is not built")
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
+def test_a_helper_that_cannot_leave_the_callers_processor_sleeps_too():
+    one_processor = f"import os\nos.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
+    process = fresh.python("-c", one_processor + CALLS.format(shape=(600, 1000)),
+                           env={**settings(), "OMP_NUM_THREADS": "2"})
+    added, seconds = process.stdout.split()
+    assert int(added) == 1
     assert float(seconds) < 0.05
