@@ -154,6 +154,20 @@ __device__ inline int64_t opaque(int64_t x)
     return x;
 }
 
+// The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
+// multiples of it in front of a loop, and has no registers left for them.
+template <typename T>
+__device__ const T *behind(const T *address, int64_t bytes)
+{
+    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
+}
+
+template <typename T>
+__device__ T *behind(T *address, int64_t bytes)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
+}
+
 // The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.
 __device__ inline int64_t quotient(int64_t a, int64_t b)
 {

@@ -238,8 +238,8 @@ template <typename T, typename A>
 __device__ void scale_columns_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                        const T *__restrict__ scale, const A *__restrict__ inverse,
                                        T *__restrict__ data_grad, double *__restrict__ partial,
-                                       typename ScaleSums<T>::Groups &groups, int request, int64_t step, int64_t outer, int64_t length, int64_t inner,
-                                       double share, double eps)
+                                       typename ScaleSums<T>::Groups &groups, int request, int64_t step, int64_t outer,
+                                       int64_t length, int64_t inner, double share, double eps)
 {
     enum { CHANNELS = ColumnChunk<T>::CHANNELS, TOGETHER = ScaleSums<T>::TOGETHER };
     const ColumnsOfBlock<T> block(outer, length, inner);
@@ -334,7 +334,7 @@ __device__ void normalize_backward(const T *__restrict__ output_grad, const T *_
         scale_columns_backward(output_grad, data, scale, inverse, data_grad, partial, groups, data_grad_request,
                                step, outer, length, inner, share, eps);
     } else {
-        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, groups, data_grad_request,
-                            scale_grad_request, step, outer, length, inner, share, eps);
+        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, groups,
+                            data_grad_request, scale_grad_request, step, outer, length, inner, share, eps);
     }
 }

@@ -330,8 +330,8 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
                                     const T *__restrict__ scale, const A *__restrict__ inverse,
                                     T *__restrict__ data_grad, T *__restrict__ scale_grad,
                                     double *__restrict__ partial, typename ScaleSums<T>::Groups &groups,
-                                    int data_grad_request, int scale_grad_request, int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
-                                    double eps)
+                                    int data_grad_request, int scale_grad_request, int64_t step, int64_t outer,
+                                    int64_t length, int64_t inner, double share, double eps)
 {
     const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
     const RowsOfBlock<T> block(outer, length, inner, all_aligned);

@@ -32,8 +32,8 @@ struct Tile {
 
     __device__ bool has(int j) const { return left > (PACKED ? 0 : j * STEP); }
     __device__ int64_t place() const { return sample * inner + number * TILE + first; }   // the first one's
-    // Where the numbers of the first place are in a tensor that has `maps` numbers for each place. The next map is `inner`
-    // elements on. Without places it is the sample's first.
+    // Where the first place is in a tensor that has `maps` numbers for each place. The next map is `inner` elements on.
+    // Without places it is the sample's first one.
     __device__ int64_t start(int64_t maps) const
     {
         return sample * maps * inner + (has(0) ? number * TILE + first : 0);
