@@ -56,6 +56,8 @@ __device__ inline float reciprocal(float x)
     return near;
 }
 
+__device__ inline double reciprocal(double x) { return 1 / x; }
+
 // One instruction each. Of a number and NaN they return the number.
 __device__ inline float smaller(float a, float b) { return fminf(a, b); }
 __device__ inline double smaller(double a, double b) { return fmin(a, b); }

@@ -47,7 +47,7 @@ struct ColumnsOfBlock {
     __device__ ColumnsOfBlock(int64_t outer, int64_t length, int64_t inner)
         : rows(length, inner, false), count(outer * inner), groups(blockDim.y / COLUMNS),
           group(thread_number() & (groups - 1)), log_step(__clz(groups) - __clz(THREADS)), step(1 << log_step),
-          first(thread_number() / (THREADS >> log_step)) {}
+          first(thread_number() >> (31 - __clz(groups))) {}
 
     __device__ int chunk() const { return CHANNELS * step; }
     __device__ int64_t row(int64_t block_row) const { return block_row + group * COLUMNS; }
@@ -112,9 +112,17 @@ struct ChannelScales {
     __device__ ChannelScales(const T *__restrict__ scale, const ColumnsOfBlock<T> &block, int channels)
     {
         T items[ColumnChunk<T>::CHANNELS];
+        enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+        if (channels == CHANNELS) {
+            const T *from = scale + block.first;
 #pragma unroll
-        for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
-            items[k] = scale[k < channels ? block.first + k * block.step : 0];
+            for (int k = 0; k < CHANNELS; ++k, from = behind(from, block.step * sizeof(T)))
+                items[k] = *from;
+        } else {
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k)
+                items[k] = scale[k < channels ? block.first + k * block.step : 0];
+        }
 #pragma unroll
         for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
             of[k] = load(items, k);
@@ -194,7 +202,7 @@ __device__ void scale_columns(const T *__restrict__ data, const T *__restrict__ 
         squares = sum_over_channels(squares, block.groups);
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j)
-            by_root.of[j] = 1 / square_root(squares.of[j] * A(share) + A(eps));
+            by_root.of[j] = reciprocal(square_root(squares.of[j] * A(share) + A(eps)));
         if (part.length > 0 && block.first == 0)
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j)

@@ -145,10 +145,6 @@ box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restr
     }
 }
 
-// 1 / x; of float within 1e-7 of it, and in one instruction.
-__device__ inline double inverse_of(double x) { return 1 / x; }
-__device__ inline float inverse_of(float x) { return reciprocal(x); }
-
 // The derivatives of a pair's head * IoU: by the sides of its overlap, `across` and `down`, with the shares of them that
 // come from the edges of the box of lhs, 0 or 1; and by both areas.
 template <typename A>
@@ -164,7 +160,7 @@ struct PairGradient {
         const A h = smaller(row.bottom, column.bottom) - larger(row.top, column.top);
         const bool overlaps = (w > 0) & (h > 0);
         const A intersection = overlaps ? w * h : A(0);
-        const A inverse = inverse_of(row.area() + column_area - intersection);
+        const A inverse = reciprocal(row.area() + column_area - intersection);
         const A by_iou = head * inverse;
         area = -by_iou * intersection * inverse;
         const A by_intersection = overlaps ? by_iou - area : A(0);   // the union has it as well
