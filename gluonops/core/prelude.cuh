@@ -56,6 +56,8 @@ __device__ inline float reciprocal(float x)
     return near;
 }
 
+__device__ inline double reciprocal(double x) { return 1 / x; }
+
 // One instruction each. Of a number and NaN they return the number.
 __device__ inline float smaller(float a, float b) { return fminf(a, b); }
 __device__ inline double smaller(double a, double b) { return fmin(a, b); }
@@ -152,6 +154,20 @@ __device__ inline int64_t opaque(int64_t x)
 {
     asm volatile("" : "+l"(x));
     return x;
+}
+
+// The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
+// multiples of it in front of a loop, and has no registers left for them.
+template <typename T>
+__device__ const T *behind(const T *address, int64_t bytes)
+{
+    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
+}
+
+template <typename T>
+__device__ T *behind(T *address, int64_t bytes)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
 }
 
 // The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.

@@ -26,7 +26,7 @@ __device__ Columns<A> sum_over_channels(Columns<A> numbers, int groups)
 #pragma unroll
     for (int j = 0; j < COLUMNS; ++j)
         numbers.of[j] = 0;
-    for (int other = thread_number() % step; other < THREADS; other += step) {
+    for (int other = thread_number() & (step - 1); other < THREADS; other += step) {
         const Columns<A> others = of_threads[other];
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j)
@@ -42,11 +42,12 @@ struct ColumnsOfBlock {
     enum { CHANNELS = HELD_BYTES / (COLUMNS * sizeof(A)) };   // of a chunk, that a thread has
     Rows<T> rows;
     int64_t count;
-    int groups, group, first, step;   // groups: of COLUMNS, that a block has
+    int groups, group, log_step, step, first;   // groups: of COLUMNS, that a block has; powers of two
 
     __device__ ColumnsOfBlock(int64_t outer, int64_t length, int64_t inner)
         : rows(length, inner, false), count(outer * inner), groups(blockDim.y / COLUMNS),
-          group(thread_number() % groups), first(thread_number() / groups), step(THREADS / groups) {}
+          group(thread_number() & (groups - 1)), log_step(__clz(groups) - __clz(THREADS)), step(1 << log_step),
+          first(thread_number() >> (31 - __clz(groups))) {}
 
     __device__ int chunk() const { return CHANNELS * step; }
     __device__ int64_t row(int64_t block_row) const { return block_row + group * COLUMNS; }
@@ -64,7 +65,7 @@ struct ColumnsOfBlock {
     __device__ int channels(const RowPart &part, int64_t i) const
     {
         const int left = int(minimum(part.length - i, chunk())) - first;
-        return left <= 0 ? 0 : quotient(left + step - 1, step);
+        return left <= 0 ? 0 : (left + step - 1) >> log_step;
     }
 
     __device__ int64_t place(const RowPart &part, int64_t i) const { return part.start + (i + first) * rows.inner; }
@@ -111,9 +112,17 @@ struct ChannelScales {
     __device__ ChannelScales(const T *__restrict__ scale, const ColumnsOfBlock<T> &block, int channels)
     {
         T items[ColumnChunk<T>::CHANNELS];
+        enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+        if (channels == CHANNELS) {
+            const T *from = scale + block.first;
 #pragma unroll
-        for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
-            items[k] = scale[k < channels ? block.first + k * block.step : 0];
+            for (int k = 0; k < CHANNELS; ++k, from = behind(from, block.step * sizeof(T)))
+                items[k] = *from;
+        } else {
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k)
+                items[k] = scale[k < channels ? block.first + k * block.step : 0];
+        }
 #pragma unroll
         for (int k = 0; k < ColumnChunk<T>::CHANNELS; ++k)
             of[k] = load(items, k);
@@ -161,11 +170,11 @@ struct ColumnGradients {
     typedef typename Accumulator<T>::type A;
     const ColumnChunk<T> &x, &head;
     const ChannelScales<T> &scales;
-    const Columns<A> &own, &dot;
+    const Columns<A> &own, &minus_dot;
 
     __device__ A operator()(int k, int j) const
     {
-        return fma(-x.value(k, j), dot.of[j], head.value(k, j) * scales.of[k] * own.of[j]);
+        return fma(x.value(k, j), minus_dot.of[j], head.value(k, j) * scales.of[k] * own.of[j]);
     }
 };
 
@@ -193,7 +202,7 @@ __device__ void scale_columns(const T *__restrict__ data, const T *__restrict__ 
         squares = sum_over_channels(squares, block.groups);
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j)
-            by_root.of[j] = 1 / square_root(squares.of[j] * A(share) + A(eps));
+            by_root.of[j] = reciprocal(square_root(squares.of[j] * A(share) + A(eps)));
         if (part.length > 0 && block.first == 0)
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j)
@@ -236,39 +245,45 @@ __device__ Columns<typename Accumulator<T>::type> dots_of_others(const T *__rest
 template <typename T, typename A>
 __device__ void scale_columns_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                        const T *__restrict__ scale, const A *__restrict__ inverse,
-                                       T *__restrict__ data_grad, A *__restrict__ dots, A *__restrict__ sums,
-                                       int request, int64_t step, int64_t outer, int64_t length, int64_t inner,
-                                       A share, A eps)
+                                       T *__restrict__ data_grad, double *__restrict__ partial,
+                                       typename ScaleSums<T>::Groups &groups, int request, int64_t step, int64_t outer,
+                                       int64_t length, int64_t inner, double share, double eps)
 {
-    enum { CHANNELS = ColumnChunk<T>::CHANNELS };
+    enum { CHANNELS = ColumnChunk<T>::CHANNELS, TOGETHER = ScaleSums<T>::TOGETHER };
     const ColumnsOfBlock<T> block(outer, length, inner);
     const RowPart places = block.rows.part(0, blockIdx.y);
+    ScaleSums<T> scale_sums(groups);
     for (int64_t i = 0; i < places.length; i += block.chunk()) {
-        A scale_sums[CHANNELS];   // the gradients of the scale, summed over rows
-#pragma unroll
-        for (int k = 0; k < CHANNELS; ++k)
-            scale_sums[k] = 0;
+        scale_sums.clear();
         const ChannelScales<T> scales(scale + places.position + i, block, block.channels(places, i));
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? block.row(r) : 0;
             const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(inverse + row);
-            Columns<A> dot = dots_of_others(output_grad, data, scale, block, part, i);
+            Columns<A> dot = {{0, 0, 0, 0}};
+            if (part.length > opaque(block.chunk()))   // opaque: no register holds a number for it
+                dot = dots_of_others(output_grad, data, scale, block, part, opaque(i));
             const int channels = block.channels(part, i);
             ColumnChunk<T> x, head;
             x.read(data, block, part, i, channels);
             head.read(output_grad, block, part, i, channels);
 #pragma unroll
-            for (int k = 0; k < CHANNELS; ++k)
+            for (int n = 0; n < CHANNELS; n += TOGETHER) {
+                typename ScaleSums<T>::Group of_scale = scale_sums.group(n);
 #pragma unroll
-                for (int j = 0; j < COLUMNS; ++j) {
-                    const A product = head.value(k, j) * x.value(k, j);
-                    scale_sums[k] += product * by_root.of[j];
-                    dot.of[j] += product * scales.of[k];
-                }
+                for (int m = 0; m < TOGETHER; ++m)
+#pragma unroll
+                    for (int j = 0; j < COLUMNS; ++j) {
+                        const A product = head.value(n + m, j) * x.value(n + m, j);
+                        of_scale.values[m] += product * by_root.of[j];
+                        dot.of[j] += product * scales.of[n + m];
+                    }
+                scale_sums.group(n) = of_scale;
+            }
             if (gridDim.y == 1 || step == DOTS)
                 dot = sum_over_channels(dot, block.groups);
             if (step == DOTS) {
+                A *const dots = SumsOfBlocks<A>(partial, block.count).dots;
                 if (part.length > 0 && block.first == 0)
 #pragma unroll
                     for (int j = 0; j < COLUMNS; ++j)
@@ -278,22 +293,24 @@ __device__ void scale_columns_backward(const T *__restrict__ output_grad, const 
             Columns<A> own;
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j) {
-                const A whole = gridDim.y > 1 ? sum_of_parts(dots + (row + j) * gridDim.y) : dot.of[j];
+                const SumsOfBlocks<A> of_blocks(partial, block.count);
+                const A whole = gridDim.y > 1 ? sum_of_parts(of_blocks.dots + (row + j) * gridDim.y) : dot.of[j];
                 const A squared = by_root.of[j] * by_root.of[j];
                 // 1 - u^2 * share, without a difference
-                own.of[j] = length == 1 ? eps * squared * by_root.of[j] : by_root.of[j];
-                dot.of[j] = length == 1 ? A(0) : whole * squared * by_root.of[j] * share;
+                own.of[j] = length == 1 ? A(eps) * squared * by_root.of[j] : by_root.of[j];
+                dot.of[j] = length == 1 ? A(0) : -whole * squared * by_root.of[j] * A(share);
             }
             const ColumnGradients<T> gradients = {x, head, scales, own, dot};
             write_columns(data_grad, block, part, i, channels, gradients, request);
         }
         if (step == DOTS)
             return;
-        A *const own = sums + opaque(blockIdx.x) * length;   // opaque: no register holds it meanwhile
+        // opaque: no register holds it meanwhile
+        A *const own = SumsOfBlocks<A>(partial, opaque(block.count)).scale + opaque(blockIdx.x) * length;
         const int channels = block.channels(places, i);
 #pragma unroll
         for (int k = 0; k < CHANNELS; ++k) {
-            const A sum = sum_over_threads(scale_sums[k], 1, block.groups);
+            const A sum = sum_over_threads(scale_sums.of(k), 1, block.groups);
             if (k < channels && block.group == 0)
                 own[places.position + i + block.first + k * block.step] = sum;
         }
@@ -320,12 +337,12 @@ __device__ void normalize_backward(const T *__restrict__ output_grad, const T *_
                                    double eps)
 {
     const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(data_grad) && aligned(inverse);
+    __shared__ typename ScaleSums<T>::Groups groups;
     if (step != SCALE && inner > 1 && inner % COLUMNS == 0 && all_aligned) {
-        const SumsOfBlocks<A> sums(partial, outer * inner);
-        scale_columns_backward(output_grad, data, scale, inverse, data_grad, sums.dots, sums.scale, data_grad_request,
-                               step, outer, length, inner, A(share), A(eps));
+        scale_columns_backward(output_grad, data, scale, inverse, data_grad, partial, groups, data_grad_request,
+                               step, outer, length, inner, share, eps);
     } else {
-        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, data_grad_request,
-                            scale_grad_request, step, outer, length, inner, share, eps);
+        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, groups,
+                            data_grad_request, scale_grad_request, step, outer, length, inner, share, eps);
     }
 }

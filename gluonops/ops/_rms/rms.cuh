@@ -171,6 +171,8 @@ struct ScaleSums {
         }
     }
 
+    // Of this thread's elements from the k-th one on.
+    __device__ Group &group(int k) { return groups[k / TOGETHER][thread_number()]; }
     // Of this thread's k-th element.
     __device__ A &of(int k) { return groups[k / TOGETHER][thread_number()].values[k % TOGETHER]; }
 
@@ -288,7 +290,7 @@ struct LooseElements {
     __device__ A sum(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
                      ScaleSums<T> &scale_sums, A by_root, A dot) const
     {
-#pragma unroll 4
+#pragma unroll 2
         for (int k = 0; k < count; ++k) {
             const int64_t place = first + k * step * inner;
             const A x = load(data, place), head = load(output_grad, place);
@@ -302,7 +304,7 @@ struct LooseElements {
                                   const T *__restrict__ scale, T *__restrict__ data_grad, A own, A dot,
                                   int request) const
     {
-#pragma unroll 4
+#pragma unroll 2
         for (int k = 0; k < count; ++k) {
             const int64_t place = first + k * step * inner;
             const A head = load(output_grad, place) * load(scale, position + k * step);
@@ -327,9 +329,9 @@ template <typename T, typename A>
 __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                     const T *__restrict__ scale, const A *__restrict__ inverse,
                                     T *__restrict__ data_grad, T *__restrict__ scale_grad,
-                                    double *__restrict__ partial, int data_grad_request, int scale_grad_request,
-                                    int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
-                                    double eps)
+                                    double *__restrict__ partial, typename ScaleSums<T>::Groups &groups,
+                                    int data_grad_request, int scale_grad_request, int64_t step, int64_t outer,
+                                    int64_t length, int64_t inner, double share, double eps)
 {
     const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
     const RowsOfBlock<T> block(outer, length, inner, all_aligned);
@@ -340,7 +342,6 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
         combine_scale_sums(sums, scale_grad, scale_grad_request, length);
         return;
     }
-    __shared__ typename ScaleSums<T>::Groups groups;
     ScaleSums<T> scale_sums(groups);
     const RowPart places = rows.part(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {

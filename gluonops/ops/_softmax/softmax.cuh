@@ -145,20 +145,6 @@ struct RowLoop {
     __device__ bool is_first_thread() const { return is_first_in_block() && part == 0; }
 };
 
-// The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
-// multiples of it in front of a loop, and has no registers left for them.
-template <typename T>
-__device__ const T *behind(const T *address, int64_t bytes)
-{
-    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
-}
-
-template <typename T>
-__device__ T *behind(T *address, int64_t bytes)
-{
-    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
-}
-
 // The elements of a chunk that a thread holds: `count` of them. Behind them is what `read` puts there. What is done to
 // elements is done to the first `most`, AT_ONCE without a branch, as this is the fastest.
 template <typename T, int BYTES = HELD_BYTES>

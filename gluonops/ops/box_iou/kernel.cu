@@ -6,7 +6,7 @@
 #include "../_boxes/boxes.cuh"
 
 enum Step { TILES, BOXES };
-enum { WARPS = 8, HELD = 2, TOGETHER = 2, TILE_ROWS = 384, TILE_COLUMNS = 32 * HELD };
+enum { WARPS = 8, HELD = 2, TILE_ROWS = 384, TILE_COLUMNS = 32 * HELD };
 
 template <typename T, typename A>
 __device__ Sides<A> sides_at(const T *boxes, int64_t i, bool is_center)
@@ -145,59 +145,78 @@ box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restr
     }
 }
 
-// Sums over pairs of the derivatives of head * IoU. Those by the overlap's sides, `across` and `down`, and how much of them
-// comes from each edge of the pair's box of lhs: an edge counts where it bounds the overlap. And those by the areas.
+// The derivatives of a pair's head * IoU: by the sides of its overlap, `across` and `down`, with the shares of them that
+// come from the edges of the box of lhs, 0 or 1; and by both areas.
 template <typename A>
-struct PairSums {
+struct PairGradient {
     A across, down, left, top, right, bottom, area;
 
-    __device__ PairSums() : across(0), down(0), left(0), top(0), right(0), bottom(0), area(0) {}
-
-    __device__ void add(A by_across, A by_down, const Rectangle<A> &is_own, A by_area)
+    // `column_area` has TINY_AREA in it. Edges that coincide count as those of lhs.
+    __device__ PairGradient(const Rectangle<A> &row, const Rectangle<A> &column, A column_area, A head)
+        : left(row.left >= column.left), top(row.top >= column.top), right(row.right <= column.right),
+          bottom(row.bottom <= column.bottom)
     {
-        across += by_across;
-        down += by_down;
-        left += is_own.left * by_across;
-        top += is_own.top * by_down;
-        right += is_own.right * by_across;
-        bottom += is_own.bottom * by_down;
-        area += by_area;
+        const A w = smaller(row.right, column.right) - larger(row.left, column.left);
+        const A h = smaller(row.bottom, column.bottom) - larger(row.top, column.top);
+        const bool overlaps = (w > 0) & (h > 0);
+        const A intersection = overlaps ? w * h : A(0);
+        const A inverse = reciprocal(row.area() + column_area - intersection);
+        const A by_iou = head * inverse;
+        area = -by_iou * intersection * inverse;
+        const A by_intersection = overlaps ? by_iou - area : A(0);   // the union has it as well
+        across = by_intersection * h;
+        down = by_intersection * w;
+    }
+};
+
+// Sums over the pairs of a box of lhs.
+template <typename A>
+struct RowSums {
+    A left, top, right, bottom, area;
+
+    __device__ RowSums() : left(0), top(0), right(0), bottom(0), area(0) {}
+
+    __device__ void add(const PairGradient<A> &pair)
+    {
+        left += pair.left * pair.across;
+        top += pair.top * pair.down;
+        right += pair.right * pair.across;
+        bottom += pair.bottom * pair.down;
+        area += pair.area;
     }
 
-    __device__ Box<A> of_lhs(const Rectangle<A> &box) const
+    __device__ Box<A> gradient(const Rectangle<A> &box) const
     {
         const Box<A> by = {right - left, bottom - top, (right + left) / 2 + area * box.height,
                            (bottom + top) / 2 + area * box.width};
         return by;
     }
+};
 
-    // The edges that are not those of lhs are those of rhs.
-    __device__ Box<A> of_rhs(const Rectangle<A> &box) const
+// Sums over the pairs of a box of rhs. The edges that are not those of lhs are those of rhs.
+template <typename A>
+struct ColumnSums {
+    A across, down;
+    RowSums<A> of_lhs;
+
+    __device__ ColumnSums() : across(0), down(0) {}
+
+    __device__ void add(const PairGradient<A> &pair)
     {
-        const Box<A> by = {left - right, top - bottom, across - (right + left) / 2 + area * box.height,
-                           down - (bottom + top) / 2 + area * box.width};
+        across += pair.across;
+        down += pair.down;
+        of_lhs.add(pair);
+    }
+
+    __device__ Box<A> gradient(const Rectangle<A> &box) const
+    {
+        const RowSums<A> &of = of_lhs;
+        const Box<A> by = {of.left - of.right, of.top - of.bottom,
+                           across - (of.right + of.left) / 2 + of.area * box.height,
+                           down - (of.bottom + of.top) / 2 + of.area * box.width};
         return by;
     }
 };
-
-// Adds those of one pair. Edges that coincide count as those of lhs.
-template <typename A>
-__device__ void add_gradients(PairSums<A> &of_row, PairSums<A> &of_column, const Rectangle<A> &row,
-                              const Rectangle<A> &column, A head)
-{
-    const bool left = row.left >= column.left, right = row.right <= column.right;
-    const bool top = row.top >= column.top, bottom = row.bottom <= column.bottom;
-    const A w = (right ? row.right : column.right) - (left ? row.left : column.left);
-    const A h = (bottom ? row.bottom : column.bottom) - (top ? row.top : column.top);
-    const bool overlaps = (w > 0) & (h > 0);
-    const A intersection = overlaps ? w * h : A(0);
-    const A inverse = 1 / (row.area() + column.area() - intersection + A(TINY_AREA));
-    const A by_iou = head * inverse, by_union = -by_iou * intersection * inverse;
-    const A by_intersection = overlaps ? by_iou - by_union : A(0);   // the union has it as well
-    const Rectangle<A> is_own = {A(left), A(top), A(right), A(bottom), 0, 0};
-    of_row.add(by_intersection * h, by_intersection * w, is_own, by_union);
-    of_column.add(by_intersection * h, by_intersection * w, is_own, by_union);
-}
 
 // The sums of four numbers over a warp. Eight lanes get each of them: the first eight that of x, the next that of y.
 template <typename A>
@@ -275,57 +294,66 @@ __device__ void store_column_sums(const Box<A> *own, const TileSums<A> &sums, co
         (&sums.of_column(tile.set, tile.row_tile, column)->x)[number] = sum;
 }
 
-// The head gradients of some rows at a thread's columns, which are read at once.
+// The sums of the tile with this number.
 template <typename T>
-struct Heads {
-    typename Accumulator<T>::type values[TOGETHER][HELD];
-
-    __device__ void read(const T *__restrict__ output_grad, const Tile &tile, int64_t row, int64_t rhs_count)
-    {
-#pragma unroll
-        for (int k = 0; k < TOGETHER; ++k)
-#pragma unroll
-            for (int j = 0; j < HELD; ++j) {
-                const bool is_there = row + k * WARPS < tile.end_row && tile.column(j) < rhs_count;
-                values[k][j] = is_there ? load(output_grad, (row + k * WARPS) * rhs_count + tile.column(j)) : 0;
-            }
-    }
-};
-
-template <typename T, typename A>
 __device__ void sum_tile(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
-                         const TileSums<A> &sums, const Tile &tile, bool is_center)
+                         double *__restrict__ partial, int64_t number, int64_t sets, int64_t lhs_count,
+                         int64_t rhs_count, bool is_center)
 {
-    const int64_t rhs_count = sums.tiles.rhs_count;
+    typedef typename Accumulator<T>::type A;
+    enum { TOGETHER = sizeof(T) == 8 ? 2 : 3 };   // rows whose head gradients are read at once
+    const Tiles tiles(sets, lhs_count, rhs_count);
+    const Tile tile(number, tiles);
     __shared__ Rectangle<A> rows[TILE_ROWS];
     hold_rows(rows, lhs, tile, is_center);
-    const ColumnBoxes<A> columns(rhs, tile, sums.tiles, is_center);
-    PairSums<A> of_columns[HELD];
-    const Rectangle<A> *from = rows + threadIdx.x / 32;
-    for (int64_t row = tile.first_row; row < tile.end_row; row += WARPS * TOGETHER, from += WARPS * TOGETHER) {
-        Heads<T> heads;
-        heads.read(output_grad, tile, row, rhs_count);
+    const ColumnBoxes<A> columns(rhs, tile, tiles, is_center);
+    ColumnSums<A> of_columns[HELD];
+    A areas[HELD];
+    bool is_there[HELD];
 #pragma unroll
-        for (int k = 0; k < TOGETHER; ++k) {
-            const int64_t own = row + k * WARPS;
-            if (own >= tile.end_row)
-                break;
-            const Rectangle<A> box = from[k * WARPS];
-            PairSums<A> of_row;
+    for (int j = 0; j < HELD; ++j) {
+        areas[j] = columns.boxes[j].area() + A(TINY_AREA);
+        is_there[j] = tile.column(j) < rhs_count;
+    }
+    const int count = int(tile.end_row - tile.first_row);   // from the warp's first row on
+    const Rectangle<A> *from = rows + threadIdx.x / 32;
+    const T *head = output_grad + tile.first_row * rhs_count + tile.first_column;
+    A *row_sum = &TileSums<A>(partial, tiles).of_row(tile.first_row, tile.column_tile)->x + threadIdx.x / 8 % 4;
+    const int64_t head_bytes = WARPS * rhs_count * int64_t(sizeof(T));
+    const int64_t sum_bytes = WARPS * tiles.of_columns * int64_t(sizeof(Box<A>));
+    for (int n = 0; n < count; n += WARPS * TOGETHER, from += WARPS * TOGETHER) {
+        A heads[TOGETHER][HELD];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k, head = behind(head, head_bytes))
 #pragma unroll
             for (int j = 0; j < HELD; ++j)
-                if (tile.column(j) < rhs_count)
-                    add_gradients(of_row, of_columns[j], box, columns.boxes[j], heads.values[k][j]);
-            const A sum = sum_of_four(of_row.of_lhs(box));
+                heads[k][j] = is_there[j] && n + k * WARPS < count ? load(head, 32 * j) : A(0);
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k, row_sum = behind(row_sum, sum_bytes)) {
+            if (n + k * WARPS >= count)
+                break;
+            const Rectangle<A> box = from[k * WARPS];
+            RowSums<A> of_row;
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {   // without a column the head gradient is 0
+                const PairGradient<A> pair(box, columns.boxes[j], areas[j], heads[k][j]);
+                of_row.add(pair);
+                of_columns[j].add(pair);
+            }
+            const A sum = sum_of_four(of_row.gradient(box));
             if (threadIdx.x % 8 == 0)
-                (&sums.of_row(own, tile.column_tile)->x)[threadIdx.x / 8 % 4] = sum;
+                *row_sum = sum;
         }
     }
+    // Once more, as no register held it meanwhile.
+    const Tiles all(opaque(sets), opaque(lhs_count), opaque(rhs_count));
+    const Tile same(opaque(number), all);
+    const ColumnBoxes<A> boxes(rhs, same, all, is_center);
     Box<A> column_sums[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; ++j)
-        column_sums[j] = of_columns[j].of_rhs(columns.boxes[j]);
-    store_column_sums(column_sums, sums, tile);
+        column_sums[j] = of_columns[j].gradient(boxes.boxes[j]);
+    store_column_sums(column_sums, TileSums<A>(partial, all), same);
 }
 
 template <typename T, typename A>
@@ -337,7 +365,7 @@ __device__ void store_gradient(T *grad, int64_t i, const Box<A> &sum, bool is_ce
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,
@@ -348,7 +376,7 @@ box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, c
     const TileSums<A> sums(partial, tiles);
     if (step == TILES) {
         for (int64_t t = blockIdx.x; t < tiles.count(); t += gridDim.x)
-            sum_tile(output_grad, lhs, rhs, sums, Tile(t, tiles), is_center != 0);
+            sum_tile(output_grad, lhs, rhs, partial, t, sets, lhs_count, rhs_count, is_center != 0);
         return;
     }
     const int64_t lhs_boxes = sets * lhs_count, rhs_boxes = sets * rhs_count;

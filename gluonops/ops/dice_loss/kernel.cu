@@ -32,11 +32,11 @@ struct Tile {
 
     __device__ bool has(int j) const { return left > (PACKED ? 0 : j * STEP); }
     __device__ int64_t place() const { return sample * inner + number * TILE + first; }   // the first one's
-    // Where the logit of class 0 is at the first place. The next class's is `inner` elements on. Without places it is the
-    // sample's first.
-    __device__ int64_t logit(int64_t classes) const
+    // Where the first place is in a tensor that has `maps` numbers for each place. The next map is `inner` elements on.
+    // Without places it is the sample's first one.
+    __device__ int64_t start(int64_t maps) const
     {
-        return sample * classes * inner + (has(0) ? number * TILE + first : 0);
+        return sample * maps * inner + (has(0) ? number * TILE + first : 0);
     }
 
     template <typename T>
@@ -71,16 +71,35 @@ struct Tile {
     }
 };
 
-// exp(x) is of(x unit()).
+// exp(x) is of(x unit()), and log(x) is log_of(x) / unit().
 template <typename A>
 struct Power {
     __device__ static A unit() { return 1; }
     __device__ static A of(A x) { return exponential(x); }
+    __device__ static A log_of(A x) { return logarithm(x); }
 };
 template <>
 struct Power<float> {
     __device__ static float unit() { return 1.4426950408889634f; }
     __device__ static float of(float x) { return power_of_two(x); }
+    __device__ static float log_of(float x) { return binary_logarithm(x); }
+};
+
+// The exponent (x - max) times - log_sum of a logit x, where `offset` is offset(max, log_sum, times).
+template <typename T>
+struct Exponent {
+    typedef typename Accumulator<T>::type A;
+    __device__ static A least() { return lowest<A>(); }   // of all maxima
+    __device__ static A offset(A, A log_sum, A) { return -log_sum; }
+    __device__ static A of(A x, A max, A times, A offset) { return fma(x - max, times, offset); }
+};
+
+// In one instruction, as no product overflows. It rounds `offset`, by less than the rounding of the largest logit.
+template <>
+struct Exponent<__half> {
+    __device__ static float least() { return -65504; }
+    __device__ static float offset(float max, float log_sum, float times) { return fma(max, -times, -log_sum); }
+    __device__ static float of(float x, float, float times, float offset) { return fma(x, times, offset); }
 };
 
 // Calls visitor.visit<COUNT>(class, logits) for a range of classes: COUNT at a time, whose logits are read at once.
@@ -89,7 +108,7 @@ __device__ void visit_classes(const T *__restrict__ data, const Tile<PACKED> &ti
                               Visitor &visitor)
 {
     enum { TOGETHER = PACKED ? 4 : 1 };
-    const T *from = data + tile.logit(classes) + start * tile.inner;
+    const T *from = data + tile.start(classes) + start * tile.inner;
     Neighbours<T> logits[TOGETHER];
     int c = start;
     for (; c + TOGETHER <= end; c += TOGETHER) {
@@ -115,7 +134,7 @@ struct Divisors {
     {
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
-            max[j] = lowest<A>();
+            max[j] = Exponent<T>::least();
             sum[j] = 0;
         }
     }
@@ -132,14 +151,13 @@ struct Divisors {
                 x[k] = load(logits[k].items, j);
                 max[j] = larger(x[k], max[j]);
             }
-            sum[j] *= exponential_of(before, j);
+            const A unit = Power<A>::unit(), offset = Exponent<T>::offset(max[j], 0, unit);
+            sum[j] *= Power<A>::of(Exponent<T>::of(before, max[j], unit, offset));
 #pragma unroll
             for (int k = 0; k < COUNT; ++k)
-                sum[j] += exponential_of(x[k], j);
+                sum[j] += Power<A>::of(Exponent<T>::of(x[k], max[j], unit, offset));
         }
     }
-
-    __device__ A exponential_of(A x, int j) const { return Power<A>::of((x - max[j]) * Power<A>::unit()); }
 };
 
 // What is known of a thread's places: the class of each, the maximum of its logits, and the softmax's divisor.
@@ -152,13 +170,31 @@ struct Places {
     __device__ void read_labels(const L *__restrict__ label, const Tile<PACKED> &tile, int64_t classes,
                                 int64_t ignores, int64_t ignore_label)
     {
+        const Neighbours<L> labels = tile.read(label + tile.start(1));
 #pragma unroll
         for (int j = 0; j < HELD; ++j)
-            class_id[j] = tile.has(j)
-                ? int(class_of(label, tile.place() + j * tile.STEP, classes, ignores, ignore_label)) : IGNORED;
+            class_id[j] = tile.has(j) ? int(class_of_label(labels.items[j], classes, ignores, ignore_label)) : IGNORED;
     }
 
     __device__ bool counts(int j) const { return class_id[j] != IGNORED; }
+
+    __device__ bool all_count() const
+    {
+        bool all = true;
+#pragma unroll
+        for (int j = 0; j < HELD; ++j)
+            all = all & counts(j);
+        return all;
+    }
+
+    __device__ bool any_is_invalid() const
+    {
+        bool any = false;
+#pragma unroll
+        for (int j = 0; j < HELD; ++j)
+            any = any | (class_id[j] == NO_CLASS);
+        return any;
+    }
 
     // The probability of a class whose logit at a place is x. At an ignored place it means nothing.
     __device__ A probability(A x, int j) const { return Power<A>::of(fma(x - max[j], Power<A>::unit(), -log_sum[j])); }
@@ -167,9 +203,10 @@ struct Places {
     template <typename T, bool PACKED>
     __device__ A own_probability(const T *__restrict__ data, const Tile<PACKED> &tile, int64_t classes, int j) const
     {
-        if (class_id[j] < 0)
-            return 0;
-        return probability(load(data, tile.logit(classes) + class_id[j] * tile.inner + j * tile.STEP), j);
+        const bool has_class = class_id[j] >= 0;
+        const T *const from = data + tile.start(classes) + (PACKED || has_class ? j * tile.STEP : 0);
+        const A logit = load(from, (has_class ? class_id[j] : 0) * tile.inner);
+        return has_class ? probability(logit, j) : A(0);
     }
 };
 
@@ -185,8 +222,9 @@ struct SumsOfThreads {
     enum { CLASSES = 64 / sizeof(A), ROW = THREADS / Pack<A>::SIZE, LANES = THREADS / CLASSES };
     Pack<A> common[CLASSES][ROW], total[CLASSES][ROW];
 
-    __device__ A &own_common(int c) { return of_thread(common[c]); }
-    __device__ A &own_total(int c) { return of_thread(total[c]); }
+    // Those of this thread; of the next class they are THREADS numbers on.
+    __device__ A *own_common() { return common[0][0].items + threadIdx.x; }
+    __device__ A *own_total() { return total[0][0].items + threadIdx.x; }
 
     // LANES threads of a warp sum up what the threads have of a class.
     __device__ static A sum(const Pack<A> *row, bool exists)
@@ -200,47 +238,36 @@ struct SumsOfThreads {
                     sum += row[i + threadIdx.x % LANES].items[j];
         return reduce_warp(sum, Sum(), LANES);
     }
-
- private:
-    __device__ static A &of_thread(Pack<A> *row)
-    {
-        return row[threadIdx.x / Pack<A>::SIZE].items[threadIdx.x % Pack<A>::SIZE];
-    }
 };
 
 // Sums the (squared) probabilities of each class over a thread's places. A square is the power of twice the logarithm.
-template <typename T>
+template <typename T, bool ALL_COUNT>
 struct Totals {
     typedef typename Accumulator<T>::type A;
-    SumsOfThreads<A> &sums;
     const Places<A> &places;
-    A exponent, less[HELD], most[HELD];   // exponent: 1 or 2, in the units of Power
-    int first;                            // the class that has the first sum
+    const A *offset;
+    A times;              // 1 or 2, in the units of Power
+    A *common, *total;    // of the next class
 
-    __device__ Totals(SumsOfThreads<A> &sums, const Places<A> &places, bool squared)
-        : sums(sums), places(places), exponent(squared ? 2 * Power<A>::unit() : Power<A>::unit())
+    template <int COUNT>
+    __device__ void visit(int, const Neighbours<T> *logits)
     {
 #pragma unroll
-        for (int j = 0; j < HELD; ++j) {
-            less[j] = squared ? 2 * places.log_sum[j] : places.log_sum[j];
-            most[j] = places.counts(j) ? not_a_number<A>() : -infinity<A>();   // of a number and NaN it is the number
+        for (int k = 0; k < COUNT; ++k, common += THREADS, total += THREADS) {
+            A sum = power(logits[k], 0);
+#pragma unroll
+            for (int j = 1; j < HELD; ++j)
+                sum += power(logits[k], j);
+            *common = 0;
+            *total = sum;
         }
     }
 
-    template <int COUNT>
-    __device__ void visit(int c, const Neighbours<T> *logits) const
+    // Of an ignored place it is 0, whatever the place has.
+    __device__ A power(const Neighbours<T> &logits, int j) const
     {
-#pragma unroll
-        for (int k = 0; k < COUNT; ++k) {
-            A total = 0;
-#pragma unroll
-            for (int j = 0; j < HELD; ++j) {
-                const A power = fma(load(logits[k].items, j) - places.max[j], exponent, -less[j]);
-                total += Power<A>::of(smaller(power, most[j]));   // of an ignored place 0, whatever it has
-            }
-            sums.own_common(c - first + k) = 0;
-            sums.own_total(c - first + k) = total;
-        }
+        const A exponent = Exponent<T>::of(load(logits.items, j), places.max[j], times, offset[j]);
+        return ALL_COUNT || places.counts(j) ? Power<A>::of(exponent) : A(0);
     }
 };
 
@@ -248,17 +275,18 @@ struct Totals {
 template <typename A>
 __device__ void add_own(const Places<A> &places, const A *own, SumsOfThreads<A> &sums, int start, int count)
 {
+    A *const common = sums.own_common(), *const total = sums.own_total();
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
         const int c = places.class_id[j] - start;
-        if (c >= 0 && c < count) {
-            sums.own_common(c) += own[j];
-            sums.own_total(c) += 1;
+        if (unsigned(c) < unsigned(count)) {
+            common[c * THREADS] += own[j];
+            total[c * THREADS] += 1;
         }
-        if (places.class_id[j] == NO_CLASS)
-            for (int each = 0; each < count; ++each)
-                sums.own_common(each) = not_a_number<A>();
     }
+    if (places.any_is_invalid())
+        for (int c = 0; c < count; ++c)
+            common[c * THREADS] = not_a_number<A>();
 }
 
 // TILES: the divisors of the tile's places, and the sums of each class over it.
@@ -271,32 +299,41 @@ __device__ void sum_tile(const T *__restrict__ data, const L *__restrict__ label
 {
     const Tile<PACKED> tile(index, inner);
     Places<A> places;
+    A written[HELD];   // what is stored as log_sum
     Divisors<T> divisors;
     places.read_labels(label, tile, classes, ignores, ignore_label);
     visit_classes(data, tile, classes, 0, classes, divisors);
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {   // the divisor of an ignored place does not depend on its logits
         places.max[j] = places.counts(j) ? divisors.max[j] : A(0);
-        places.log_sum[j] = logarithm(places.counts(j) ? divisors.sum[j] : A(classes));
+        places.log_sum[j] = Power<A>::log_of(places.counts(j) ? divisors.sum[j] : A(classes));
+        written[j] = places.log_sum[j] * (1 / Power<A>::unit());
     }
     tile.write(max + tile.place(), places.max, max_request);
-    tile.write(log_sum + tile.place(), places.log_sum, log_sum_request);
-    A own[HELD];
+    tile.write(log_sum + tile.place(), written, log_sum_request);
+    const A exponent = squared ? 2 : 1, times = exponent * Power<A>::unit();
+    A own[HELD], offset[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
-        const bool has_none = places.class_id[j] == NO_CLASS;   // then all sums are NaN
-        places.log_sum[j] = has_none ? not_a_number<A>() : places.log_sum[j] * Power<A>::unit();
         own[j] = places.own_probability(data, tile, classes, j);
+        offset[j] = Exponent<T>::offset(places.max[j], exponent * places.log_sum[j], times);
+        if (places.class_id[j] == NO_CLASS)   // then all sums are NaN
+            offset[j] = not_a_number<A>();
     }
 
     enum { BETWEEN = SumsOfThreads<A>::CLASSES, LANES = SumsOfThreads<A>::LANES };   // BETWEEN: two barriers
-    Totals<T> totals(of_threads, places, squared);
+    const bool all_count = places.all_count();
     const int c = threadIdx.x / LANES;
     for (int start = 0; start < classes; start += BETWEEN) {
         const int count = int(minimum(classes - start, BETWEEN));
-        totals.first = start;
         __syncthreads();   // the sums of the classes before are read
-        visit_classes(data, tile, classes, start, start + count, totals);
+        if (all_count) {
+            Totals<T, true> totals = {places, offset, times, of_threads.own_common(), of_threads.own_total()};
+            visit_classes(data, tile, classes, start, start + count, totals);
+        } else {
+            Totals<T, false> totals = {places, offset, times, of_threads.own_common(), of_threads.own_total()};
+            visit_classes(data, tile, classes, start, start + count, totals);
+        }
         add_own(places, own, of_threads, start, count);
         __syncthreads();   // the sums of all threads
         const ClassSums<A> sum = {SumsOfThreads<A>::sum(of_threads.common[c], c < count),
@@ -321,7 +358,7 @@ dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__
     ClassSums<A> *const sums = reinterpret_cast<ClassSums<A> *>(partial);   // (batch, classes, tiles)
     if (step == TILES) {
         __shared__ SumsOfThreads<A> of_threads;
-        const bool packed = inner % HELD == 0 && aligned(data) && aligned(max) && aligned(log_sum);
+        const bool packed = inner % HELD == 0 && aligned(data) && aligned(label) && aligned(max) && aligned(log_sum);
         for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x)
             if (packed)
                 sum_tile<true>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes, inner,
@@ -482,7 +519,7 @@ __device__ void differentiate_tile(const Derivatives<T> &derivatives, const T *_
     for (int start = 0; start < classes; start += THREADS) {
         if (classes > THREADS)   // else they are still there
             derivatives.put(slopes, start);
-        T *const to = data_grad + tile.logit(classes) + start * tile.inner;
+        T *const to = data_grad + tile.start(classes) + start * tile.inner;
         Gradients<T, PACKED> gradients = {tile, places, slopes, means.mean, own_mean, start, to, request};
         visit_classes(data, tile, classes, start, start + slopes.count, gradients);
     }
@@ -500,7 +537,7 @@ dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data
 {
     typedef typename Accumulator<T>::type A;
     const int64_t tiles = (inner + TILE - 1) / TILE;
-    const bool packed = inner % HELD == 0 && aligned(data) && aligned(data_grad);
+    const bool packed = inner % HELD == 0 && aligned(data) && aligned(label) && aligned(data_grad);
     __shared__ ClassSlopes<A> slopes;
     for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
         const int64_t map = quotient(t, tiles) * classes;

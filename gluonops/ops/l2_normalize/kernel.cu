@@ -11,7 +11,7 @@ l2_normalize_forward(const T *__restrict__ data, const T *__restrict__ scale, T 
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(256, sizeof(T) == 2 ? 2 : 1)
 l2_normalize_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
                       const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
                       T *__restrict__ scale_grad, double *__restrict__ partial, int data_grad_request, int scale_grad_request,

@@ -17,6 +17,7 @@ rms_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                   T *__restrict__ scale_grad, double *__restrict__ partial, int data_grad_request, int scale_grad_request,
                   int64_t step, int64_t outer, int64_t length, int64_t inner, double share, double eps)
 {
-    scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, data_grad_request,
+    __shared__ typename ScaleSums<T>::Groups groups;
+    scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, groups, data_grad_request,
                         scale_grad_request, step, outer, length, inner, share, eps);
 }
