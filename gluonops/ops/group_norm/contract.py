@@ -55,7 +55,7 @@ def backward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
-    """In backward: at once, where groups are long. Otherwise the sums of channels, those of groups, the data's gradient.
+    """In backward: at once, where groups are long. Else the sums of channels, those of groups, the data's gradient.
 
     ``partial`` has the sums of each channel of a sample, and those of each group.
     """
@@ -84,7 +84,7 @@ def at_once(attrs, known: dict, dtype: str) -> Steps:
 
 
 def held_channels(inner: int, item_bytes: int) -> int:
-    """The channels of ``inner`` elements that a block holds in backward, at least one; see ``Teams`` in ``kernel.cu``."""
+    """The channels of ``inner`` elements that a block holds in backward, at least one; see ``Teams`` in the kernel."""
     is_packed = inner * item_bytes % 16 == 0
     piece = PIECE_BYTES // item_bytes if is_packed else PIECE_ITEMS
     lanes = 1

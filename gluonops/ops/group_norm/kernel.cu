@@ -322,7 +322,7 @@ struct PiecePlace {
 template <typename T, typename Unit>
 struct Piece {
     typedef typename Accumulator<T>::type A;
-    enum { WIDTH = Unit::SIZE, LOADS = WIDTH == 1 ? 8 : 2, SIZE = WIDTH * LOADS, AT_ONCE = LOADS < 4 ? LOADS : 4 };
+    enum { WIDTH = Unit::SIZE, LOADS = WIDTH == 1 ? 8 : 2, SIZE = WIDTH * LOADS };
     PiecePlace place;
     Unit x[LOADS], head[LOADS];
 
@@ -333,17 +333,13 @@ struct Piece {
         const int64_t bytes = step * sizeof(T);
         const T zero = T(A(0)), *from = data + place.offset, *head_from = output_grad + place.offset;
 #pragma unroll
-        for (int k = 0; k < LOADS; k += AT_ONCE) {
-            const bool all_exist = (k + AT_ONCE - 1) * step < place.left;
-#pragma unroll
-            for (int j = k; j < k + AT_ONCE; ++j, from = shifted(from, bytes), head_from = shifted(head_from, bytes))
-                if (all_exist || j * step < place.left) {
-                    read_unit(x[j], from);
-                    read_unit(head[j], head_from);
-                } else if (WIDTH == 1) {
-                    x[j].items[0] = head[j].items[0] = zero;
-                }
-        }
+        for (int k = 0; k < LOADS; ++k, from = shifted(from, bytes), head_from = shifted(head_from, bytes))
+            if (k * step < place.left) {
+                read_unit(x[k], from);
+                read_unit(head[k], head_from);
+            } else if (WIDTH == 1) {
+                x[k].items[0] = head[k].items[0] = zero;
+            }
     }
 
     __device__ static const T *shifted(const T *address, int64_t bytes)
@@ -646,6 +642,7 @@ __device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int6
         return;
     for (int64_t c = first + threadIdx.x / 32; c < end; c += blockDim.x / 32) {
         double head = 0, unit = 0;
+#pragma unroll 1
         for (int64_t sample = threadIdx.x % 32; sample < sizes.batch; sample += 32) {
             head += channel_sums[2 * (sample * sizes.channels + c)];
             unit += channel_sums[2 * (sample * sizes.channels + c) + 1];
