@@ -6,8 +6,8 @@
 //     CHANNELS  the sums of each channel of a sample, which has a row of threads;
 //     GROUPS    the sums of each group, and the gradients of gamma and beta;
 //     DATA      the gradient of the data, the last channels first: the cache may still hold them.
-// Bytes moved: forward 2 times the data's, backward 3 times, or 5 times of short groups; fewer where the cache holds what
-// is read again.
+// Bytes moved: forward 2 times the data's, backward 3 times, or 5 times of short groups; fewer where the cache holds
+// what is read again.
 #include "../_softmax/softmax.cuh"
 
 enum { BYTES = 64 };   // of a row, that a thread holds
@@ -299,8 +299,8 @@ __device__ void write_unit(const Pack<T> *, T *to, const A *values, int request)
 template <typename T, typename A>
 __device__ void write_unit(const Single<T> *, T *to, const A *values, int request) { store(to, 0, *values, request); }
 
-// The compiler forgets what it has computed of a unit: it would hold that beside the unit. Only what is narrow is larger
-// computed.
+// The compiler forgets what it has computed of a unit: it would hold that in place of the unit. Only of float16 it is
+// larger.
 template <typename Unit>
 __device__ void forget(Unit &) {}
 __device__ inline void forget(Pack<__half> &unit)
@@ -309,8 +309,8 @@ __device__ inline void forget(Pack<__half> &unit)
     asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
 }
 
-// Where a thread's piece is: the element of the group with which it begins, and how many there are from it to the end of
-// its channel, 0 or fewer where there is nothing.
+// Where a thread's piece is: the element of the group with which it begins, and how many there are from it to the end
+// of its channel, 0 or fewer where there is nothing.
 struct PiecePlace {
     enum { NONE = -1 };
     int offset, left;
@@ -563,8 +563,8 @@ struct GroupSource {
         return sums;
     }
 
-    // The sums of all parts, a lane some of them. Returns a part that does not come, or NONE; where several do not come,
-    // different blocks get different ones.
+    // The sums of all parts, a lane some of them. Returns a part that does not come, or NONE; where several do not
+    // come, different blocks get different ones.
     __device__ int collect(int64_t row, const Exchange<Sums::NUMBERS> &exchange, Sums &sums) const
     {
         const int parts = gridDim.y;
@@ -705,8 +705,8 @@ group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ dat
     if (step == EMPTY) {
         set_zeros(partial, batch * groups * (1 + 2 * gridDim.y) + groups * gridDim.y);
     } else if (step == AT_ONCE && is_packed) {
-        backward_at_once<T, Pack<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad, partial,
-                                      data_grad_request, gamma_grad_request, beta_grad_request, sizes);
+        backward_at_once<T, Pack<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
+                                      partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);
     } else if (step == AT_ONCE) {
         backward_at_once<T, Single<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
                                         partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);

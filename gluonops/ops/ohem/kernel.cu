@@ -1,7 +1,7 @@
 // ohem. Forward finds the lowest loss that is kept, digit by digit of its bits from the highest: it counts the losses
-// by their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to the
-// lowest and not all of them are kept, the first ones are. A selection is one block's, which holds its losses if it can, or,
-// where it is long, that of gridDim.y blocks, which have a part each. Then forward has steps:
+// by their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to
+// the lowest and not all of them are kept, the first ones are. A selection is one block's, which holds its losses if it
+// can, or, where it is long, that of gridDim.y blocks, which have a part each. Then forward has steps:
 //     CLEAR     the counts become 0, where they are not so from the launch before;
 //     DIGITS    and those behind it, one for each digit: the counts of the losses;
 //     KEEP      the output.
@@ -252,7 +252,7 @@ __device__ void count_digits(unsigned *bins, Losses<T> &losses, const Lowest &lo
     __syncthreads();   // the losses are counted
 }
 
-// The same number with one digit more, from the counts of its losses. The thread with the last bins has the highest ones.
+// The same number with one digit more, from the counts of its losses. The first thread has the highest bins.
 template <typename T, typename N>
 __device__ Lowest with_digit(const Lowest &lowest, int number, const N *bins, const Wanted &wanted, int64_t above)
 {
@@ -395,7 +395,7 @@ template <typename T>
 __device__ void keep_losses(Losses<T> &losses, const Lowest &lowest, int64_t left, T *output, int request)
 {
     typedef typename Bits<T>::Key Key;
-    int64_t equal_end = lowest.left == Lowest::ALL ? losses.end : 0;   // the place behind the last equal one that is kept
+    int64_t equal_end = lowest.left == Lowest::ALL ? losses.end : 0;   // behind the last equal one that is kept
     if (left > 0) {
         EqualCounter<T> counter = {Key(lowest.key), 0};
         losses.show(counter);
