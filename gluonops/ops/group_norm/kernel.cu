@@ -642,7 +642,7 @@ __device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int6
         return;
     for (int64_t c = first + threadIdx.x / 32; c < end; c += blockDim.x / 32) {
         double head = 0, unit = 0;
-#pragma unroll 1
+#pragma unroll (sizeof(T) == 2 ? 1 : 4)   // in float16 there are no registers for more
         for (int64_t sample = threadIdx.x % 32; sample < sizes.batch; sample += 32) {
             head += channel_sums[2 * (sample * sizes.channels + c)];
             unit += channel_sums[2 * (sample * sizes.channels + c) + 1];
