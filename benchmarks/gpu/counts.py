@@ -91,7 +91,7 @@ def _prepared(case: Case) -> tuple:
     memory = spaces.RepeatedMemory()
     for name, (shape, dtype) in whole["arrays"].items():
         # What blocks exchange is not 0, as if those that are not executed had written it.
-        is_exchanged = name.endswith("_partial")
+        is_exchanged = name.endswith("_partial") and not is_whole(whole["passes"][name[:-len("_partial")]])
         some = np.ones(shape) if is_exchanged else np.zeros(drawn["arrays"][name][0])
         memory.add(name, shape, dtype, np.broadcast_to(results.get(name, some), some.shape))
     interpreter = ptx.Interpreter(checks=False)
@@ -99,10 +99,16 @@ def _prepared(case: Case) -> tuple:
     return memory, whole, interpreter.kernel
 
 
+def is_whole(planned: dict) -> bool:
+    """Whether all blocks of a pass are executed."""
+    launches, threads = len(planned["launches"]), math.prod(planned["grid"]) * math.prod(planned["block"])
+    return launches > 1 and threads <= WHOLE
+
+
 def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage) -> Launched:
     machine, counter = suites.from_tests("ptx.machine"), suites.from_tests("ptx.counter").Counter()
     blocks, threads = math.prod(planned["grid"]), math.prod(planned["block"])
-    chosen = sample(blocks, threads, len(planned["launches"]))
+    chosen = sample(blocks, threads, is_whole(planned))
     values = [memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
     launch = machine.Launch(kernel, memory, values, tuple(planned["grid"]), tuple(planned["block"]), counter=counter,
                             checks=False, blocks=chosen)
@@ -128,14 +134,13 @@ def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage
         idle=counter.divergence)
 
 
-def sample(blocks: int, threads: int, launches: int) -> np.ndarray:
+def sample(blocks: int, threads: int, whole: bool) -> np.ndarray:
     """The numbers of the blocks that are executed: a random one of each part, where these are equally large.
 
     The blocks behind the end of the tensors have nothing to do, so all parts have to be seen.
     """
     wanted = max(1, THREADS // threads)
-    is_whole = launches > 1 and blocks * threads <= WHOLE
-    if is_whole or wanted >= blocks:
+    if whole or wanted >= blocks:
         return np.arange(blocks)
     places = np.arange(wanted) + np.random.RandomState(0).uniform(size=wanted)
     return (places * blocks / wanted).astype(int)

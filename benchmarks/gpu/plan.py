@@ -91,7 +91,7 @@ def _pass(op, case, direction, attrs, shapes, arrays):
         writes.append(name)
         requests.append(rtc.REQUESTS[case.request if wanted else "null"])
 
-    steps, left, grid, block = rtc.plan(op, direction, attrs, shapes)
+    steps, left, grid, block = rtc.plan(op, direction, attrs, shapes, case.dtype)
     partial = [f"{direction}_partial"] if rtc.in_steps(op) else []
     for name in partial:
         arrays[name] = ((left,), "float64")

@@ -35,7 +35,7 @@ ROLES = ("layer", "loss", "loss head")
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # of the operators' names in graphs
 BLOCK = 0   # a length; see Cuda
-KEPT_NUMBERS = 1 << 14   # of ``partial`` between launches: 128 KiB for each of the cached passes
+KEPT_NUMBERS = 1 << 17   # of ``partial`` between launches: at most 1 MiB for each of the cached passes
 
 
 def accumulator(dtype: str) -> str:
@@ -172,9 +172,9 @@ class Cuda:
         For kernels in which several blocks share a row and must combine partial results. ``steps(direction, attrs,
         shapes)`` returns (blocks, numbers): the blocks that share a row (``gridDim.y``), and the size of the array
         ``partial``. If that is not 0, a kernel is launched twice: with step 0 it writes ``partial``, with step 1 it
-        reads it. Otherwise it is launched with step 1 only. A :class:`Steps` has other numbers of steps. Such kernels
-        have two more arguments, ``double *partial`` after the tensors that they write, and ``int64_t step`` before the
-        scalars.
+        reads it. Otherwise it is launched with step 1 only. A :class:`Steps` has other numbers of steps. A dict has a
+        Steps for each dtype of the first input. Such kernels have two more arguments, ``double *partial`` after the
+        tensors that they write, and ``int64_t step`` before the scalars.
     """
     scalars: typing.Callable
     forward: typing.Callable

@@ -216,9 +216,12 @@ def _limited(blocks: int) -> int:
     return max(1, min(blocks, MAX_BLOCKS))
 
 
-def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple]) -> tuple[tuple, int, Dim3, Dim3]:
-    """How a kernel is launched: (steps, size of ``partial``, grid, block)."""
+def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple],
+         dtype: str = "float32") -> tuple[tuple, int, Dim3, Dim3]:
+    """How a kernel is launched: (steps, size of ``partial``, grid, block). ``dtype``: of the first input."""
     planned = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else Steps()
+    if isinstance(planned, dict):
+        planned = planned[dtype]
     if not isinstance(planned, Steps):
         planned = Steps(*planned, (0, 1) if planned[1] else (1,))
     rows, length = getattr(op.cuda, direction)(attrs, shapes)
@@ -347,7 +350,7 @@ class Pass:
         variables, types = op.type_vars(attrs), _types(op, attrs, node.dtypes)
         shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, node.shapes)})
         scalars = op.cuda.scalars(attrs, shapes)
-        steps, partial_size, grid, block = plan(op, direction, attrs, shapes)
+        steps, partial_size, grid, block = plan(op, direction, attrs, shapes, node.dtypes[0])
         kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), variables, scalars))
 
         self._context, self._loaded = context, False

@@ -190,7 +190,7 @@ def test_arguments_are_those_of_the_kernels(plan):
         for part, launch in case["passes"].items():
             text = rtc.signature(op, part, dtypes, op.type_vars(attrs), scalars).replace("const ", "").split(", ")
             assert launch["kernel"] == rtc.export_name(op, part, dtypes)
-            steps, _, grid, block = rtc.plan(op, part, attrs, shapes)
+            steps, _, grid, block = rtc.plan(op, part, attrs, shapes, case["dtype"])
             assert (launch["grid"], launch["block"]) == (list(grid), list(block))
             assert len(launch["launches"]) == len(steps)
             for step, arguments in zip(steps, launch["launches"]):

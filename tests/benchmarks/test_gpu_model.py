@@ -166,5 +166,6 @@ def test_a_case_with_fewer_rows():
 
 @pytest.mark.parametrize("blocks, launches, executed", [(8, 1, 8), (4096, 1, 16), (256, 2, 256), (257, 2, 16)])
 def test_the_blocks_that_are_executed(blocks, launches, executed):
-    found = counts.sample(blocks, 256, launches)
+    planned = {"launches": [[]] * launches, "grid": (blocks, 1, 1), "block": (256, 1, 1)}
+    found = counts.sample(blocks, 256, counts.is_whole(planned))
     assert len(np.unique(found)) == executed and 0 <= found.min() and found.max() < blocks

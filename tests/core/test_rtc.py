@@ -156,7 +156,7 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
     (forward, given), (backward, taken) = launches[0], launches[-1]
-    steps = {d: len(rtc.plan(op, d, attrs, shapes)[0]) for d in ("forward", "backward")}
+    steps = {d: len(rtc.plan(op, d, attrs, shapes, dtype)[0]) for d in ("forward", "backward")}
     assert [kernel for kernel, _ in launches] == [forward] * steps["forward"] + [backward] * steps["backward"]
     C = rtc.C_TYPES
     assert forward.startswith(f"{name}_forward<{C[dtype]}") and backward.startswith(f"{name}_backward<{C[dtype]}")

@@ -228,6 +228,7 @@ MORE = {
     "softmax_focal_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], shape[:1])},
     "box_iou": lambda shape, rng: {"lhs": corners(rng, 600), "rhs": corners(rng, 67)},
     "ohem": lambda shape, rng: {"data": rng.randint(1, 9, shape)},   # equal losses
+    "group_norm": lambda shape, rng: {"gamma": rng.randn(shape[1]), "beta": rng.randn(shape[1])},
 }
 DEFAULTS = (None, None, None, None, "data", "float32")   # of what is launched: also the tensor, and the dtype
 
@@ -323,6 +324,7 @@ CENTERS = ("center_loss", (5000, 2), {}, "backward")
 DICE = ("dice_loss", (2, 40, 600), {}, "forward")
 DICE_BACKWARD = ("dice_loss", (2, 300, 600), {}, "backward")
 PAIRS = ("box_iou", (600, 4), {}, "backward", "rhs")
+GROUPS = ("group_norm", (3, 6, 600), {"num_groups": 3}, "backward")
 HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
     "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
@@ -361,6 +363,10 @@ BARRIERS = {
     "iou_boxes_before": ("", "   // the boxes of the tile before", (*PAIRS[:3], "forward")),
     "iou_boxes": ("", "   // the boxes of the tile are there", (*PAIRS[:3], "forward")),
     "iou_sums": ("", "   // the sums of all warps are there", PAIRS),
+    "group_warps_before": ("", "   // the sums of the warps before", GROUPS),
+    "group_warps": ("", "   // the sums of all warps", GROUPS),
+    "group_sums": ("", "   // the sums of the group", GROUPS),
+    "group_counted": ("", "   // the block of a part", (*GROUPS, "gamma")),
     "ohem_empty": ("", "   // the bins are empty", HARDEST),
     "ohem_counted": ("", "   // the losses are counted", HARDEST),
     "ohem_sums": ("", "   // the sums of all warps", HARDEST),

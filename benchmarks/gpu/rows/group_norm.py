@@ -1,9 +1,10 @@
 """group_norm: of feature maps."""
 from ..cases import Row, Target
 
-# A block for a group and a channel; a warp; groups of rows.
-TYPICAL = [Row((2, 6, 3, 7), {"num_groups": 3}), Row((1, 4, 1031), {"num_groups": 2}), Row((9, 64), {"num_groups": 4})]
-SMALL = [Row((3, 6, 5), {"num_groups": 2}), Row((5, 33), {"num_groups": 1})]
+# A warp for a group; a block; groups of rows; a group of two blocks, in packs.
+TYPICAL = [Row((2, 6, 3, 7), {"num_groups": 3}), Row((1, 4, 1031), {"num_groups": 2}), Row((9, 64), {"num_groups": 4}),
+           Row((2, 4, 2112), {"num_groups": 2})]
+SMALL = [Row((3, 6, 5), {"num_groups": 2}), Row((2, 20, 30), {"num_groups": 1}), Row((5, 33), {"num_groups": 1})]
 # Groups of one and of two elements: what is left of the head gradient is small.
 VARIANTS = [
     Row((2, 3, 37), {"num_groups": 3, "eps": 0.1}),

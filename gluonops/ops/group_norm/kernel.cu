@@ -1,13 +1,17 @@
 // group_norm. Forward: a row of threads per group of a sample, which reads it for its mean and variance, and again, the
-// last elements first, to normalise it. Backward has steps:
+// last elements first, to normalise it. Backward has steps. Of long groups:
+//     EMPTY     nothing is counted, where this is not so from the launch before;
+//     AT_ONCE   all gradients. A group has several blocks, which hold its parts and tell each other their sums.
+// Of short ones:
 //     CHANNELS  the sums of each channel of a sample, which has a row of threads;
 //     GROUPS    the sums of each group, and the gradients of gamma and beta;
 //     DATA      the gradient of the data, the last channels first: the cache may still hold them.
-// Bytes moved: forward 2 times the data's, backward 5 times, or fewer where the cache holds what is read again.
+// Bytes moved: forward 2 times the data's, backward 3 times, or 5 times of short groups; fewer where the cache holds
+// what is read again.
 #include "../_softmax/softmax.cuh"
 
 enum { BYTES = 64 };   // of a row, that a thread holds
-enum Step { CHANNELS, GROUPS, DATA };
+enum Step { EMPTY, AT_ONCE, CHANNELS, GROUPS, DATA };
 
 __device__ inline float square_root(float x) { return sqrtf(x); }
 __device__ inline double square_root(double x) { return sqrt(x); }
@@ -152,6 +156,12 @@ struct RowSums {
     enum { NUMBERS = 2 };
     A head, centered;
 
+    __device__ void add(const RowSums &other)
+    {
+        head += other.head;
+        centered += other.centered;
+    }
+
     __device__ void reduce(const OverLanes &over)
     {
         head = over(head, Sum());
@@ -271,8 +281,417 @@ __device__ void data_gradient(const T *__restrict__ output_grad, const T *__rest
     }
 }
 
+// Backward of long groups. A part of a group, which a block has, is some of its channels. A team of lanes has every
+// `teams`-th of them, and reads a channel in chunks, of which each thread has a piece.
 template <typename T>
-__global__ void __launch_bounds__(256, 2)
+struct Single {
+    enum { SIZE = 1 };
+    T items[1];
+};
+
+template <typename T>
+__device__ void read_unit(Pack<T> &unit, const T *from) { unit = load_pack(from, 0); }
+template <typename T>
+__device__ void read_unit(Single<T> &unit, const T *from) { unit.items[0] = *from; }
+
+template <typename T, typename A>
+__device__ void write_unit(const Pack<T> *, T *to, const A *values, int request) { store_pack(to, 0, values, request); }
+template <typename T, typename A>
+__device__ void write_unit(const Single<T> *, T *to, const A *values, int request) { store(to, 0, *values, request); }
+
+// The compiler forgets what it has computed of a unit: it would hold that in place of the unit. Only of float16 it is
+// larger.
+template <typename Unit>
+__device__ void forget(Unit &) {}
+__device__ inline void forget(Pack<__half> &unit)
+{
+    uint4 &words = *reinterpret_cast<uint4 *>(unit.items);
+    asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+}
+
+// Where a thread's piece is: the element of the group with which it begins, and how many there are from it to the end
+// of its channel, 0 or fewer where there is nothing.
+struct PiecePlace {
+    enum { NONE = -1 };
+    int offset, left;
+    int channel;    // of the group, or NONE
+    bool is_last;   // of its channel, for all threads of a block
+};
+
+// The elements of a piece, of the data and of the head gradient, as they are in memory.
+template <typename T, typename Unit>
+struct Piece {
+    typedef typename Accumulator<T>::type A;
+    enum { WIDTH = Unit::SIZE, LOADS = WIDTH == 1 ? 8 : 2, SIZE = WIDTH * LOADS };
+    PiecePlace place;
+    Unit x[LOADS], head[LOADS];
+
+    // From a group's first elements. Behind the end nothing is read, and single elements are 0.
+    __device__ void read(const T *data, const T *output_grad, int unit_step)
+    {
+        const int step = int(opaque(unit_step));   // no multiples of it are held
+        const int64_t bytes = step * sizeof(T);
+        const T zero = T(A(0)), *from = data + place.offset, *head_from = output_grad + place.offset;
+#pragma unroll
+        for (int k = 0; k < LOADS; ++k, from = shifted(from, bytes), head_from = shifted(head_from, bytes))
+            if (k * step < place.left) {
+                read_unit(x[k], from);
+                read_unit(head[k], head_from);
+            } else if (WIDTH == 1) {
+                x[k].items[0] = head[k].items[0] = zero;
+            }
+    }
+
+    __device__ static const T *shifted(const T *address, int64_t bytes)
+    {
+        return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + bytes);
+    }
+
+    __device__ void forget_values()
+    {
+#pragma unroll
+        for (int k = 0; k < LOADS; ++k) {
+            forget(x[k]);
+            forget(head[k]);
+        }
+    }
+
+    __device__ A x_value(int i) const { return load(x[i / WIDTH].items, i % WIDTH); }
+    __device__ A head_value(int i) const { return load(head[i / WIDTH].items, i % WIDTH); }
+};
+
+// The pieces of a part, one after the other: chunks of a channel of each team, then those of the teams' next channels.
+struct Walk {
+    int channel, chunk;   // channel: of the part, that the first team has
+
+    __device__ bool operator!=(const Walk &other) const { return channel != other.channel || chunk != other.chunk; }
+};
+
+// How the channels of a part are divided among the threads of a block: a power of two of them are a team.
+template <typename T, typename Unit>
+struct Teams {
+    enum { WIDTH = Unit::SIZE, SIZE = Piece<T, Unit>::SIZE, LOG_SIZE = SIZE == 4 ? 2 : SIZE == 8 ? 3 : 4 };
+    enum { LOG_THREADS = 8 };
+    int inner, group_channels, channels, log_lanes, chunks;   // channels: of a part
+
+    // See held_channels in the contract.
+    __device__ Teams(const Sizes &sizes)
+        : inner(int(sizes.inner)), group_channels(int(sizes.group_channels())),
+          channels(unsigned(group_channels + gridDim.y - 1) / gridDim.y)
+    {
+        log_lanes = inner <= SIZE ? 0 : 32 - __clz((inner - 1) >> LOG_SIZE);
+        log_lanes = log_lanes > LOG_THREADS ? int(LOG_THREADS) : log_lanes;
+        chunks = ((inner - 1) >> (log_lanes + LOG_SIZE)) + 1;
+    }
+
+    __device__ int lane() const { return threadIdx.x & ((1 << log_lanes) - 1); }
+    __device__ int team() const { return threadIdx.x >> log_lanes; }
+    __device__ int step() const { return WIDTH << log_lanes; }
+    __device__ bool goes_on(const Walk &walk) const { return walk.channel < channels; }
+
+    // The thread's piece in a part of the group, and then the next one.
+    __device__ PiecePlace place(int part, Walk &walk) const
+    {
+        PiecePlace place;
+        const int of_part = walk.channel + team(), channel = part * channels + of_part;
+        const int first = (walk.chunk << (log_lanes + LOG_SIZE)) + lane() * WIDTH;
+        const bool exists = of_part < channels && channel < group_channels;
+        place.channel = exists ? channel : int(PiecePlace::NONE);
+        place.offset = channel * inner + first;
+        place.left = exists ? inner - first : 0;
+        const bool ends = walk.chunk == chunks - 1;
+        place.is_last = ends && goes_on(walk);
+        walk.channel += ends ? 1 << (LOG_THREADS - log_lanes) : 0;
+        walk.chunk = ends ? 0 : walk.chunk + 1;
+        return place;
+    }
+
+    __device__ bool is_first_of_team() const { return lane() == 0; }
+
+    // Gives the first thread of each team the sums of all its threads. All threads of the block call it.
+    template <typename A>
+    __device__ void reduce(RowSums<A> &sums) const
+    {
+        if (log_lanes < 5) {
+            const OverLanes in_team = {1 << log_lanes};
+            sums.reduce(in_team);
+        } else if (log_lanes == 5) {
+            const OverLanes in_warp = {32};
+            sums.reduce(in_warp);
+        } else {
+            reduce_warps(sums, log_lanes - 5);
+        }
+    }
+
+    // Gives the first thread of the block the sums that the first ones of the teams have.
+    template <typename A>
+    __device__ void reduce_teams(RowSums<A> &sums) const
+    {
+        if (log_lanes < LOG_THREADS)
+            reduce_warps(sums, LOG_THREADS - 5);
+    }
+
+    // Gives the first of some neighbouring warps the sums of all these warps' threads.
+    template <typename A>
+    __device__ void reduce_warps(RowSums<A> &sums, int log_warps) const
+    {
+        enum { WARPS = (1 << LOG_THREADS) / 32, NUMBERS = RowSums<A>::NUMBERS };
+        __shared__ A numbers[NUMBERS][WARPS];
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const bool upper = lane >= 16;   // half of the lanes sum one number, and half the other
+        A sum = upper ? sums.centered : sums.head;
+        sum += __shfl_xor_sync(0xffffffffu, upper ? sums.head : sums.centered, 16);
+#pragma unroll
+        for (int step = 8; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        __syncthreads();   // the sums of the warps before
+        if (lane % 16 == 0)
+            numbers[upper][warp] = sum;
+        __syncthreads();   // the sums of all warps
+        if ((warp & ((1 << log_warps) - 1)) != 0)
+            return;
+        const int other = warp + (lane & ((1 << log_warps) - 1));
+        const OverLanes over_warps = {1 << log_warps};
+        sums.head = numbers[0][other];
+        sums.centered = numbers[1][other];
+        sums.reduce(over_warps);
+    }
+};
+
+// A group of a sample: the sums of gamma times what RowSums has, and the data's gradient.
+template <typename T, typename Unit>
+struct GroupSource {
+    typedef typename Accumulator<T>::type A;
+    typedef RowSums<A> Sums;
+    enum { PIECES = 2, NONE = -1, WIDTH = Unit::SIZE, LEAST = WIDTH == 1 ? 4 : WIDTH };
+    struct Held {   // the last pieces
+        Piece<T, Unit> pieces[PIECES];
+        Walk walk;   // to them
+    };
+
+    const T *output_grad, *data, *gamma;   // of the group
+    const Teams<T, Unit> &teams;
+    int part;
+    A center, by_deviation;
+    volatile A *channel_sums;   // two of each channel of the group
+
+    __device__ Sums none() const
+    {
+        const Sums sums = {0, 0};
+        return sums;
+    }
+
+    __device__ void read(Held &held, int number, Walk &walk) const
+    {
+#pragma unroll
+        for (int p = 0; p < PIECES; ++p) {
+            held.pieces[p].place = teams.place(number, walk);
+            held.pieces[p].read(data, output_grad, teams.step());
+        }
+    }
+
+    // Those of a part, which the first thread of the block gets.
+    __device__ Sums sum(int number, Held &held) const
+    {
+        Sums sums = none(), of_channel = none();
+        Walk walk = {0, 0};
+#pragma unroll 1
+        while (teams.goes_on(walk)) {
+            held.walk = walk;
+            read(held, number, walk);
+#pragma unroll
+            for (int p = 0; p < PIECES; ++p) {
+                const Piece<T, Unit> &piece = held.pieces[p];
+#pragma unroll
+                for (int i = 0; i < Piece<T, Unit>::SIZE; ++i) {
+                    if (i % LEAST == 0 && i / WIDTH * teams.step() >= piece.place.left)
+                        break;
+                    const A head = piece.head_value(i);
+                    of_channel.head += head;
+                    of_channel.centered = fma(head, piece.x_value(i) - center, of_channel.centered);
+                }
+                if (!piece.place.is_last)
+                    continue;
+                teams.reduce(of_channel);
+                const int channel = piece.place.channel;
+                if (channel != PiecePlace::NONE && teams.is_first_of_team()) {
+                    const A factor = load(gamma, channel);
+                    sums.head += factor * of_channel.head;
+                    sums.centered += factor * of_channel.centered;
+                    if (number == part) {
+                        channel_sums[2 * channel] = of_channel.head;
+                        channel_sums[2 * channel + 1] = of_channel.centered * by_deviation;
+                    }
+                }
+                of_channel = none();
+            }
+        }
+        teams.reduce_teams(sums);
+        return sums;
+    }
+
+    // Those of the group, which all threads get where they are wanted. `held` is of this block's part afterwards. As in
+    // sum_row, a block computes what is missing itself: the part's block may not even have started.
+    __device__ Sums sum_group(const RowLoop &at, const Exchange<Sums::NUMBERS> &exchange, bool wanted,
+                              Held &held) const
+    {
+        const bool tells = wanted && gridDim.y > 1;
+        __shared__ A whole[Sums::NUMBERS];
+        __shared__ int next;
+        for (int computed = part;;) {
+            Sums sums = sum(computed, held);
+            int missing = NONE;
+            if (threadIdx.x == 0 && tells)
+                exchange.put(at.row, computed, sums);
+            if (threadIdx.x < 32 && tells)
+                missing = collect(at.row, exchange, sums);
+            if (threadIdx.x == 0) {
+                next = missing;
+#pragma unroll
+                for (int i = 0; i < Sums::NUMBERS; ++i)
+                    whole[i] = sums.number(i);
+            }
+            __syncthreads();   // the sums of the group
+            missing = next;
+            if (missing == NONE && computed == part)
+                break;
+            computed = missing == NONE ? part : missing;
+        }
+        if (tells)
+            exchange.leave(at.row);
+        const Sums sums = {whole[0], whole[1]};
+        return sums;
+    }
+
+    // The sums of all parts, a lane some of them. Returns a part that does not come, or NONE; where several do not
+    // come, different blocks get different ones.
+    __device__ int collect(int64_t row, const Exchange<Sums::NUMBERS> &exchange, Sums &sums) const
+    {
+        const int parts = gridDim.y;
+        int missing = NONE;
+        sums = none();
+        for (int other = threadIdx.x; other < parts; other += 32) {
+            Sums others;
+            if (exchange.wait_for(row, other, others))
+                sums.add(others);
+            else
+                missing = Max()((other + part) % parts, missing);
+        }
+        const OverLanes in_warp = {32};
+        sums.reduce(in_warp);
+        missing = reduce_warp(missing, Max());
+        return missing == NONE ? missing : (missing - part + parts) % parts;
+    }
+
+    // The data's gradient of the part. `held` is what `sum` has left.
+    __device__ void write(T *data_grad, int request, Held &held, const Sums &sums, A by_length) const
+    {
+        const A shift = -sums.head * by_length * by_deviation;
+        const A slope = -sums.centered * by_length * by_deviation * by_deviation * by_deviation;
+#pragma unroll
+        for (int p = 0; p < PIECES; ++p)
+            held.pieces[p].forget_values();
+        Walk walk = {0, 0};
+#pragma unroll 1
+        for (;;) {
+            write_held(data_grad, request, held, shift, slope);
+            if (!(walk != held.walk))
+                break;
+            read(held, part, walk);
+        }
+    }
+
+    __device__ void write_held(T *data_grad, int request, const Held &held, A shift, A slope) const
+    {
+        const int step = int(opaque(teams.step()));
+#pragma unroll
+        for (int p = 0; p < PIECES; ++p) {
+            const Piece<T, Unit> &piece = held.pieces[p];
+            const PiecePlace &place = piece.place;
+            const A factor = place.channel == PiecePlace::NONE ? A(0) : load(gamma, place.channel) * by_deviation;
+#pragma unroll
+            for (int k = 0; k < Piece<T, Unit>::LOADS; ++k) {
+                if (k * step >= place.left)
+                    continue;
+                A values[WIDTH];
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) {
+                    const A x = piece.x_value(k * WIDTH + j) - center;
+                    values[j] = fma(x, slope, fma(piece.head_value(k * WIDTH + j), factor, shift));
+                }
+                write_unit(piece.x, data_grad + (place.offset + k * step), values, request);
+            }
+        }
+    }
+};
+
+// The gradients of gamma and beta of a part's channels, by the last block of it that comes: a warp takes a channel. The
+// block has met at a barrier since it summed its channels.
+template <typename T, typename A>
+__device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int64_t first, int64_t end, T *gamma_grad,
+                                 T *beta_grad, int gamma_request, int beta_request, const Sizes &sizes)
+{
+    __shared__ bool is_last;
+    if (threadIdx.x == 0) {
+        __threadfence();
+        is_last = atomicInc(count, unsigned(sizes.batch - 1)) == unsigned(sizes.batch - 1);
+        __threadfence();
+    }
+    __syncthreads();   // the block of a part is counted
+    if (!is_last)
+        return;
+    for (int64_t c = first + threadIdx.x / 32; c < end; c += blockDim.x / 32) {
+        double head = 0, unit = 0;
+#pragma unroll (sizeof(T) == 2 ? 1 : 4)   // in float16 there are no registers for more
+        for (int64_t sample = threadIdx.x % 32; sample < sizes.batch; sample += 32) {
+            head += channel_sums[2 * (sample * sizes.channels + c)];
+            unit += channel_sums[2 * (sample * sizes.channels + c) + 1];
+        }
+        head = reduce_warp(head, Sum());
+        unit = reduce_warp(unit, Sum());
+        if (threadIdx.x % 32 == 0) {
+            store(gamma_grad, c, A(unit), gamma_request);
+            store(beta_grad, c, A(head), beta_request);
+        }
+    }
+}
+
+// AT_ONCE. `partial` has what the blocks of a group tell each other, the counts of parts, and the sums of channels.
+template <typename T, typename Unit, typename A>
+__device__ void backward_at_once(const T *__restrict__ output_grad, const T *__restrict__ data,
+                                 const T *__restrict__ gamma, const A *__restrict__ mean,
+                                 const A *__restrict__ inverse, T *__restrict__ data_grad, T *__restrict__ gamma_grad,
+                                 T *__restrict__ beta_grad, double *__restrict__ partial, int data_grad_request,
+                                 int gamma_request, int beta_request, const Sizes &all_sizes)
+{
+    const int64_t count = all_sizes.batch * all_sizes.groups;
+    const Exchange<2> exchange(partial, count);
+    for (RowLoop at(count); at.goes_on(); at.next()) {
+        // What follows from the sizes is not held from row to row: there are no registers for it.
+        const Sizes sizes(opaque(all_sizes.batch), opaque(all_sizes.channels), opaque(all_sizes.groups),
+                          opaque(all_sizes.inner));
+        const int64_t group_channels = sizes.group_channels(), start = at.row * sizes.group_length();
+        const Teams<T, Unit> teams(sizes);
+        const A by_length = A(1) / A(sizes.group_length());
+        double *const counts = partial + count * (1 + 2 * gridDim.y);
+        A *const channel_sums = reinterpret_cast<A *>(counts + sizes.groups * gridDim.y);
+        const int64_t group = unsigned(at.row) % unsigned(sizes.groups), channel = group * group_channels;
+        const GroupSource<T, Unit> source = {output_grad + start, data + start, gamma + channel, teams, at.part,
+                                             mean[at.row], inverse[at.row],
+                                             channel_sums + 2 * at.row * group_channels};
+        typename GroupSource<T, Unit>::Held held;
+        const RowSums<A> sums = source.sum_group(at, exchange, data_grad_request != NOTHING, held);
+        if (data_grad_request != NOTHING)
+            source.write(data_grad + start, data_grad_request, held, sums, by_length);
+        const int64_t first = channel + at.part * teams.channels;
+        const int64_t end = channel + minimum(group_channels, (at.part + 1) * teams.channels);
+        sum_samples_once(reinterpret_cast<unsigned *>(counts + group * gridDim.y + at.part), channel_sums, first, end,
+                         gamma_grad, beta_grad, gamma_request, beta_request, sizes);
+    }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 2 : 1)
 group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ gamma,
                     const typename Accumulator<T>::type *__restrict__ mean,
                     const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
@@ -282,7 +701,16 @@ group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ dat
 {
     const Sizes sizes(batch, channels, groups, inner);
     Sums *const channel_sums = reinterpret_cast<Sums *>(partial), *const group_sums = channel_sums + batch * channels;
-    if (step == CHANNELS) {
+    const bool is_packed = inner % Pack<T>::SIZE == 0 && aligned(output_grad) && aligned(data) && aligned(data_grad);
+    if (step == EMPTY) {
+        set_zeros(partial, batch * groups * (1 + 2 * gridDim.y) + groups * gridDim.y);
+    } else if (step == AT_ONCE && is_packed) {
+        backward_at_once<T, Pack<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
+                                      partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);
+    } else if (step == AT_ONCE) {
+        backward_at_once<T, Single<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
+                                        partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);
+    } else if (step == CHANNELS) {
         sum_channels(output_grad, data, mean, inverse, channel_sums, sizes);
     } else if (step == GROUPS) {
         sum_groups(gamma, channel_sums, group_sums, sizes);

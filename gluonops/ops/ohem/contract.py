@@ -3,13 +3,32 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, Arg, Attr, Bool, Cuda, Float, Int, Op, Optional, Out, Refused, Shapes, Steps
+from ...core.contract import (
+    BLOCK,
+    FLOATS,
+    KEPT_NUMBERS,
+    Arg,
+    Attr,
+    Bool,
+    Cuda,
+    Float,
+    Int,
+    Op,
+    Optional,
+    Out,
+    Refused,
+    Shapes,
+    Steps,
+)
 
-ONE_BLOCK = 8192            # losses of a selection that a block selects from by itself
-PART = 4096                 # losses that a block takes where a selection has several
+ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
+PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-BINS, DIGITS = 2048, 6      # of float64, which has the most digits; for each digit there is a count in each bin
-NUMBERS = BINS * DIGITS + 3 * (DIGITS + 1) + 1   # and what is known of the lowest loss that is kept
+LARGEST_PART = 1 << 15       # whose losses are counted in 16 bits, with more blocks where they have to be
+BINS, MOST_DIGITS = 2048, 6  # a count in each bin of each digit, and 1024 of 16 bits of the last one in each part
+NUMBERS = BINS * MOST_DIGITS + 20   # and what is known of the lowest loss that is kept
+PART_NUMBERS = 256
+DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
 def sizes(attrs, known: dict) -> dict:
@@ -42,13 +61,17 @@ def backward_work(attrs, known: dict) -> tuple[int, int]:
     return math.prod(known["data"]), 1
 
 
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward, if selections have several blocks: 0 for the counts, the digits, equal losses, the output."""
+def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
+    """In forward, if selections have several blocks: each digit, the output; in front of them 0 for counts not kept."""
     size = sizes(attrs, known)
     parts = min(-(-size["length"] // PART), MOST_BLOCKS // max(1, size["selections"]))
     if direction == "backward" or size["length"] <= ONE_BLOCK or parts < 2:
         return Steps()
-    return Steps(parts, size["selections"] * (NUMBERS + parts), range(DIGITS + 3))
+    parts = max(parts, -(-size["length"] // LARGEST_PART))
+    numbers = size["selections"] * (NUMBERS + parts * PART_NUMBERS)
+    first = 1 if numbers <= KEPT_NUMBERS else 0
+    return {dtype: Steps(parts, numbers, (*range(first, digits + 1), MOST_DIGITS + 1))
+            for dtype, digits in DIGITS.items()}
 
 
 OP = Op(
