@@ -68,7 +68,7 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
     """The Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of ptxas.
 
-    With ``every`` all combinations of dtypes are compiled, otherwise each dtype of the data once.
+    With ``every`` all combinations of dtypes are compiled, otherwise those of ``nvrtc.exports``.
     """
     work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
     if jobs == 1:
@@ -102,8 +102,9 @@ def table(results: list[Result], every: bool) -> Iterator[str]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", choices=rtc.operators(), help="only this operator; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="every dtype of the data once, in place of every "
-                        "combination with the labels' (`make test` compiles all of them, as mx.rtc does)")
+    parser.add_argument("--quick", action="store_true", help="every dtype of the data once, and once with dense "
+                        "labels, in place of every combination with the labels' (`make test` compiles all of them, as "
+                        "mx.rtc does)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilations at a time (one "
                         "per core)")
     parser.add_argument("--dtypes", action="store_true", help="a line for every combination of dtypes")

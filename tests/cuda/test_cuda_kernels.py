@@ -210,17 +210,29 @@ def test_few_blocks_and_the_same_bits_every_time(name, case, rng, monkeypatch):
         np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
 
 
+NEIGHBOURS = {
+    "softmax": [{}],
+    "softmax_output": [{}],
+    "softmax_cross_entropy": [{}, {"ignore_label": 0}, {"sparse_label": False}, {"smoothing": 0.1}],
+    "softmax_focal_loss": [{}, {"ignore_label": 0}],
+}
+
+
 @pytest.mark.parametrize("shape", [(2, 1, 5), (1, 2, 67), (3, 9, 7), (2, 16, 3), (3, 33, 67), (1, 64, 2), (2, 65, 37),
-                                   (1, 1031, 9)], ids=lambda shape: "x".join(map(str, shape)))
-@pytest.mark.parametrize("name", ["softmax", "softmax_output", "softmax_cross_entropy"])
+                                   (1, 1031, 9), (2, 1, 6), (3, 8, 2), (1, 21, 34), (2, 32, 4)],
+                         ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("name", NEIGHBOURS)
 def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
     """As where there are 16,384 rows: a thread or four for each, and a grid that has to stride."""
     monkeypatch.setattr(softmax_contract, "MANY_ROWS", 1)
     monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
-    for attrs in ({}, *([{"ignore_label": 0}, {"sparse_label": False}] if name == "softmax_cross_entropy" else [])):
+    weights = {"softmax_cross_entropy": "class_weight", "softmax_focal_loss": "alpha"}
+    weighted = [{weights[name]: tuple(np.linspace(0, 1, shape[1]).tolist())}] if name in weights else []
+    for attrs in NEIGHBOURS[name] + weighted:
         label = shape if attrs.get("sparse_label") is False else (shape[0], shape[2])
         case = Case("", (shape, label)[:len(registry.get(name).op.inputs)], {"axis": 1, **attrs})
-        for dtype, request, offsets in (("float16", "write", (1, 4)), ("float32", "add", (0, 1)),
+        for dtype, request, offsets in (("float16", "write", (1, 4)), ("float16", "write", (0,)),
+                                        ("float32", "add", (0, 1)), ("float32", "write", (0,)),
                                         ("float64", "write", (0,))):
             Run(name, case, dtype, request, rng, offsets).check()
     assert {block[0] for _, _, block in cuda_emulator.launches} == {1 if shape[1] <= 32 else 4}

@@ -10,6 +10,7 @@ TYPICAL = ROWS
 SMALL = [Row((9, 33))]
 VARIANTS = [
     Row((2, 1031, 5), {"axis": 1}),
+    Row((2, 21, 6), {"axis": 1}),   # columns
     Row((2, 5, 3), {"axis": 1}, {"label": (2, 1, 3)}),
     Row((9, 33), {"smoothing": 0.1}),
     Row((2, 5, 7), {"axis": 1, "ignore_label": 255, "smoothing": 0.25}),

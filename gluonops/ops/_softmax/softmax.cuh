@@ -342,6 +342,7 @@ struct Exponential {
     typedef typename Accumulator<T>::type A;
     A max, factor, log_sum;
 
+    __device__ Exponential() {}
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
         : max(max), factor(smaller(scale * Power<T>::unit(), -lowest<A>())), log_sum(log_sum * Power<T>::unit()) {}
     __device__ A operator()(A x, int) const { return Power<T>::of(fma(x - max, factor, -log_sum)); }

@@ -1,5 +1,6 @@
 // softmax. A row has 1 to 32 threads, a block, or parts with a block each. It is read once.
 #include "../_softmax/softmax.cuh"
+#include "../_softmax/columns.cuh"
 
 // The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature, and above 0, so that -infinity
 // stays what it is.
@@ -18,7 +19,8 @@ softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__re
 {
     typedef typename Accumulator<T>::type A;
     const A scale = inverse_temperature<A>(temperature);
-    softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, scale);
+    if (!softmax_columns(data, output, output_request, outer * inner, classes, inner, scale))
+        softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, scale);
 }
 
 // The head gradients times the outputs. Both are held.

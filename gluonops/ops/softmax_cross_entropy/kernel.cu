@@ -1,10 +1,11 @@
-// softmax_cross_entropy. A row has 1 to 32 threads, a block, or parts with a block each. Each way a row is read once, but
-// dense labels twice in backward.
+// softmax_cross_entropy. A row has 1 to 32 threads, a block, or parts with a block each; or a thread has the rows of a
+// column. Each way a row is read once, but dense labels twice in backward.
 //
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
 // elsewhere. With class weights each number of it is multiplied by the weight of its class.
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
+#include "../_softmax/columns.cuh"
 
 // A softmax's sums, and those of a target distribution: of target, and of target * (x - max).
 template <typename A>
@@ -161,8 +162,68 @@ struct LabelSource {
 template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
+// The blocks that share a multiprocessor. A kernel with the code for dense labels needs more registers.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
+struct Blocks {
+    enum {
+        FORWARD = sizeof(T) == 8 ? 2 : sizeof(T) == 2 && Same<T, L>::TYPE ? 3 : 4,
+        BACKWARD = sizeof(T) == 8 || Same<T, L>::TYPE ? 2 : 3
+    };
+};
+
+// The loss of a row, and what forward writes of it.
+template <typename T>
+struct RowLoss {
+    typedef typename Accumulator<T>::type A;
+    T *output;
+    A *max, *log_sum;
+    int output_request, max_request, log_sum_request;
+    bool is_dense;
+    A label_weight;
+    const double *class_weight;   // null without
+    A classes;
+
+    // `logit` is that of the row's class, if it has one.
+    __device__ void write(int64_t row, TargetSums<A> sums, int64_t class_id, A logit) const
+    {
+        if (class_id == IGNORED)
+            sums.set_zeros(classes);
+        const A row_log_sum = Power<T>::log(sums.exponentials);
+        store(max, row, sums.max, max_request);
+        store(log_sum, row, row_log_sum, log_sum_request);
+        A loss = sums.target * row_log_sum - sums.weighted_logits;
+        if (class_id >= 0) {
+            const A own_weight = label_weight * (class_weight ? A(class_weight[class_id]) : 1);
+            loss += own_weight * (row_log_sum - (logit - sums.max));
+        } else if (!is_dense) {
+            loss = class_id == IGNORED ? 0 : not_a_number<A>();
+        }
+        store(output, row, loss, output_request);
+    }
+};
+
+// The losses of rows with class labels that are not smoothed, for sum_columns.
+template <typename T, typename L>
+struct ClassLosses {
+    typedef typename Accumulator<T>::type A;
+    const T *data;
+    const L *label;
+    const ColumnSizes<T> &sizes;
+    bool ignores;
+    int64_t ignore_label;
+    RowLoss<T> of_row;
+
+    // `start`: the row's first element.
+    __device__ void write(int64_t row, int64_t start, const TargetSums<A> &sums) const
+    {
+        const int64_t class_id = class_of(label, row, sizes.classes, ignores, ignore_label);
+        const A logit = class_id >= 0 ? load(data, start + class_id * sizes.inner) : 0;
+        of_row.write(row, sums, class_id, logit);
+    }
+};
+
+template <typename T, typename L>
+__global__ void __launch_bounds__(256, Blocks<T, L>::FORWARD)
 softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                               typename Accumulator<T>::type *__restrict__ max,
                               typename Accumulator<T>::type *__restrict__ log_sum,
@@ -181,6 +242,15 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
     }
     const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
     const bool is_dense = Same<T, L>::TYPE && !sparse;
+    const RowLoss<T> row_loss = {output, max, log_sum, output_request, max_request, log_sum_request, is_dense,
+                                 target.label_weight, weighted ? class_weight : 0, A(classes)};
+    const ColumnSizes<T> columns(count, classes, inner);
+    const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
+    if (!is_dense && uniform == 0 && all_written && columns.fit(data)) {
+        const ClassLosses<T, L> losses = {data, label, columns, ignores != 0, ignore_label, row_loss};
+        sum_columns<TargetSums<A> >(data, columns, losses);
+        return;
+    }
     const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
     const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
@@ -197,19 +267,8 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
             continue;
 
         const int64_t class_id = is_dense ? NO_CLASS : class_of(label, at.row, classes, ignores, ignore_label);
-        if (class_id == IGNORED)
-            sums.set_zeros(classes);
-        const A row_log_sum = Power<T>::log(sums.exponentials);
-        store(max, at.row, sums.max, max_request);
-        store(log_sum, at.row, row_log_sum, log_sum_request);
-        A loss = sums.target * row_log_sum - sums.weighted_logits;
-        if (class_id >= 0) {
-            const A label_weight = target.label_weight * (weighted ? A(class_weight[class_id]) : 1);
-            loss += label_weight * (row_log_sum - (load(data, rows.start(at.row) + class_id * inner) - sums.max));
-        } else if (!is_dense) {
-            loss = class_id == IGNORED ? 0 : not_a_number<A>();
-        }
-        store(output, at.row, loss, output_request);
+        const A logit = class_id >= 0 ? load(data, rows.start(at.row) + class_id * inner) : 0;
+        row_loss.write(at.row, sums, class_id, logit);
     }
 }
 
@@ -269,25 +328,49 @@ struct LogProbability {
     __device__ A operator()(A x, int) const { return x - max - log_sum; }
 };
 
-// The gradient of a row with dense labels, of elements that are logarithms of probabilities.
+// The gradient of a row with dense labels, of targets.
 template <typename T>
 struct DenseGradient {
     typedef typename Accumulator<T>::type A;
-    typedef RowChunk<T, HELD_BYTES / 4> Labels;
-    const Labels &targets;
+    typedef RowChunk<T, HELD_BYTES / 4> Chunk;
+    const Chunk &log_probabilities;
     A head, target_sum;
 
-    __device__ DenseGradient(const Labels &targets, A head, A target_sum)
-        : targets(targets), head(head), target_sum(target_sum) {}
+    __device__ DenseGradient(const Chunk &log_probabilities, A head, A target_sum)
+        : log_probabilities(log_probabilities), head(head), target_sum(target_sum) {}
 
-    __device__ A operator()(A log_probability, int number) const
+    __device__ A operator()(A target, int number) const
     {
-        return head * (target_sum * exponential(log_probability) - targets.values[number]);
+        return head * (target_sum * exponential(log_probabilities.values[number]) - target);
+    }
+};
+
+// The gradients of rows with class labels that are not smoothed, for write_columns.
+template <typename T, typename L>
+struct ClassGradients {
+    typedef typename Accumulator<T>::type A;
+    const T *output_grad;
+    const L *label;
+    const A *max, *log_sum;
+    int64_t classes;
+    bool ignores;
+    int64_t ignore_label;
+    A label_weight;
+    const double *class_weight;   // null without
+
+    __device__ ColumnGradient<T> gradient(int64_t row, int64_t) const
+    {
+        const int64_t class_id = class_of(label, row, classes, ignores, ignore_label);
+        A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, row);
+        if (class_weight && class_id >= 0)
+            head *= A(class_weight[class_id]);
+        return ColumnGradient<T>(load(max, row), load(log_sum, row), label_weight, head, int(class_id),
+                                 class_id != IGNORED);
     }
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(256, Blocks<T, L>::BACKWARD)
 softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
                                const L *__restrict__ label,
                                const typename Accumulator<T>::type *__restrict__ max,
@@ -331,9 +414,8 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
                 targets.apply(target);
                 if (weights)
                     multiply_by_weights(targets, weights + part.position + i, rows);
-                RowChunk<T, HELD_BYTES / 4> gradients = x;
-                gradients.apply(DenseGradient<T>(targets, head, target_sum));
-                gradients.write(data_grad, rows, part, i, data_grad_request);
+                targets.apply(DenseGradient<T>(x, head, target_sum));
+                targets.write(data_grad, rows, part, i, data_grad_request);
                 x.apply(label_gradient);
                 if (weights)
                     multiply_by_weights(x, weights + part.position + i, rows);
@@ -343,6 +425,13 @@ softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__res
         return;
     }
 
+    const ColumnSizes<T> columns(count, classes, inner);
+    if (uniform == 0 && data_grad_request == WRITE && columns.fit(data) && columns.fit(data_grad)) {
+        const ClassGradients<T, L> gradients = {output_grad, label, max, log_sum, classes, ignores != 0, ignore_label,
+                                                target.label_weight, weighted ? class_weight : 0};
+        write_columns(data, data_grad, columns, gradients);
+        return;
+    }
     typedef RowChunk<T, STREAMED_BYTES> Chunk;
     const Rows<T> rows(classes, inner, aligned(data) && aligned(data_grad));
     for (RowLoop at(count); at.goes_on(); at.next()) {

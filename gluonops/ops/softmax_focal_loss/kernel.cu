@@ -1,24 +1,37 @@
 // softmax_focal_loss: a function of the nll of a row's class.
 #include "../_softmax/class_loss.cuh"
 
-__device__ inline float power(float base, float exponent) { return powf(base, exponent); }
-__device__ inline double power(double base, double exponent) { return pow(base, exponent); }
 __device__ inline float expm1_of(float x) { return expm1f(x); }
 __device__ inline double expm1_of(double x) { return expm1(x); }
 
+// base^exponent, as exact as T, of a base that is not below 0 but for what rounding does.
+template <typename T> struct PowerOf;
+template <> struct PowerOf<float> { __device__ static float at(float x, float y) { return powf(x, y); } };
+template <> struct PowerOf<double> { __device__ static double at(double x, double y) { return pow(x, y); } };
+template <>
+struct PowerOf<__half> {
+    __device__ static float at(float base, float exponent)
+    {
+        if (base <= 0)
+            return exponent == 0 ? 1 : 0;
+        return power_of_two(exponent * binary_logarithm(base));
+    }
+};
+
 // (1 - p)^gamma * nll, with the probability p = exp(-nll).
-template <typename A>
+template <typename T>
 struct Focal {
+    typedef typename Accumulator<T>::type A;
     A gamma;
 
-    __device__ A value(A nll) const { return power(-expm1_of(-nll), gamma) * nll; }
+    __device__ A value(A nll) const { return PowerOf<T>::at(-expm1_of(-nll), gamma) * nll; }
 
     // Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
     __device__ A slope(A nll) const
     {
         const A error = -expm1_of(-nll), p = exponential(-nll);
         const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
-        return power(error, gamma) * (1 + gamma * p * ratio);
+        return PowerOf<T>::at(error, gamma) * (1 + gamma * p * ratio);
     }
 };
 
@@ -33,7 +46,7 @@ softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ lab
 {
     typedef typename Accumulator<T>::type A;
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
-    const Focal<A> focal = {A(gamma)};
+    const Focal<T> focal = {A(gamma)};
     class_loss_forward(data, label, output, max, log_sum, partial, output_request, max_request, log_sum_request, step,
                        outer * inner, inner, labels, focal);
 }
@@ -49,7 +62,7 @@ softmax_focal_loss_backward(const T *__restrict__ output_grad, const T *__restri
 {
     typedef typename Accumulator<T>::type A;
     const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
-    const Focal<A> focal = {A(gamma)};
+    const Focal<T> focal = {A(gamma)};
     class_loss_backward(output_grad, data, label, max, log_sum, data_grad, data_grad_request, outer * inner, inner,
                         labels, focal);
 }

@@ -2,6 +2,7 @@
 // "valid" and labels to ignore, step 0 of backward counts the labels, each block a part of them.
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
+#include "../_softmax/columns.cuh"
 
 enum { BY_ONE, BY_BATCH, BY_VALID };   // normalization
 enum { COUNTS = 256 };                  // numbers that step 0 of backward writes
@@ -23,7 +24,8 @@ softmax_output_forward(const T *__restrict__ data, const L *__restrict__ label, 
                        int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t batch,
                        int64_t normalization, double grad_scale)
 {
-    softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, 1);
+    if (!softmax_columns(data, output, output_request, outer * inner, classes, inner, 1))
+        softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, 1);
 }
 
 // The gradient of a row with a class is (softmax - onehot) * scale.
