@@ -48,9 +48,13 @@ __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restric
     for (int64_t i = 0; i < row.length; i += x.length()) {
         x.read(data, rows, row, i, 0);
         moments.count += x.count;
+        if (x.count < x.SIZE)
+#pragma unroll
+            for (int k = 0; k < x.SIZE; ++k)
+                x.values[k] = k < x.count ? x.values[k] : first;
 #pragma unroll
         for (int k = 0; k < x.SIZE; ++k) {
-            const A difference = k < x.count ? x.values[k] - first : A(0);
+            const A difference = x.values[k] - first;
             sum += difference;
             moments.squares += difference * difference;
         }
@@ -85,8 +89,9 @@ struct Normalized {
     __device__ void apply(RowChunk<T, BYTES> &x, const Rows<T> &rows, int64_t i) const
     {
         enum { GROUP = RowChunk<T, BYTES>::GROUP, SIZE = RowChunk<T, BYTES>::SIZE };
+        if (rows.packed && inner >= GROUP)
+            return inner % GROUP ? apply_to_packs<true>(x, rows, i) : apply_to_packs<false>(x, rows, i);
         const int64_t step = rows.packed ? 1 : rows.step;   // from an element to the thread's next one
-        const bool of_one_channel = rows.packed && inner % GROUP == 0;   // are the elements of a pack
 #pragma unroll
         for (int k = 0; k < SIZE; k += GROUP) {
             if (k >= x.count)
@@ -96,7 +101,7 @@ struct Normalized {
             A factor = load(gamma, channel), shift = load(beta, channel);
 #pragma unroll
             for (int j = k; j < k + GROUP; ++j) {
-                if (j > k && !of_one_channel && j < x.count) {
+                if (j > k && j < x.count) {
                     within += step;
                     const int64_t passed = step == 1 ? int64_t(within == inner) : quotient(within, inner);
                     channel += passed;
@@ -105,6 +110,30 @@ struct Normalized {
                     shift = load(beta, channel);
                 }
                 x.values[j] = (x.values[j] - origin - mean) * by_deviation * factor + shift;
+            }
+        }
+    }
+
+    // The packs of a chunk. With BORDERS a pack may have elements of two channels, else it has those of one.
+    template <bool BORDERS>
+    __device__ void apply_to_packs(RowChunk<T, BYTES> &x, const Rows<T> &rows, int64_t i) const
+    {
+        enum { GROUP = RowChunk<T, BYTES>::GROUP, SIZE = RowChunk<T, BYTES>::SIZE };
+#pragma unroll
+        for (int k = 0; k < SIZE; k += GROUP) {
+            if (k >= x.count)
+                continue;
+            const int64_t place = i + rows.offset(k), channel = quotient(place, inner);
+            const A scale = by_deviation * load(gamma, channel), shift = load(beta, channel);
+            const int of_channel = BORDERS ? int(minimum((channel + 1) * inner - place, int64_t(GROUP))) : GROUP;
+            const int64_t next = of_channel < GROUP ? channel + 1 : channel;
+            const A next_scale = BORDERS ? by_deviation * load(gamma, next) : scale;
+            const A next_shift = BORDERS ? load(beta, next) : shift;
+#pragma unroll
+            for (int j = 0; j < GROUP; ++j) {
+                const bool is_first = !BORDERS || j < of_channel;
+                const A distance = x.values[k + j] - origin - mean;
+                x.values[k + j] = distance * (is_first ? scale : next_scale) + (is_first ? shift : next_shift);
             }
         }
     }
