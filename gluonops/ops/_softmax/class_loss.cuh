@@ -73,13 +73,15 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
         gathering.empty();
         return;
     }
-    const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
-    const ColumnSizes<T> columns(count, labels.classes, inner);
     const FormulaLosses<T, L, Formula> losses = {data, label, output, max, log_sum, output_request, max_request,
                                                  log_sum_request, inner, labels, formula};
-    if (all_written && columns.fit(data)) {
-        sum_columns<SoftmaxSums<A> >(data, columns, losses);
-        return;
+    if (blockDim.x == 1) {   // other rows do without a column's tests
+        const ColumnSizes<T> columns(count, labels.classes, inner);
+        const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
+        if (all_written && columns.fit(data)) {
+            sum_columns<SoftmaxSums<A> >(data, columns, losses);
+            return;
+        }
     }
     const Rows<T> rows(labels.classes, inner, aligned(data));
     const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);

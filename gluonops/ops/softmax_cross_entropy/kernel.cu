@@ -181,13 +181,13 @@ struct RowLoss {
     bool is_dense;
     A label_weight;
     const double *class_weight;   // null without
-    A classes;
+    int64_t classes;
 
     // `logit` is that of the row's class, if it has one.
     __device__ void write(int64_t row, TargetSums<A> sums, int64_t class_id, A logit) const
     {
         if (class_id == IGNORED)
-            sums.set_zeros(classes);
+            sums.set_zeros(A(classes));
         const A row_log_sum = Power<T>::log(sums.exponentials);
         store(max, row, sums.max, max_request);
         store(log_sum, row, row_log_sum, log_sum_request);
@@ -243,13 +243,15 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
     const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
     const bool is_dense = Same<T, L>::TYPE && !sparse;
     const RowLoss<T> row_loss = {output, max, log_sum, output_request, max_request, log_sum_request, is_dense,
-                                 target.label_weight, weighted ? class_weight : 0, A(classes)};
-    const ColumnSizes<T> columns(count, classes, inner);
-    const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
-    if (!is_dense && uniform == 0 && all_written && columns.fit(data)) {
-        const ClassLosses<T, L> losses = {data, label, columns, ignores != 0, ignore_label, row_loss};
-        sum_columns<TargetSums<A> >(data, columns, losses);
-        return;
+                                 target.label_weight, weighted ? class_weight : 0, classes};
+    if (blockDim.x == 1) {   // other rows do without a column's tests
+        const ColumnSizes<T> columns(count, classes, inner);
+        const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
+        if (!is_dense && uniform == 0 && all_written && columns.fit(data)) {
+            const ClassLosses<T, L> losses = {data, label, columns, ignores != 0, ignore_label, row_loss};
+            sum_columns<TargetSums<A> >(data, columns, losses);
+            return;
+        }
     }
     const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
     const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
