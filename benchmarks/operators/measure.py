@@ -217,8 +217,8 @@ class Bench:
         return self._operator_alone({(*key, part): summary(values) for (key, part), values in times.items()})
 
     def _step(self, run):
-        """``run``, for the cost of a node after a call of its own: the peer before has filled the caches."""
-        if self.case.kind != "node":
+        """``run``; for the cost of a node or a call, after a call of its own: the peer before has filled the caches."""
+        if self.case.kind not in ("node", "call"):
             return run
 
         def second_call():
