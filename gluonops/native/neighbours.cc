@@ -1,4 +1,5 @@
-// The time that all processes had on the processors that this one may use (/proc/stat), less the time of this one.
+// The time that all processes had on the processors that this one may use (/proc/stat), less the time of this one; and
+// how many threads want to run.
 #include "neighbours.h"
 
 #include <stdlib.h>
