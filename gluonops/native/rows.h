@@ -62,7 +62,7 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
         max0 = maximum(load(x + i, FullMask()), max0);
     if (i < length)
         max1 = maximum(load(x + i, PartialMask{length - i}, low), max1);
-    return reduce_max(maximum(maximum(max0, max1), maximum(max2, max3)), low);
+    return reduce_max(maximum(maximum(max0, max1), maximum(max2, max3)));
 }
 
 // The sum over a row of term(i, mask), in an order that depends on the row's length only.

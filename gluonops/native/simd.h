@@ -225,39 +225,69 @@ GLUONOPS_INLINE Doubles maximum(Doubles a, Doubles b)
 #endif
 }
 
-template <typename Vector, typename Scalar>
-GLUONOPS_INLINE Scalar reduce_max(Vector v, Scalar start)
+// All lanes combined: one half with the other, then the quarters of what is left, and so on.
+template <typename T, typename Combine>
+GLUONOPS_INLINE T fold_lanes(typename Simd<T>::Vector v, const Combine &combine)
 {
-    for (unsigned lane = 0; lane < sizeof(Vector) / sizeof(Scalar); ++lane)
-        start = v[lane] > start ? v[lane] : start;
-    return start;
+    enum { LANES = Simd<T>::LANES };
+    typename Simd<T>::Indices numbers = {};
+    for (int lane = 0; lane < LANES; ++lane)
+        numbers[lane] = lane;
+    for (int step = LANES / 2; step; step /= 2)
+        v = combine(v, __builtin_shuffle(v, numbers + step));
+    return v[0];
+}
+
+GLUONOPS_INLINE float reduce_max(Floats v)
+{
+    return fold_lanes<float>(v, [](Floats a, Floats b) GLUONOPS_LAMBDA { return maximum(a, b); });
+}
+
+GLUONOPS_INLINE double reduce_max(Doubles v)
+{
+    return fold_lanes<double>(v, [](Doubles a, Doubles b) GLUONOPS_LAMBDA { return maximum(a, b); });
 }
 
 GLUONOPS_INLINE float reduce_sum(Floats v)
 {
-    float lanes[WIDTH / 4];
-    memcpy(lanes, &v, WIDTH);
-    for (int step = WIDTH / 8; step; step /= 2)
-        for (int lane = 0; lane < step; ++lane)
-            lanes[lane] += lanes[lane + step];
-    return lanes[0];
+    return fold_lanes<float>(v, [](Floats a, Floats b) GLUONOPS_LAMBDA { return a + b; });
 }
 
 GLUONOPS_INLINE double reduce_sum(Doubles v)
 {
-    double lanes[WIDTH / 8];
-    memcpy(lanes, &v, WIDTH);
-    for (int step = WIDTH / 16; step; step /= 2)
-        for (int lane = 0; lane < step; ++lane)
-            lanes[lane] += lanes[lane + step];
-    return lanes[0];
+    return fold_lanes<double>(v, [](Doubles a, Doubles b) GLUONOPS_LAMBDA { return a + b; });
 }
 
-// exp(x) for x up to 40, to about one unit in the last place; subnormal results and NaN are right too. The method:
-// x = k ln 2 + r, a polynomial gives exp(r), and 2^k is multiplied in two factors so that neither underflows.
+// exp(x) for x up to 40, to about one unit in the last place; subnormal results and NaN are right too.
+#if defined(__AVX512F__)
+// The method: x = k ln 2 + r, where k is a multiple of 1/16. Two registers hold 2^0, 2^(1/16), ...: the numbers, and their
+// rounding errors. Three terms of a polynomial give exp(r) - 1.
 GLUONOPS_INLINE Floats exponential(Floats x)
 {
-    x = maximum(broadcast(-104.0f), x);       // exp(-104) is 0; NaN stays
+    const __m512 powers = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                           1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                           1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                           1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+    const __m512 powers_low = {0.0f,             4.83347016e-08f,  -1.30775399e-08f, 5.38622231e-08f,
+                               3.79763527e-08f,  4.4968381e-08f,   -4.01899953e-08f, -1.01233493e-08f,
+                               2.4203235e-08f,   -4.50089885e-08f, 8.07090483e-09f,  9.83621717e-09f,
+                               -2.47553267e-08f, -9.23577037e-09f, -1.1239278e-08f,  9.84532811e-09f};
+    x = maximum(broadcast(-104.0f), x);   // exp(-104) is 0; NaN stays
+    const float magic = 786432.0f;        // 1.5 * 2^19: adding it rounds to sixteenths, found in the low bits
+    const Floats shifted = x * 1.44269504088896341f + magic;
+    const Floats k = shifted - magic;
+    const Floats r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+    const Floats p = (r * 0.16667026f + 0.5000162f) * (r * r) + r;
+    const __m512i sixteenth = __m512i(shifted);   // its low four bits count
+    const Floats power = Floats(_mm512_permutexvar_ps(sixteenth, powers));
+    const Floats power_low = Floats(_mm512_permutexvar_ps(sixteenth, powers_low));
+    return Floats(_mm512_scalef_ps(__m512((power * p + power_low) + power), __m512(k)));   // 2^floor(k)
+}
+#else
+// The method: x = k ln 2 + r, and a polynomial gives exp(r). 2^k is multiplied in two factors so that neither underflows.
+GLUONOPS_INLINE Floats exponential(Floats x)
+{
+    x = maximum(broadcast(-104.0f), x);
     const float magic = 12582912.0f;   // 1.5 * 2^23: adding it rounds to a whole number, found in the low bits
     const Floats shifted = x * 1.44269504088896341f + magic;
     const Floats k = shifted - magic;
@@ -268,13 +298,11 @@ GLUONOPS_INLINE Floats exponential(Floats x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-#if defined(__AVX512F__)
-    return Floats(_mm512_scalef_ps(__m512(p), __m512(k)));
-#else
     return p * Floats((Words(shifted) + (127u + 64u)) << 23) * 5.42101086242752217e-20f;   // 2^(k + 64) 2^-64
-#endif
 }
+#endif
 
+// As above, of whole numbers k.
 GLUONOPS_INLINE Doubles exponential(Doubles x)
 {
     x = maximum(broadcast(-746.0), x);

@@ -87,7 +87,10 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             T *to = output + row * length;
             const A max = row_max(logits, length);
             if (exponentials) {
-                const A inverse_sum = A(1) / row_exponentials<true>(logits, length, max, scale, exponentials);
+                // Without a temperature the compiler leaves the product with `scale` out.
+                const A sum = scale == A(1) ? row_exponentials<true>(logits, length, max, A(1), exponentials)
+                                            : row_exponentials<true>(logits, length, max, scale, exponentials);
+                const A inverse_sum = A(1) / sum;
                 write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     return load(exponentials + i, mask, A(0)) * inverse_sum;
                 });
