@@ -21,6 +21,10 @@ except ImportError:
     torch = None
 
 
+# So many calls in a row of one peer; the last one is timed. The first ones find the processors asleep and the caches full
+# of what the peer before has left.
+STRETCH = 8
+
 if torch is not None:
     torch.set_num_threads(threads())
 
@@ -217,15 +221,16 @@ class Bench:
         return self._operator_alone({(*key, part): summary(values) for (key, part), values in times.items()})
 
     def _step(self, run):
-        """``run``; for the cost of a node or a call, after a call of its own: the peer before has filled the caches."""
+        """``run``; for the cost of a node or a call, the last of a stretch."""
         if self.case.kind not in ("node", "call"):
             return run
 
-        def second_call():
-            run()
+        def last_call():
+            for _ in range(STRETCH - 1):
+                run()
             return run()
 
-        return second_call
+        return last_call
 
     def _operator_alone(self, times):
         rows = []
@@ -264,6 +269,11 @@ def fits(case: Case) -> bool:
     return case.bytes * (8 if case.kind == "sweep" else 60) < free
 
 
+def _samples(case):
+    """How often a runner is timed. A call of some microseconds varies more than one of a millisecond."""
+    return 200 if case.kind in ("node", "call") else 25
+
+
 def run(case: Case, quick: bool, spoil: str | None = None) -> dict:
     """Check and time a case.
 
@@ -280,7 +290,7 @@ def run(case: Case, quick: bool, spoil: str | None = None) -> dict:
         return record
     bench = Bench(case, spoil)
     record.update(notes=bench.notes, mismatches=bench.wrong)
-    record["times"] = bench.measure(*((5, 0.05) if quick else (25, 0.6)))
+    record["times"] = bench.measure(*((5, 0.05) if quick else (_samples(case), 0.6)))
     del bench
     gc.collect()
     mx.nd.waitall()
