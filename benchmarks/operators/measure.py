@@ -21,8 +21,8 @@ except ImportError:
     torch = None
 
 
-# So many calls in a row of one peer; the last one is timed. The first ones find the processors asleep and the caches full
-# of what the peer before has left.
+# So many calls in a row of one peer; the last one is timed. The first ones find the processors asleep, and the caches
+# full of what the peer before has left.
 STRETCH = 8
 
 if torch is not None:
