@@ -197,15 +197,6 @@ struct LanePlaces {
         }
     }
 
-    // 0, 1, 2 and so on.
-    static GLUONOPS_INLINE Indices numbers()
-    {
-        Indices result;
-        for (int lane = 0; lane < Simd<T>::LANES; ++lane)
-            result[lane] = lane;
-        return result;
-    }
-
     // Goes on to the next vector's.
     GLUONOPS_INLINE void advance()
     {
@@ -283,7 +274,7 @@ struct ColumnLines {
             return;
         auto folded = load(values, FullMask());   // a load from the middle of what was just stored would wait
         for (; left >= columns; left /= 2)
-            folded = combine(folded, __builtin_shuffle(folded, LanePlaces<T>::numbers() + Index(left)));
+            folded = combine(folded, __builtin_shuffle(folded, lane_numbers<T>() + Index(left)));
         store(values, folded, FullMask());
     }
 

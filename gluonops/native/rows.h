@@ -71,6 +71,7 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &ter
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
+    typedef typename Simd<T>::Index Index;
     enum { N = Simd<T>::LANES };
     V sum0 = broadcast(A(0)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     int64_t i = 0;
@@ -83,9 +84,8 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &ter
     for (; i + N <= length; i += N)
         sum0 += term(i, FullMask());
     if (i < length) {
-        const V rest = term(i, PartialMask{length - i});
-        for (int lane = 0; lane < N; ++lane)
-            sum1[lane] += lane < length - i ? rest[lane] : 0;
+        const V rest = term(i, PartialMask{length - i}), zero = {};
+        sum1 += lane_numbers<T>() < Index(length - i) ? rest : zero;
     }
     return reduce_sum((sum0 + sum1) + (sum2 + sum3));
 }

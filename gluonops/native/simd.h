@@ -57,6 +57,16 @@ GLUONOPS_INLINE Doubles broadcast(double x) { return x - Doubles{}; }
 GLUONOPS_INLINE Ints broadcast(int32_t x) { return x - Ints{}; }
 GLUONOPS_INLINE Longs broadcast(int64_t x) { return x - Longs{}; }
 
+// 0, 1, 2 and so on.
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Indices lane_numbers()
+{
+    typename Simd<T>::Indices numbers = {};
+    for (int lane = 0; lane < Simd<T>::LANES; ++lane)
+        numbers[lane] = lane;
+    return numbers;
+}
+
 GLUONOPS_INLINE Floats load(const float *from, FullMask)
 {
     Floats v;
@@ -229,12 +239,8 @@ GLUONOPS_INLINE Doubles maximum(Doubles a, Doubles b)
 template <typename T, typename Combine>
 GLUONOPS_INLINE T fold_lanes(typename Simd<T>::Vector v, const Combine &combine)
 {
-    enum { LANES = Simd<T>::LANES };
-    typename Simd<T>::Indices numbers = {};
-    for (int lane = 0; lane < LANES; ++lane)
-        numbers[lane] = lane;
-    for (int step = LANES / 2; step; step /= 2)
-        v = combine(v, __builtin_shuffle(v, numbers + step));
+    for (int step = Simd<T>::LANES / 2; step; step /= 2)
+        v = combine(v, __builtin_shuffle(v, lane_numbers<T>() + step));
     return v[0];
 }
 

@@ -234,7 +234,7 @@ void backward_short_rows(const TypedCall<T> &given)
         for_each_column<T>(block.rows, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             typename Simd<T>::Indices class_id;
             memcpy(&class_id, labelled + j, WIDTH);
-            const auto row = LanePlaces<T>::numbers() + Index(j);
+            const auto row = lane_numbers<T>() + Index(j);
             const auto element = (row / INNER * Index(classes) + class_id) * INNER + row % INNER;
             const auto place = class_id >= 0 ? element : class_id;
             memcpy(labelled + j, &place, WIDTH);
@@ -246,7 +246,7 @@ void backward_short_rows(const TypedCall<T> &given)
             const auto zero = broadcast(A(0));
             const auto log_p = load(logits + i, mask, A(0)) - lanes.of(max) - lanes.of(log_sum);
             const auto place = lanes.of(labelled);
-            const auto is_labelled = place == LanePlaces<T>::numbers() + Index(i);
+            const auto is_labelled = place == lane_numbers<T>() + Index(i);
             const auto target = (is_labelled ? broadcast(call.label_weight) : zero) + call.uniform;
             const auto grad = lanes.of(head) * (exponential(log_p) - target);
             return place == Index(IGNORED) ? zero : grad;
