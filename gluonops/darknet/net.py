@@ -54,19 +54,18 @@ class DarknetNet(HybridBlock):
 
     ``net[5]`` is the layer that Darknet counts as 5, ``len(net)`` the number of layers, and ``print(net)`` lists them.
 
+    Inputs:
+        - **data**: (B, channels, H, W).
+
+    Outputs:
+        - **out**: the last layer's output, or a tuple with the maps of the detecting layers if there are several.
+
     Attributes
     ----------
     input_shape : tuple of int
         (channels, height, width) of the cfg. The net also takes other sizes if the layers fit together.
     preprocessing : dict
         What happens to an image before the net sees it: see :class:`gluonops.export.Preprocessing`.
-
-    Inputs:
-        - **data**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: the last layer's output, or a tuple with the maps of the detecting layers if there are
-          several.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], **kwargs):

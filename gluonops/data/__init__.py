@@ -7,7 +7,7 @@
 from . import moved
 from .anchors import anchors_of, kmeans
 from .average_precision import coco_average_precision
-from .base import Detection
+from .base import DetectionDataset
 from .datasets.data_file import DataFile, read_data_file
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
@@ -27,13 +27,13 @@ from .transforms.pipeline import (
     validation_batch,
 )
 
-__all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "Detection", "DigitScenes", "ImageFolder",
+__all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "DetectionDataset", "DigitScenes", "ImageFolder",
            "Letterbox", "Letterboxed", "Resize", "SampleKey", "ShapeScenes", "Split", "Stretched", "Turn", "anchors_of",
            "classification", "coco_average_precision", "detection", "detection_batch", "digits", "format_names",
            "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "resize", "unletterbox_boxes",
            "validation_batch"]
 
-_BASE = {"LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
+_BASE = {"Detection": "DetectionDataset", "LEAST": "MIN_BOX_SIZE", "named": "about_image", "names_of": "class_names"}
 moved.install(__name__, {
     "detection": (f"{__name__}.base", _BASE),
     "classification": (f"{__name__}.datasets.image_folder", {}),
@@ -50,8 +50,11 @@ moved.install(__name__, {
 })
 
 
+_RENAMED = {"Detection": DetectionDataset, "Pick": SampleKey}
+
+
 def __getattr__(name: str):
-    if name == "Pick":
-        moved.deprecated(f"{__name__}.Pick", f"{__name__}.SampleKey")
-        return SampleKey
+    if name in _RENAMED:
+        moved.deprecated(f"{__name__}.{name}", f"{__name__}.{_RENAMED[name].__name__}")
+        return _RENAMED[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

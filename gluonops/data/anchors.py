@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.attributes import Attr, Int
 from ..core.errors import OpError
-from .base import Detection, about_image
+from .base import DetectionDataset, about_image
 from .images import progress
 from .transforms.letterbox import letterbox_boxes
 
@@ -20,13 +20,13 @@ MAX_STEPS = 300   # of one restart
 CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 
-def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 32,
+def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: int = 32,
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
     """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
     Parameters
     ----------
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
         The anchors are computed for its boxes in letterboxed images.
     k : int, default 5
         Number of anchors, at least 1.
@@ -57,12 +57,12 @@ def anchors_of(dataset: Detection, k: int = 5, size: Size = 416, stride: int = 3
     return anchors, iou, sizes
 
 
-def box_sizes(dataset: Detection, size: Size = 416) -> np.ndarray:
+def box_sizes(dataset: DetectionDataset, size: Size = 416) -> np.ndarray:
     """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``.
 
     Parameters
     ----------
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
     size : int or tuple of int, default 416
         Input size of the net, or (width, height).
 

@@ -23,8 +23,8 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     detections : sequence of numpy.ndarray
         One array (detections, 6) per image: class id, score, xmin, ymin, xmax, ymax in pixels of the image.
     labels : sequence of numpy.ndarray
-        One array (objects, 6) per image, as :meth:`gluonops.data.Detection.label` returns it. A difficult object is
-        ignored like a crowd in COCO: it is neither a hit nor a miss.
+        One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
+        object is ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
         Names of the classes.
 

@@ -12,7 +12,7 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "Detection", "about_image", "class_names"]
+__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class id, difficult
@@ -20,7 +20,7 @@ MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's;
 SPLITS = ("train", "val")
 
 
-class Detection(gluon.data.Dataset):
+class DetectionDataset(gluon.data.Dataset):
     """Images with boxes, in gluoncv's convention. Index it, or pass it to :class:`gluonops.data.Augmented`.
 
     An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB. The label is float32

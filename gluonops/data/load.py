@@ -7,7 +7,7 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from . import formats
-from .base import SPLITS, Detection
+from .base import SPLITS, DetectionDataset
 
 __all__ = ["classification", "detection", "format_names"]
 
@@ -25,7 +25,7 @@ def format_names(task: str) -> tuple[str, ...]:
     return formats.names(task)
 
 
-def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> Detection:
+def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> DetectionDataset:
     """A data set for detection. All labels are checked before the function returns.
 
     Parameters
@@ -49,7 +49,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
 
     Returns
     -------
-    Detection
+    DetectionDataset
 
     Raises
     ------

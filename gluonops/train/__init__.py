@@ -61,7 +61,7 @@ from .images import (
     detection_parts,
     find_anchors,
 )
-from .inference import LoadedDetector, load_detector
+from .inference import load_detector
 from .interrupting import command_to_resume, run_script
 from .metrics import (
     DetectionMetrics,
@@ -133,7 +133,7 @@ from .usage import how_to_run, save_example
 __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
     "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter", "Exponential",
-    "LaterSchedule", "LoadedDetector", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
+    "LaterSchedule", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
     "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts", "Workers",
     "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",

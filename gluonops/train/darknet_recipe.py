@@ -61,13 +61,13 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
     return "sgd", {"momentum": options.momentum}
 
 
-def darknet_anchors(cfg: str | os.PathLike, dataset: data.Detection, seed: int = 0) -> list | None:
+def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:
     """Anchors of a data set, by k-means, as many as a cfg has, and in its unit. None for ``[detection]``, without any.
 
     Parameters
     ----------
     cfg : str or os.PathLike
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
     seed : int, default 0
         Of k-means.
 

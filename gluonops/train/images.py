@@ -129,7 +129,7 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
 
 def detection_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                     size: int = 416, seed: int = 0, count: tuple[int, int] | None = None,
-                    hard: bool = False) -> tuple[data.Detection, data.Detection]:
+                    hard: bool = False) -> tuple[data.DetectionDataset, data.DetectionDataset]:
     """(training, validation): data sets for detection with the same classes. Their files are checked here.
 
     Parameters
@@ -167,7 +167,7 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
     return training, validation
 
 
-def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed: int = 0,
+def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
                  cfg: str | os.PathLike | None = None) -> list | str | None:
     """The anchors that ``--anchors`` means.
 
@@ -178,7 +178,7 @@ def find_anchors(words: Sequence[str], dataset: data.Detection, size: int, seed:
         from 1 to 5 that have a mean IoU of 0.65 with the boxes. Several anchors of nearly one size would share the
         examples of that size. ``voc``, ``coco``: the published ones. ``cfg``: those of the cfg. Or pairs, such as
         ``1.3,1.7 3.2,4.0``.
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
     size : int
         Of the net's input.
     seed : int, default 0
@@ -252,10 +252,10 @@ class Cached(gluon.data.Dataset):
 
     Parameters
     ----------
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
     """
 
-    def __init__(self, dataset: data.Detection):
+    def __init__(self, dataset: data.DetectionDataset):
         self._dataset, self._items = dataset, {}
         self.classes = dataset.classes
 

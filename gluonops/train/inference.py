@@ -9,7 +9,7 @@ import mxnet as mx
 from ..core.errors import OpError
 from ..export import LoadedDetector, Preprocessing, load
 
-__all__ = ["LoadedDetector", "load_detector"]
+__all__ = ["load_detector"]
 
 WHERE = "train.load_detector"
 

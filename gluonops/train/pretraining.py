@@ -13,7 +13,7 @@ import numpy as np
 from mxnet import autograd, gluon
 
 from ..core.errors import OpError
-from ..data import Detection, SampleKey
+from ..data import DetectionDataset, SampleKey
 from ..data.transforms.augment import place
 from ..loss import SoftmaxCELoss
 from .images import classification_batch
@@ -36,13 +36,13 @@ class Cutouts(gluon.data.Dataset):
 
     Parameters
     ----------
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
         Difficult objects are left out.
     seed : int
         Of where an object lies in its cut-out, and how large it is there.
     """
 
-    def __init__(self, dataset: Detection, seed: int):
+    def __init__(self, dataset: DetectionDataset, seed: int):
         self._dataset, self._seed = dataset, seed
         self.objects = [(index, number) for index in range(len(dataset))
                         for number, row in enumerate(dataset.label(index)) if not row[5]]
@@ -77,7 +77,7 @@ class _Classifier(gluon.HybridBlock):
         return self.output(F.mean(maps[-1] if isinstance(maps, (list, tuple)) else maps, axis=(2, 3)))
 
 
-def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], dataset: Detection, epochs: int,
+def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], dataset: DetectionDataset, epochs: int,
                       out: str | os.PathLike, seed: int = 0, threads: int = 0, resume: str | None = None,
                       save_every: int = 0) -> float:
     """Train a backbone to classify the objects of a data set for detection.
@@ -91,7 +91,7 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
         Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
     classes : sequence of str
         Of the data set.
-    dataset : gluonops.data.Detection
+    dataset : gluonops.data.DetectionDataset
     epochs : int
         Passes over the objects.
     out : str or os.PathLike

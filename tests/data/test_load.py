@@ -104,7 +104,7 @@ class TestRegistry:
 class TestOldNames:
     @pytest.mark.parametrize("module, name, new", [
         ("detection", "named", base.about_image), ("detection", "names_of", base.class_names),
-        ("detection", "LEAST", base.MIN_BOX_SIZE), ("detection", "Detection", base.Detection),
+        ("detection", "LEAST", base.MIN_BOX_SIZE), ("detection", "Detection", base.DetectionDataset),
         ("pipeline", "Pick", gops.data.SampleKey), ("pipeline", "truth_of", pipeline.ground_truth),
         ("letterbox", "letterbox", gops.data.letterbox), ("digits", "digits", gops.data.digits),
         ("voc", "VOC", voc.VOC)])
@@ -113,9 +113,12 @@ class TestOldNames:
         with pytest.warns(DeprecationWarning, match=f"gluonops.data.{module}.{name} is .* now"):
             assert getattr(old, name) is new
 
-    def test_a_renamed_one_warns(self):
-        with pytest.warns(DeprecationWarning, match="gluonops.data.Pick is gluonops.data.SampleKey now"):
-            assert gops.data.Pick is gops.data.SampleKey
+    @pytest.mark.parametrize("old, new", [("Pick", "SampleKey"), ("Detection", "DetectionDataset")])
+    def test_a_renamed_one_warns(self, old, new):
+        with pytest.warns(DeprecationWarning, match=f"gluonops.data.{old} is gluonops.data.{new} now"):
+            assert getattr(gops.data, old) is getattr(gops.data, new)
+
+    def test_an_unknown_one_is_refused(self):
         with pytest.raises(AttributeError, match="has no attribute 'Peck'"):
             gops.data.Peck  # noqa: B018
 

@@ -3,7 +3,7 @@ import numpy as np
 from gluonops import data
 
 
-class Bars(data.Detection):
+class Bars(data.DetectionDataset):
     """Bars on black that are high and red, or wide and blue, with the boxes around them, and a difficult object."""
 
     def __init__(self, count):

@@ -61,7 +61,7 @@ def test_anchors(tmp_path, head, unit):
     """In pixels for [yolo], in cells for [region]: those of boxes of two sizes."""
     (tmp_path / "net.cfg").write_text(NET + CONV + head)
 
-    class Boxes(data.Detection):
+    class Boxes(data.DetectionDataset):
         def size(self, index):
             return 128, 128
 

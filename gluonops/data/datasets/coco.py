@@ -14,7 +14,7 @@ import warnings
 
 from ...core.errors import OpError
 from ...core.optional import require
-from ..base import SPLITS, Classes, Detection, class_names
+from ..base import SPLITS, Classes, DetectionDataset, class_names
 from ..images import progress
 
 __all__ = ["COCO"]
@@ -30,7 +30,7 @@ FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUM
           "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
 
 
-class COCO(Detection):
+class COCO(DetectionDataset):
     """A data set in the layout of COCO. The module describes the folder, and the base class the items.
 
     Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files

@@ -17,7 +17,7 @@ from mxnet import gluon
 
 from ...core.errors import OpError
 from ...core.files import read_lines
-from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
+from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
@@ -110,8 +110,8 @@ class Records:
             offset += FRAME.size + length + -length % ALIGNMENT
 
 
-class DetectionRecords(Detection):
-    """Boxes from RecordIO; see this module, and :class:`gluonops.data.Detection` for its items.
+class DetectionRecords(DetectionDataset):
+    """Boxes from RecordIO; see this module, and :class:`gluonops.data.DetectionDataset` for its items.
 
     Parameters
     ----------

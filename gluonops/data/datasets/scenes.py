@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.attributes import Attr, Bool, Choice, Int
-from ..base import COLUMNS, SPLITS, Detection
+from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
 
 __all__ = ["DigitScenes", "Scenes", "Style"]
@@ -54,7 +54,7 @@ EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_objects=False)
 HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
 
 
-class Scenes(Detection):
+class Scenes(DetectionDataset):
     """Scenes with painted objects. A subclass supplies :meth:`_object` and :meth:`_draw_clutter`.
 
     A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
@@ -185,7 +185,7 @@ class Scenes(Detection):
 
 
 class DigitScenes(Scenes):
-    """Scenes with digits. The module describes the scenes, and :class:`gluonops.data.Detection` the items.
+    """Scenes with digits. The module describes the scenes, and :class:`gluonops.data.DetectionDataset` the items.
 
     A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
 

@@ -71,7 +71,7 @@ def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: fl
 
 
 class ShapeScenes(Scenes):
-    """Scenes with coloured shapes. The module describes them, and :class:`gluonops.data.Detection` the items.
+    """Scenes with coloured shapes. The module describes them, and :class:`gluonops.data.DetectionDataset` the items.
 
     A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
 

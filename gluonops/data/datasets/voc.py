@@ -16,7 +16,7 @@ from xml.parsers import expat
 from ...core.errors import OpError
 from ...core.files import check_regular, read_lines
 from ...core.optional import require
-from ..base import Classes, Detection, class_names
+from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
 __all__ = ["VOC", "check_annotation"]
@@ -28,7 +28,7 @@ OBJECT_DEPTH = 2   # elements that are open where an object begins: the top, and
 REMEDY = "Correct the file, or remove the image from the list"
 
 
-class VOC(Detection):
+class VOC(DetectionDataset):
     """A data set in the layout of Pascal VOC. The module describes the folder, and the base class the items.
 
     Parameters

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import read_lines
-from ..base import COLUMNS, MIN_BOX_SIZE, Classes, Detection, class_names
+from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
 from ..images import EXTENSIONS, progress
 from .data_file import is_data_file, read_data_file
 
@@ -29,7 +29,7 @@ LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 FIELDS = 5
 
 
-class Yolo(Detection):
+class Yolo(DetectionDataset):
     """A data set in the layout of Darknet. The module describes the folder, and the base class the items.
 
     Boxes are clipped to the image, as in Darknet.

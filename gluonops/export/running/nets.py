@@ -109,7 +109,7 @@ class _LoadedNet:
 
 
 class LoadedDetector(_LoadedNet):
-    """A detector from a file. :func:`gluonops.export.load` makes it.
+    """A detector from a file. :func:`gluonops.export.load` makes it::
 
         detector = gluonops.export.load("out/detector")
         for found in detector.detect("street.jpg"):
@@ -209,7 +209,7 @@ class LoadedDetector(_LoadedNet):
 
 
 class LoadedClassifier(_LoadedNet):
-    """A classifier from a file. :func:`gluonops.export.load` makes it.
+    """A classifier from a file. :func:`gluonops.export.load` makes it::
 
         classifier = gluonops.export.load("out/classifier")
         for guess in classifier.classify("cat.jpg", top=3):
