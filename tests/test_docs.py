@@ -1,5 +1,7 @@
 """The pages' examples run, as they stand there, page by page, and print what the page says."""
+import collections
 import doctest
+import inspect
 import os
 import pathlib
 import re
@@ -125,6 +127,15 @@ def test_the_reference_has_every_public_name(docs, tmp_path):
                    gops.nn, gops.ops, gops.train):
         missing = {f"{module.__name__}.{name}" for name in module.__all__} - found
         assert not {name for name in missing if not (tmp_path / f"{name}.rst").exists()}
+
+
+def test_a_class_is_on_one_page_and_shares_its_name_with_none(docs):
+    """Sphinx cannot tell two of one name apart, and `make docs` fails."""
+    import reference
+    classes = [getattr(module, name) for module in reference.MODULES for name in reference.names(module)
+               if inspect.isclass(getattr(module, name))]
+    counts = collections.Counter(entry.__name__ for entry in classes)
+    assert {name for name, count in counts.items() if count > 1} == set()
 
 
 def test_the_gallery_shows_every_example():
