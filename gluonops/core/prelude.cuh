@@ -283,3 +283,13 @@ __device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
     }
     return reduce_row(value, Sum());
 }
+
+// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and what
+// the others had written before they were counted is there. The memory of a first launch is 0; see contract.Steps.
+__device__ inline bool is_last_of(unsigned all, unsigned *count)
+{
+    __threadfence();
+    const bool last = atomicInc(count, all - 1) == all - 1;
+    __threadfence();
+    return last;
+}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from gluonops.core import custom, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
+from gluonops.ops.dice_loss import contract as dice_loss_contract
 from gluonops.ops.group_norm import contract as group_norm_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
@@ -101,6 +102,7 @@ EXTRA["l2_normalize"] = [Case("columns", ((2, 130, 36), (130,))), Case("many_col
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
     ("parts", (2, 4, 2100), 2), ("parts_of_items", (1, 3, 2051), 1), ("read_twice", (1, 2, 4500), 1),
     ("teams", (2, 70, 49), 1), ("teams_in_packs", (3, 10, 60), 1))]
+EXTRA["dice_loss"] = [Case("tiles", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),
@@ -255,6 +257,18 @@ def test_step_0_empties_the_counts_of_groups(rng, monkeypatch):
     Run("group_norm", EXTRA["group_norm"][0], "float32", "write", rng).check()
     backward = [launched for launched, _, _ in cuda_emulator.launches if "backward" in launched]
     assert len(backward) == 2, "a launch for each step"
+
+
+@pytest.mark.parametrize("kept, launches", [(dice_loss_contract.KEPT_NUMBERS, 1), (0, 2)])
+def test_the_tiles_of_a_sample_are_summed_at_once_if_their_sums_are_kept(kept, launches, rng, monkeypatch):
+    """More classes than a block sums up between two barriers. The counts are ready for the next launch."""
+    monkeypatch.setattr(dice_loss_contract, "KEPT_NUMBERS", kept)
+    monkeypatch.setattr(rtc, "KEPT_NUMBERS", kept)
+    run = Run("dice_loss", Case("", ((2, 19, 1100), (2, 1100)), {}), "float32", "write", rng)
+    for _ in range(2):
+        run.check()
+    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
+    assert len(forward) == 2 * launches
 
 
 @pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)

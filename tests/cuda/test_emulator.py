@@ -327,7 +327,9 @@ PAIRS = ("box_iou", (600, 4), {}, "backward", "rhs")
 GROUPS = ("group_norm", (3, 6, 600), {"num_groups": 3}, "backward")
 HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
-    "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", PARTS),
+    "reduce_block_after": (r"partial\[thread / 32\] = value;\s*", "", HARDEST),
+    "sums_of_warps": ("", "   // the warps' sums of the part", PARTS),
+    "sums_of_parts": ("", "   // the parts' sums of the row", PARTS),
     "sums_before": ("", "   // the sums before", ("softmax", (9, 1500), {}, "backward")),
     "sums_after": (r"= sums.number\(i\);\s*", "", ("softmax", (9, 1500), {}, "forward")),
     "counted": ("", "   // the block has been counted", ("softmax_focal_loss", (3, 20000), {}, "forward")),

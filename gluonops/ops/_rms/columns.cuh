@@ -14,9 +14,9 @@ struct __align__(sizeof(T) * COLUMNS < 16 ? sizeof(T) * COLUMNS : 16) Columns {
 template <typename A>
 __device__ Columns<A> sum_over_channels(Columns<A> numbers, int groups)
 {
+    for (int step = groups; step < 32; step *= 2)
 #pragma unroll
-    for (int j = 0; j < COLUMNS; ++j)
-        for (int step = groups; step < 32; step *= 2)
+        for (int j = 0; j < COLUMNS; ++j)
             numbers.of[j] += __shfl_xor_sync(0xffffffffu, numbers.of[j], step);
     __shared__ Columns<A> of_threads[THREADS];
     __syncthreads();   // the numbers before may still be summed

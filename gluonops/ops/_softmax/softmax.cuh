@@ -474,21 +474,14 @@ struct SoftmaxSums {
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
-// A count of blocks for each row that blocks share, in front of what they tell each other. The last block that is counted
-// leaves it at 0, as the next launch needs it. The memory of a first launch is 0; see contract.Steps.
+// A count of blocks for each row that blocks share, in front of what they tell each other.
 struct BlockCounts {
     unsigned *counts;   // of every other one
 
     __device__ explicit BlockCounts(double *partial) : counts(reinterpret_cast<unsigned *>(partial)) {}
 
-    // Whether the block of this thread is the last one. What the thread has written is there before it is counted.
-    __device__ bool is_last(int64_t row) const
-    {
-        __threadfence();
-        const bool last = atomicInc(counts + 2 * row, gridDim.y - 1) == gridDim.y - 1;
-        __threadfence();
-        return last;
-    }
+    // Whether the block of this thread is the last one.
+    __device__ bool is_last(int64_t row) const { return is_last_of(gridDim.y, counts + 2 * row); }
 };
 
 // Sets memory to 0: step 0 of a kernel, where more is shared than is kept between launches.
@@ -559,21 +552,23 @@ struct Exchange {
         return true;
     }
 
-    // Adds all parts of a row to `sums`, a thread some of them. Returns a part that does not come, or -1; where several
-    // do not come, different blocks get different ones.
+    // A warp adds all parts of a row to `sums`. Returns a part that does not come, or -1; where several do not come,
+    // different blocks get different ones.
     template <typename Sums>
     __device__ int collect(int64_t row, int own, Sums &sums) const
     {
         const int parts = gridDim.y;
         int missing = -1;
-        for (int part = threadIdx.x; part < parts; part += blockDim.x) {
+        for (int part = threadIdx.x; part < parts; part += 32) {
             Sums other = sums;
             if (wait_for(row, part, other))
                 sums.add(other);
             else
                 missing = Max()((part + own) % parts, missing);
         }
-        missing = reduce_block(missing, Max());
+        const OverLanes in_warp = {32};
+        sums.reduce(in_warp);
+        missing = reduce_warp(missing, Max());
         return missing < 0 ? missing : (missing - own + parts) % parts;
     }
 };
@@ -583,26 +578,54 @@ struct Exchange {
 //
 // A part's block may not even have started, because there is no room for it until others end. So a block does not wait
 // for ever: it computes what is missing itself, and its own part again, with the same code and so the same bits.
+//
+// The first warp adds up what the warps have summed, and what the blocks have.
 template <typename Source, int NUMBERS>
 __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at, int64_t start, bool reads,
                                          const Exchange<NUMBERS> &exchange, typename Source::Held &held)
 {
     typedef typename Source::A A;
+    __shared__ A of_warps[NUMBERS][32];
+    __shared__ A of_row[NUMBERS];
+    __shared__ int next;
     for (int computed = at.part;;) {
         typename Source::Sums sums = source.sum(start, computed, reads, held);
-        reduce_sums<A>(sums);
-        if (gridDim.y == 1)
+        if (gridDim.y == 1) {
+            reduce_sums<A>(sums);
             return sums;
-        if (threadIdx.x == 0)
-            exchange.put(at.row, computed, sums);
-        typename Source::Sums all = source.none();
-        const int missing = exchange.collect(at.row, at.part, all);
-        if (missing < 0 && computed == at.part) {
-            exchange.leave(at.row);
-            reduce_sums<A>(all);
-            return all;
         }
-        computed = missing < 0 ? at.part : missing;
+        const OverLanes in_warp = {32}, over_warps = {int(blockDim.x / 32)};
+        sums.reduce(in_warp);
+#pragma unroll
+        for (int i = 0; i < NUMBERS; ++i)
+            if (threadIdx.x % 32 == 0)
+                of_warps[i][threadIdx.x / 32] = sums.number(i);
+        __syncthreads();   // the warps' sums of the part
+        if (threadIdx.x < 32) {
+#pragma unroll
+            for (int i = 0; i < NUMBERS; ++i)
+                sums.number(i) = of_warps[i][threadIdx.x & (over_warps.lanes - 1)];
+            sums.reduce(over_warps);
+            if (threadIdx.x == 0)
+                exchange.put(at.row, computed, sums);
+            sums = source.none();
+            const int missing = exchange.collect(at.row, at.part, sums);
+#pragma unroll
+            for (int i = 0; i < NUMBERS; ++i)
+                if (threadIdx.x == 0)
+                    of_row[i] = sums.number(i);
+            if (threadIdx.x == 0)
+                next = missing;
+        }
+        __syncthreads();   // the parts' sums of the row
+        if (next < 0 && computed == at.part) {
+            exchange.leave(at.row);
+#pragma unroll
+            for (int i = 0; i < NUMBERS; ++i)
+                sums.number(i) = of_row[i];
+            return sums;
+        }
+        computed = next < 0 ? at.part : next;
     }
 }
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, KEPT_NUMBERS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 
 TILE = 1024       # places that a block takes
 CLASS_SUMS = 2    # the intersection and the total
+COUNTS = 4        # numbers of each sample that have a count for each warp of a block
+MOST_SUMS = 32768   # of a sample, that the warps of a block add up
+TILES, CLASSES, AT_ONCE = range(3)   # steps, as in kernel.cu
 MAPS = "batch, classes"
 PLACES = "batch, ..."
 
@@ -34,11 +37,17 @@ def work(attrs, known: dict) -> tuple[int, int]:
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: the sums of each class over each tile, which are ``partial``; those over all tiles of a sample."""
+    """In forward: the sums of each class over each tile; those over all tiles of a sample.
+
+    ``partial`` has what counts a sample's tiles, and the sums of the tiles.
+    """
     if direction == "backward":
         return Steps()
     size = sizes(known)
-    return Steps(1, CLASS_SUMS * size["batch"] * size["classes"] * tiles(known), (0, 1))
+    of_sample = CLASS_SUMS * size["classes"] * tiles(known)
+    numbers = size["batch"] * (COUNTS + of_sample)
+    at_once = of_sample <= MOST_SUMS and numbers <= KEPT_NUMBERS
+    return Steps(1, numbers, (AT_ONCE,) if at_once else (TILES, CLASSES))
 
 
 OP = Op(

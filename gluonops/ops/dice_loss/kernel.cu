@@ -1,13 +1,14 @@
-// dice_loss. A block of threads takes a tile: some neighbouring places of a sample, with all their logits, which it reads
-// from the cache after the first time. Forward has steps:
+// dice_loss. A block of threads takes a tile: some neighbouring places of a sample, with all their logits, which it
+// reads from the cache after the first time. Forward has steps:
 //     TILES     the maximum of each place's logits and the logarithm of the sum of their exponentials; the sums of each
 //               class over the tile;
-//     CLASSES   the sums of each class of a sample over its tiles, and its loss.
+//     CLASSES   the sums of each class of a sample over its tiles, and its loss;
+//     AT_ONCE   both, where a sample has few of these sums. The last warp that has written those of a class goes on.
 // In backward a block takes a tile as well.
 #include "../_labels/labels.cuh"
 
-enum Step { TILES, CLASSES };
-enum { THREADS = 256, HELD = 4, TILE = HELD * THREADS };   // HELD: places of a thread
+enum Step { TILES, CLASSES, AT_ONCE };
+enum { THREADS = 256, WARPS = THREADS / 32, HELD = 4, TILE = HELD * THREADS };   // HELD: places of a thread
 
 // HELD neighbours of a tensor, which are read and written at once where they are PACKED.
 template <typename T>
@@ -103,11 +104,12 @@ struct Exponent<__half> {
 };
 
 // Calls visitor.visit<COUNT>(class, logits) for a range of classes: COUNT at a time, whose logits are read at once.
-template <typename T, bool PACKED, typename Visitor>
+// COUNT is MOST, and in the end 4 and 1.
+template <int MOST, typename T, bool PACKED, typename Visitor>
 __device__ void visit_classes(const T *__restrict__ data, const Tile<PACKED> &tile, int64_t classes, int start, int end,
                               Visitor &visitor)
 {
-    enum { TOGETHER = PACKED ? 4 : 1 };
+    enum { TOGETHER = PACKED ? MOST : 1 };
     const T *from = data + tile.start(classes) + start * tile.inner;
     Neighbours<T> logits[TOGETHER];
     int c = start;
@@ -116,6 +118,13 @@ __device__ void visit_classes(const T *__restrict__ data, const Tile<PACKED> &ti
         for (int k = 0; k < TOGETHER; ++k, from += tile.inner)
             logits[k] = tile.read(from);
         visitor.template visit<TOGETHER>(c, logits);
+    }
+    if (TOGETHER > 4 && c + 4 <= end) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k, from += tile.inner)
+            logits[k] = tile.read(from);
+        visitor.template visit<4>(c, logits);
+        c += 4;
     }
 #pragma unroll 1
     for (; c < end; ++c, from += tile.inner) {
@@ -216,18 +225,19 @@ struct ClassSums {
     A common, total;
 };
 
-// The sums of some classes, of each thread's places, in shared memory.
+// The sums of some classes, of each thread's places, in shared memory: two rows for each class.
 template <typename A>
 struct SumsOfThreads {
-    enum { CLASSES = 64 / sizeof(A), ROW = THREADS / Pack<A>::SIZE, LANES = THREADS / CLASSES };
-    Pack<A> common[CLASSES][ROW], total[CLASSES][ROW];
+    enum { CLASSES = 64 / sizeof(A), TO_NEXT = 2 * THREADS };
+    enum { ROW = THREADS / Pack<A>::SIZE, LANES = THREADS / CLASSES / 2 };
+    enum { OF_WARP = CLASSES / WARPS };   // the classes that a warp sums up
+    Pack<A> rows[2 * CLASSES][ROW];
 
-    // Those of this thread; of the next class they are THREADS numbers on.
-    __device__ A *own_common() { return common[0][0].items + threadIdx.x; }
-    __device__ A *own_total() { return total[0][0].items + threadIdx.x; }
+    // This thread's `common` of the first class; `total` is THREADS numbers on, and the next class TO_NEXT.
+    __device__ A *own() { return rows[0][0].items + threadIdx.x; }
 
-    // LANES threads of a warp sum up what the threads have of a class.
-    __device__ static A sum(const Pack<A> *row, bool exists)
+    // LANES threads of a warp sum up what the threads have in a row.
+    __device__ A sum(int row, bool exists) const
     {
         A sum = 0;
         if (exists)
@@ -235,7 +245,7 @@ struct SumsOfThreads {
             for (int i = 0; i < ROW; i += LANES)
 #pragma unroll
                 for (int j = 0; j < Pack<A>::SIZE; ++j)
-                    sum += row[i + threadIdx.x % LANES].items[j];
+                    sum += rows[row][i + threadIdx.x % LANES].items[j];
         return reduce_warp(sum, Sum(), LANES);
     }
 };
@@ -247,19 +257,19 @@ struct Totals {
     const Places<A> &places;
     const A *offset;
     A times;              // 1 or 2, in the units of Power
-    A *common, *total;    // of the next class
+    A *own;               // this thread's sums of the next class
 
     template <int COUNT>
     __device__ void visit(int, const Neighbours<T> *logits)
     {
 #pragma unroll
-        for (int k = 0; k < COUNT; ++k, common += THREADS, total += THREADS) {
+        for (int k = 0; k < COUNT; ++k, own += SumsOfThreads<A>::TO_NEXT) {
             A sum = power(logits[k], 0);
 #pragma unroll
             for (int j = 1; j < HELD; ++j)
                 sum += power(logits[k], j);
-            *common = 0;
-            *total = sum;
+            own[0] = 0;
+            own[THREADS] = sum;
         }
     }
 
@@ -275,21 +285,23 @@ struct Totals {
 template <typename A>
 __device__ void add_own(const Places<A> &places, const A *own, SumsOfThreads<A> &sums, int start, int count)
 {
-    A *const common = sums.own_common(), *const total = sums.own_total();
+    enum { TO_NEXT = SumsOfThreads<A>::TO_NEXT };
+    A *const first = sums.own();
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
         const int c = places.class_id[j] - start;
         if (unsigned(c) < unsigned(count)) {
-            common[c * THREADS] += own[j];
-            total[c * THREADS] += 1;
+            A *const of_class = first + c * TO_NEXT;
+            of_class[0] += own[j];
+            of_class[THREADS] += 1;
         }
     }
     if (places.any_is_invalid())
         for (int c = 0; c < count; ++c)
-            common[c * THREADS] = not_a_number<A>();
+            first[c * TO_NEXT] = not_a_number<A>();
 }
 
-// TILES: the divisors of the tile's places, and the sums of each class over it.
+// TILES: the divisors of the tile's places, and the sums of each class over it, which others may read in this launch.
 template <bool PACKED, typename T, typename L, typename A>
 __device__ void sum_tile(const T *__restrict__ data, const L *__restrict__ label, A *__restrict__ max,
                          A *__restrict__ log_sum, ClassSums<A> *__restrict__ sums,
@@ -302,7 +314,9 @@ __device__ void sum_tile(const T *__restrict__ data, const L *__restrict__ label
     A written[HELD];   // what is stored as log_sum
     Divisors<T> divisors;
     places.read_labels(label, tile, classes, ignores, ignore_label);
-    visit_classes(data, tile, classes, 0, classes, divisors);
+    // Fewer groups of classes raise the maximum less often. With labels of 8 bytes there are no registers for more.
+    enum { TOGETHER = sizeof(T) == 2 && sizeof(L) < 8 ? 8 : 4 };
+    visit_classes<TOGETHER>(data, tile, classes, 0, classes, divisors);
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {   // the divisor of an ignored place does not depend on its logits
         places.max[j] = places.counts(j) ? divisors.max[j] : A(0);
@@ -323,28 +337,77 @@ __device__ void sum_tile(const T *__restrict__ data, const L *__restrict__ label
 
     enum { BETWEEN = SumsOfThreads<A>::CLASSES, LANES = SumsOfThreads<A>::LANES };   // BETWEEN: two barriers
     const bool all_count = places.all_count();
-    const int c = threadIdx.x / LANES;
+    const int row = threadIdx.x / LANES, c = row / 2;
     for (int start = 0; start < classes; start += BETWEEN) {
         const int count = int(minimum(classes - start, BETWEEN));
         __syncthreads();   // the sums of the classes before are read
         if (all_count) {
-            Totals<T, true> totals = {places, offset, times, of_threads.own_common(), of_threads.own_total()};
-            visit_classes(data, tile, classes, start, start + count, totals);
+            Totals<T, true> totals = {places, offset, times, of_threads.own()};
+            visit_classes<4>(data, tile, classes, start, start + count, totals);
         } else {
-            Totals<T, false> totals = {places, offset, times, of_threads.own_common(), of_threads.own_total()};
-            visit_classes(data, tile, classes, start, start + count, totals);
+            Totals<T, false> totals = {places, offset, times, of_threads.own()};
+            visit_classes<4>(data, tile, classes, start, start + count, totals);
         }
         add_own(places, own, of_threads, start, count);
         __syncthreads();   // the sums of all threads
-        const ClassSums<A> sum = {SumsOfThreads<A>::sum(of_threads.common[c], c < count),
-                                  SumsOfThreads<A>::sum(of_threads.total[c], c < count)};
-        if (c < count && threadIdx.x % LANES == 0)
-            sums[(tile.sample * classes + start + c) * tiles + tile.number] = sum;
+        const A sum = of_threads.sum(row, c < count);
+        if (c < count && threadIdx.x % LANES == 0) {
+            volatile ClassSums<A> *const of_class = sums + (tile.sample * classes + start + c) * tiles + tile.number;
+            *(row % 2 == 0 ? &of_class->common : &of_class->total) = sum;
+        }
     }
 }
 
+// What forward writes for each sample and class.
+template <typename T>
+struct Losses {
+    typedef typename Accumulator<T>::type A;
+    T *__restrict__ output;
+    A *__restrict__ intersection, *__restrict__ total;
+    int output_request, intersection_request, total_request;
+    A smooth;
+
+    // A warp sums up what the tiles have of a map, a class of a sample. Others may have written it in this launch.
+    __device__ void sum_map(const volatile ClassSums<A> *sums, int64_t map, int64_t tiles) const
+    {
+        A common = 0, sum = 0;
+#pragma unroll 4
+        for (int64_t t = map * tiles + threadIdx.x % 32; t < (map + 1) * tiles; t += 32) {
+            common += sums[t].common;
+            sum += sums[t].total;
+        }
+        common = reduce_warp(common, Sum());
+        sum = reduce_warp(sum, Sum());
+        if (threadIdx.x % 32 == 0) {
+            store(output, map, 1 - (2 * common + smooth) / (sum + smooth), output_request);
+            store(intersection, map, common, intersection_request);
+            store(total, map, sum, total_request);
+        }
+    }
+
+    // A warp has written its classes' sums over a tile of a sample. The last one of all tiles sums up what these have.
+    __device__ void sum_sample_once(const volatile ClassSums<A> *sums, unsigned *counts, int64_t sample, int classes,
+                                    int64_t tiles) const
+    {
+        enum { BETWEEN = SumsOfThreads<A>::CLASSES, OF_WARP = SumsOfThreads<A>::OF_WARP };
+        const int warp = threadIdx.x / 32;
+        __syncwarp();   // the sums are written
+        const int last = threadIdx.x % 32 == 0 && is_last_of(unsigned(tiles), counts + sample * WARPS + warp);
+        if (!__shfl_sync(0xffffffffu, last, 0))
+            return;
+        for (int start = warp * OF_WARP; start < classes; start += BETWEEN)
+            for (int c = start; c < start + OF_WARP && c < classes; ++c)
+                sum_map(sums, sample * classes + c, tiles);
+    }
+};
+
+// The blocks of a multiprocessor: as many as have the registers that they need.
+template <typename T, typename L> struct Resident { enum { BLOCKS = sizeof(L) == 8 ? 3 : 4 }; };
+template <typename L> struct Resident<__half, L> { enum { BLOCKS = 4 }; };
+template <typename L> struct Resident<double, L> { enum { BLOCKS = 1 }; };
+
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 4 : 1)
+__global__ void __launch_bounds__(256, Resident<T, L>::BLOCKS)
 dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                   typename Accumulator<T>::type *__restrict__ intersection,
                   typename Accumulator<T>::type *__restrict__ total, typename Accumulator<T>::type *__restrict__ max,
@@ -355,37 +418,32 @@ dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__
 {
     typedef typename Accumulator<T>::type A;
     const int64_t tiles = (inner + TILE - 1) / TILE;   // of a sample
-    ClassSums<A> *const sums = reinterpret_cast<ClassSums<A> *>(partial);   // (batch, classes, tiles)
-    if (step == TILES) {
-        __shared__ SumsOfThreads<A> of_threads;
-        const bool packed = inner % HELD == 0 && aligned(data) && aligned(label) && aligned(max) && aligned(log_sum);
-        for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x)
-            if (packed)
-                sum_tile<true>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes, inner,
-                               ignores, ignore_label, squared != 0);
-            else
-                sum_tile<false>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes,
-                                inner, ignores, ignore_label, squared != 0);
+    unsigned *const counts = reinterpret_cast<unsigned *>(partial);   // (batch, WARPS)
+    ClassSums<A> *const sums = reinterpret_cast<ClassSums<A> *>(counts + batch * WARPS);   // (batch, classes, tiles)
+    const Losses<T> losses = {output, intersection, total, output_request, intersection_request, total_request,
+                              A(smooth)};
+    if (step == CLASSES) {
+        const int64_t first = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+        for (int64_t map = first; map < batch * classes; map += int64_t(gridDim.x) * WARPS)
+            losses.sum_map(sums, map, tiles);
         return;
     }
-    for (int64_t map = blockIdx.x; map < batch * classes; map += gridDim.x) {
-        A common = 0, sum = 0;
-        for (int64_t t = threadIdx.x; t < tiles; t += THREADS) {
-            common += sums[map * tiles + t].common;
-            sum += sums[map * tiles + t].total;
-        }
-        common = reduce_row(common, Sum());
-        sum = reduce_row(sum, Sum());
-        if (threadIdx.x == 0) {
-            store(output, map, 1 - (2 * common + A(smooth)) / (sum + A(smooth)), output_request);
-            store(intersection, map, common, intersection_request);
-            store(total, map, sum, total_request);
-        }
+    __shared__ SumsOfThreads<A> of_threads;
+    const bool packed = inner % HELD == 0 && aligned(data) && aligned(label) && aligned(max) && aligned(log_sum);
+    for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
+        if (packed)
+            sum_tile<true>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles, classes,
+                           inner, ignores, ignore_label, squared != 0);
+        else
+            sum_tile<false>(data, label, max, log_sum, sums, of_threads, max_request, log_sum_request, t, tiles,
+                            classes, inner, ignores, ignore_label, squared != 0);
+        if (step == AT_ONCE)
+            losses.sum_sample_once(sums, counts, quotient(t, opaque(tiles)), opaque(classes), opaque(tiles));
     }
 }
 
-// The derivative by a probability p is by_p p + constant, and `own` more at places of the class. Those of some classes are
-// in shared memory.
+// The derivative by a probability p is by_p p + constant, and `own` more at places of the class. Those of some classes
+// are in shared memory.
 template <typename A>
 struct ClassSlopes {
     A by_p[THREADS], constant[THREADS], own[THREADS];
@@ -504,7 +562,7 @@ __device__ void differentiate_tile(const Derivatives<T> &derivatives, const T *_
     for (int start = 0; start < classes; start += THREADS) {
         derivatives.put(slopes, start);
         means.start = start;
-        visit_classes(data, tile, classes, start, start + slopes.count, means);
+        visit_classes<4>(data, tile, classes, start, start + slopes.count, means);
 #pragma unroll
         for (int j = 0; j < HELD; ++j)
             if (slopes.has(places.class_id[j])) {
@@ -521,7 +579,7 @@ __device__ void differentiate_tile(const Derivatives<T> &derivatives, const T *_
             derivatives.put(slopes, start);
         T *const to = data_grad + tile.start(classes) + start * tile.inner;
         Gradients<T, PACKED> gradients = {tile, places, slopes, means.mean, own_mean, start, to, request};
-        visit_classes(data, tile, classes, start, start + slopes.count, gradients);
+        visit_classes<4>(data, tile, classes, start, start + slopes.count, gradients);
     }
 }
 

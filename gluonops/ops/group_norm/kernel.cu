@@ -572,8 +572,10 @@ struct GroupSource {
             int missing = NONE;
             if (threadIdx.x == 0 && tells)
                 exchange.put(at.row, computed, sums);
-            if (threadIdx.x < 32 && tells)
-                missing = collect(at.row, exchange, sums);
+            if (threadIdx.x < 32 && tells) {
+                sums = none();
+                missing = exchange.collect(at.row, part, sums);
+            }
             if (threadIdx.x == 0) {
                 next = missing;
 #pragma unroll
@@ -590,26 +592,6 @@ struct GroupSource {
             exchange.leave(at.row);
         const Sums sums = {whole[0], whole[1]};
         return sums;
-    }
-
-    // The sums of all parts, a lane some of them. Returns a part that does not come, or NONE; where several do not
-    // come, different blocks get different ones.
-    __device__ int collect(int64_t row, const Exchange<Sums::NUMBERS> &exchange, Sums &sums) const
-    {
-        const int parts = gridDim.y;
-        int missing = NONE;
-        sums = none();
-        for (int other = threadIdx.x; other < parts; other += 32) {
-            Sums others;
-            if (exchange.wait_for(row, other, others))
-                sums.add(others);
-            else
-                missing = Max()((other + part) % parts, missing);
-        }
-        const OverLanes in_warp = {32};
-        sums.reduce(in_warp);
-        missing = reduce_warp(missing, Max());
-        return missing == NONE ? missing : (missing - part + parts) % parts;
     }
 
     // The data's gradient of the part. `held` is what `sum` has left.
@@ -661,11 +643,8 @@ __device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int6
                                  T *beta_grad, int gamma_request, int beta_request, const Sizes &sizes)
 {
     __shared__ bool is_last;
-    if (threadIdx.x == 0) {
-        __threadfence();
-        is_last = atomicInc(count, unsigned(sizes.batch - 1)) == unsigned(sizes.batch - 1);
-        __threadfence();
-    }
+    if (threadIdx.x == 0)
+        is_last = is_last_of(unsigned(sizes.batch), count);
     __syncthreads();   // the block of a part is counted
     if (!is_last)
         return;
