@@ -180,6 +180,7 @@ inline double emulated_sinpi(double x) { return sin(M_PI * x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
 
 inline float __int_as_float(int bits)

@@ -222,6 +222,7 @@ def planted(old, new):
 MORE = {
     "center_loss": lambda shape, rng: {"label": rng.randint(0, 2, shape[:1]), "centers": rng.randn(2, *shape[1:])},
     "region_loss": lambda shape, rng: {"truth": rng.uniform(0.2, 0.8, (shape[0], 4, 5)) * [1, 1, 1, 1, 0], "seen": [0]},
+    "yolo_loss": lambda shape, rng: {"truth": rng.uniform(0.1, 0.9, (shape[0], 70, 5)) * [1, 1, 1, 1, 0]},
     "rms_norm": lambda shape, rng: {"scale": rng.randn(shape[-1])},
     "l2_normalize": lambda shape, rng: {"scale": rng.randn(shape[1])},
     "dice_loss": lambda shape, rng: {"label": rng.randint(0, shape[1], (shape[0], *shape[2:]))},
@@ -320,6 +321,7 @@ COPIES = ("tile", (1, 2043), {"tiles": (300, 1)}, "backward")
 TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
 DECODE = ("region_decode", (3, 170, 7, 9), {**TWO_ANCHORS, "classes": 80})   # lanes share a prediction
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
+V4_LOSS = ("yolo_loss", (5, 16, 6, 7), {**TWO_ANCHORS, "dialect": "alexeyab", "iou_thresh": 0.2}, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
 DICE = ("dice_loss", (2, 40, 600), {}, "forward")
 DICE_BACKWARD = ("dice_loss", (2, 300, 600), {}, "backward")
@@ -345,6 +347,8 @@ BARRIERS = {
     "decode_products": ("", "   // the products are summed", (*DECODE, "backward")),
     "loss_assigned": ("", "   // all are assigned", LOSS),
     "loss_sums_after": ("", "   // the sums of all warps", LOSS),
+    "loss_attributes": ("", "   // the attributes are there", V4_LOSS),
+    "loss_left_over": ("", "   // all know what is left over", V4_LOSS),
     "center_sort": ("", "   // the keys are in place", CENTERS),
     "center_sorted": ("", "   // the keys are sorted", CENTERS),
     "center_bounds": ("", "   // the bounds are there", CENTERS),
@@ -412,6 +416,13 @@ def test_every_barrier_is_needed(barrier, launched, monkeypatch):
 
     assert all(right(*launched(CudaModule, what)) for _ in range(8))
     assert any(wrong() for _ in range(8))
+
+
+@pytest.mark.parametrize("fewer", ["WINDOWS = 2", "MASKED = 1"])
+def test_more_than_a_block_holds_at_a_time(fewer, launched):
+    """Of the predictions of an image, and of the anchors of a ground truth."""
+    name = fewer.split()[0]
+    assert right(*launched(planted(f"{name} = \\d+", fewer), V4_LOSS))
 
 
 def test_the_barrier_in_front_of_a_reduction_is_needed(monkeypatch):

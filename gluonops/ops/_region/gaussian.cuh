@@ -24,13 +24,14 @@ template <typename A> struct GaussianNll {
 
     GLUONOPS_INLINE GaussianNll(A error, A deviation)
     {
-        const A half = A(0.5), tiny = A(1e-9), wider = deviation + A(0.3);   // Darknet's
-        const A score = error == 0 ? A(0) : error / deviation;
-        const A density = A(0.3989422804014327) * YoloMath<A>::exp(-half * score * score) / wider;
+        const A half = A(0.5), tiny = A(1e-9);   // Darknet's
+        const A precision = 1 / deviation, narrower = 1 / (deviation + A(0.3));
+        const A score = error == 0 ? A(0) : error * precision;
+        const A density = A(0.3989422804014327) * YoloMath<A>::exp(-half * score * score) * narrower;
         const A share = half * density / (density + tiny);
         loss = -half * YoloMath<A>::log(density + tiny);
-        by_mean = share * score / deviation;
-        by_deviation = share * (score * score / deviation - 1 / wider);
+        by_mean = share * score * precision;
+        by_deviation = share * (score * score * precision - narrower);
     }
 };
 
@@ -40,11 +41,6 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
 {
     const bool is_nll = loss.box_loss == NLL_LOSS;
     const A scale = 2 - truth.w * truth.h, shift = loss.shift;
-    const A means[4] = {predicted.offsets[0], predicted.offsets[1], predicted.numbers[2], predicted.numbers[3]};
-    const A targets[4] = {(truth.x - shift * truth.w) * predicted.width - predicted.column,
-                          (truth.y - shift * truth.h) * predicted.height - predicted.row,
-                          YoloMath<A>::log(truth.w * predicted.width / predicted.anchor_w),
-                          YoloMath<A>::log(truth.h * predicted.height / predicted.anchor_h)};
     BoxDelta<A, 4> overlap = {{0, 0, 0, 0}, 0};
     if (!is_nll) {
         Box<A> increase = overlap_increase(loss.box_loss, predicted.box, truth);
@@ -52,6 +48,12 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
         increase.y -= shift * increase.h;
         overlap = iou_errors(loss, predicted, increase);
     }
+    const YoloBox<A> same(loss, place.again());
+    const A means[4] = {same.offsets[0], same.offsets[1], same.numbers[2], same.numbers[3]};
+    const A targets[4] = {(truth.x - shift * truth.w) * same.width - same.column,
+                          (truth.y - shift * truth.h) * same.height - same.row,
+                          YoloMath<A>::log(truth.w * same.width / same.anchor_w),
+                          YoloMath<A>::log(truth.h * same.height / same.anchor_h)};
     BoxDelta<A, 8> result;
     A loss_of_numbers = 0;
     for (int c = 0; c < 4; ++c) {

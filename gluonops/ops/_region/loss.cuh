@@ -56,13 +56,18 @@ template <typename A> struct TargetBox {
     }
 };
 
-// A threshold of a box's IoU, without a division: IoU > t where the intersection is above t / (1 + t) of both areas.
-template <typename A> struct OverlapThreshold {
-    A share, own;   // own: of the box's area
-
-    __device__ OverlapThreshold(A thresh, const Edges<A> &box) : share(thresh / (1 + thresh)), own(share * box.area) {}
-    __device__ bool is_exceeded(A intersection, A area) const { return intersection > share * area + own; }
-};
+// Whether the IoU of any of these targets with a box is above a threshold. It needs no division: the IoU is above t
+// where the intersection is above t / (1 + t) of both areas.
+template <typename Item, typename A>
+__device__ bool any_overlaps(const Item *targets, int count, const Edges<A> &box, A thresh)
+{
+    const A share = thresh / (1 + thresh);
+    A most = lowest<A>();   // of an intersection without that share of the target's area
+#pragma unroll 4
+    for (int t = 0; t < count; ++t)
+        most = larger(most, targets[t].intersection(box) - share * targets[t].area);
+    return most > share * box.area;
+}
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
@@ -93,7 +98,7 @@ __device__ void assign(const Targets &targets, int64_t batch)
 {
     for (int64_t t = first_item(); t < batch * targets.count; t += item_step()) {
         const Targets own = of_image(targets, t / targets.count);
-        own.all[t % targets.count].set(own.truth(t % targets.count), own.map);
+        own.all[t % targets.count].set(own.truth(t % targets.count), own);
     }
 }
 
@@ -105,45 +110,81 @@ __device__ Targets hold(Targets targets)
     __shared__ typename Targets::Item held[HELD_TARGETS];
     targets.held = held;
     for (int t = threadIdx.x; targets.is_held() && t < targets.count; t += THREADS)
-        held[t].set(targets.truth(t), targets.map);
+        held[t].set(targets.truth(t), targets);
     __syncthreads();   // all are assigned, and the sums of the image before are read
     return targets;
 }
 
-// NaN if a row is neither a box nor padding, else 0. A warp looks together.
-template <typename A, typename Targets>
-__device__ A nan_if_invalid(const Targets &targets)
+// Whether a row is neither a box nor padding. A warp looks together.
+template <typename Targets>
+__device__ bool any_invalid(const Targets &targets)
 {
     int invalid = 0;
-    for (int64_t t = threadIdx.x % 32; t < targets.count; t += 32)
+    for (int t = threadIdx.x % 32; t < targets.count; t += 32)
         invalid += targets.is_invalid(t);
-    return reduce_lanes(invalid, Sum(), 32) > 0 ? not_a_number<A>() : A(0);
+    return reduce_warp(invalid, Sum()) > 0;
 }
 
 // Where an image's gradient goes.
 template <typename A> struct Gradient {
     A *first;
+    int64_t size;
     int request;
-    A nan_if_invalid;   // added to every element
 
-    __device__ void put(int64_t i, A value) const { store(first, i, nan_if_invalid + value, request); }
+    // Whether one block sets all of an image to 0 before it computes what is not 0.
+    __device__ bool is_cleared() const { return request == WRITE && gridDim.y == 1; }
+
+    __device__ void clear() const
+    {
+        if (is_cleared())
+            fill(first, size, A(0));
+    }
+
+    // This block's share becomes NaN.
+    __device__ void spoil() const
+    {
+        const int64_t share = (size + gridDim.y - 1) / gridDim.y, start = blockIdx.y * share;
+        if (request != NOTHING && start < size)
+            fill(first + start, minimum(share, size - start), not_a_number<A>());
+    }
+
+    __device__ Gradient behind(int64_t elements) const
+    {
+        const Gradient rest = {first + elements, size - elements, request};
+        return rest;
+    }
+
+    __device__ void put(int64_t i, A value) const { store(first, i, value, request); }
 
     // 0 for `count` elements, a step apart.
     __device__ void put_zeros(int64_t i, int count, int64_t step) const
     {
-        if (request == WRITE)
-            put_zeros_as<WRITE>(first + i, count, step);
-        else if (request == ADD)
-            put_zeros_as<ADD>(first + i, count, step);
+        if (request != WRITE || is_cleared())
+            return;
+        A *to = first + i;
+#pragma unroll 4
+        for (int c = 0; c < count; ++c, to += step)
+            *to = 0;
     }
 
  private:
-    template <int REQUEST>
-    __device__ void put_zeros_as(A *to, int count, int64_t step) const
+    // The block's threads set `count` elements to a value.
+    __device__ static void fill(A *to, int64_t count, A value)
     {
+        enum { SIZE = Pack<A>::SIZE };
+        const int64_t behind_pack = reinterpret_cast<size_t>(to) % 16 / sizeof(A);
+        const int64_t head = minimum(count, (SIZE - behind_pack) % SIZE), packs = (count - head) / SIZE;
+        const int64_t tail = head + packs * SIZE;
+        if (threadIdx.x < head)
+            to[threadIdx.x] = value;
+        if (threadIdx.x < count - tail)
+            to[tail + threadIdx.x] = value;
+        Pack<A> pack;
+        pack.fill(value);
+        A *place = to + head + SIZE * threadIdx.x;
 #pragma unroll 4
-        for (int c = 0; c < count; ++c, to += step)
-            store(to, 0, nan_if_invalid, REQUEST);
+        for (int64_t i = threadIdx.x; i < packs; i += THREADS, place += SIZE * THREADS)
+            copy_pack(place, 0, pack, WRITE);
     }
 };
 
@@ -156,7 +197,8 @@ template <typename T, typename A> struct Outputs {
     template <typename Targets>
     __device__ Gradient<A> gradient_of(const Targets &of_image, int64_t b) const
     {
-        const Gradient<A> own = {gradient + b * of_image.map.size(), gradient_request, nan_if_invalid<A>(of_image)};
+        const int64_t size = of_image.map.size();
+        const Gradient<A> own = {gradient + b * size, size, gradient_request};
         return own;
     }
 };
@@ -223,15 +265,27 @@ template <typename A> struct BlockSums {
         own()[COST] += cost;
     }
 
+    // What each thread of the warp has.
+    __device__ void add(const A *parts) const
+    {
+#pragma unroll
+        for (int p = 0; p < PARTS; ++p) {
+            const A sum = reduce_warp(parts[p], Sum());
+            if (threadIdx.x % 32 == 0)
+                own()[p] += sum;
+        }
+    }
+
     // NaN in each if the image has an invalid row. They are the results where an image has one block.
     template <typename T>
-    __device__ void write(A nan_if_invalid, const Partials<PARTS> &partials, int64_t b, const Outputs<T, A> &outputs) const
+    __device__ void write(bool is_invalid, const Partials<PARTS> &partials, int64_t b,
+                          const Outputs<T, A> &outputs) const
     {
         __syncthreads();   // the sums of all warps are there
         if (threadIdx.x >= 32)
             return;
         const int part = threadIdx.x;
-        A sum = nan_if_invalid, loss = 0;
+        A sum = is_invalid ? not_a_number<A>() : A(0), loss = 0;
         for (int warp = 0; part < PARTS && warp < WARPS; ++warp)
             sum += of_warps[warp][part];
         for (int p = 0; p <= CLASS_PART; ++p)

@@ -274,6 +274,7 @@ GLUONOPS_INLINE YoloTarget<A> objectness_target(const Loss &loss, A objectness, 
 // then those of its cell.
 template <typename A> struct YoloMatches {
     int first, count;
+    int start, end;               // numbers between which those of the cell are
     bool first_overlaps;          // the first one is not one of the cell
     YoloTarget<A> of_first;       // of the class of the first one
     YoloTarget<A> of_others;      // of the classes that no ground truth has
@@ -282,7 +283,7 @@ template <typename A> struct YoloMatches {
     GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Place &place, const Truths &truths, int k) const
     {
         YoloTarget<A> to = A(k) == truths.class_id(first) ? of_first : of_others;
-        for (int t = 0; count > 1 && t < truths.count; ++t) {
+        for (int t = start; count > 1 && t < end; ++t) {
             const bool is_first = t == first && !first_overlaps;
             if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, place)) {
                 to.target = 1 - loss.label_smooth_eps / 2;
@@ -307,7 +308,16 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     const bool overlaps = best.iou > loss.ignore_thresh;
     const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, place));
     const bool learns_class = is_match || (is_ignored && loss.ignored_has_class());
-    YoloMatches<A> matches = {learns_class ? best.truth : -1, learns_class, learns_class, {0, 1}, {0, 1}};
+    YoloMatches<A> matches = {learns_class ? best.truth : -1, learns_class, 0, 0, learns_class, {0, 1}, {0, 1}};
+
+    // The losses of overlaps have a loop of their own, in front of the deltas': a GPU's thread has no registers for
+    // both. Only AlexeyAB's program has them.
+    A loss_of_overlaps = 0;
+    const bool has_overlaps = loss.box_loss != MSE_LOSS;
+    int next = !has_overlaps ? int(truths.count) : is_match ? -1 : truths.next_at(0, place);
+    for (; next < truths.count; next = truths.next_at(next + 1, place))
+        loss_of_overlaps += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));
+
     BoxDelta<A, OBJECT> total;
     for (int c = 0; c < OBJECT; ++c)
         total.delta[c] = 0;
@@ -324,6 +334,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         if (by_overlap)
             continue;
         matches.first = matches.count ? matches.first : t;
+        matches.start = is_assigned ? matches.start : t;
+        matches.end = t + 1;
         matches.count += 1;
         is_assigned = true;
         if (is_first_lane) {
@@ -334,13 +346,6 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
             sums[TRUTHS] += 1;
         }
     }
-
-    // The losses of overlaps have a loop of their own: a GPU's thread has no registers for both. Only AlexeyAB's program
-    // has them.
-    const bool has_overlaps = loss.box_loss != MSE_LOSS && (is_match || is_assigned);
-    int next = is_match ? -1 : has_overlaps ? truths.next_at(0, place) : int(truths.count);
-    for (; has_overlaps && next < truths.count; next = truths.next_at(next + 1, place))
-        total.loss += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));
 
     if (matches.count) {
         const A eps = loss.label_smooth_eps;
@@ -389,7 +394,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         sums[COST] += S(averaged * averaged);
         place.put(c, -averaged);
     }
-    sums[COORDINATES] += S(share * total.loss);
+    sums[COORDINATES] += S(share * (total.loss + loss_of_overlaps));
     const S cost = S(to.weight * loss.entropy(number, to.target));
     const bool is_object = is_match || is_assigned;
     sums[OBJECTNESS] += is_object ? cost : S(0);

@@ -91,6 +91,7 @@ struct Place {
           column(cell % sizes.width), row(cell / sizes.width), width(sizes.width), height(sizes.height),
           classes(sizes.classes) {}
 
+    const Place &again() const { return *this; }   // a GPU has few registers, and reads it again
     A anchor_w() const { return A(sizes.anchor_sizes[2 * anchor]); }
     A anchor_h() const { return A(sizes.anchor_sizes[2 * anchor + 1]); }
     A number(int64_t channel) const { return load_scalar(from + channel * sizes.cells()); }

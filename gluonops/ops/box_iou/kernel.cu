@@ -1,12 +1,12 @@
-// box_iou. A block takes a tile of pairs: TILE_ROWS boxes of lhs with TILE_COLUMNS boxes of rhs. A lane has two boxes of
-// rhs, and a warp visits every eighth box of lhs. Backward has steps:
+// box_iou. A block takes a tile of pairs: TILE_ROWS boxes of lhs with TILE_COLUMNS boxes of rhs. A team of lanes has
+// the boxes of rhs, and visits some of lhs. Backward has steps:
 //     TILES    the sums of each box's gradient over the tile;
 //     BOXES    the sums over the tiles: a thread for a box.
 // Bytes moved: forward the output, backward the head gradient.
 #include "../_boxes/boxes.cuh"
 
 enum Step { TILES, BOXES };
-enum { WARPS = 8, HELD = 2, TILE_ROWS = 384, TILE_COLUMNS = 32 * HELD };
+enum { WARPS = 8, TILE_ROWS = 384, TILE_COLUMNS = 64 };
 
 template <typename T, typename A>
 __device__ Sides<A> sides_at(const T *boxes, int64_t i, bool is_center)
@@ -28,8 +28,11 @@ struct Tiles {
     __device__ int64_t count() const { return sets * of_rows * of_columns; }
 };
 
-// A tile, and this thread's part of it: rows first_row, first_row + WARPS, ..., and columns column(0), column(1), ...
+// A tile, and this thread's part of it: rows first_row, first_row + TEAMS, ..., and HELD columns. LANES threads are a
+// team.
+template <int LANES>
 struct Tile {
+    enum { TEAMS = 32 * WARPS / LANES, HELD = TILE_COLUMNS / LANES };
     int64_t set, row_tile, column_tile, first_row, end_row, first_column;
 
     __device__ Tile(int64_t index, const Tiles &tiles)
@@ -39,12 +42,12 @@ struct Tile {
         set = quotient(band, tiles.of_rows);
         row_tile = band - set * tiles.of_rows;
         const int64_t start = row_tile * TILE_ROWS;
-        first_row = set * tiles.lhs_count + start + threadIdx.x / 32;
+        first_row = set * tiles.lhs_count + start + threadIdx.x / LANES;
         end_row = set * tiles.lhs_count + minimum(start + TILE_ROWS, tiles.lhs_count);
-        first_column = column_tile * TILE_COLUMNS + threadIdx.x % 32;
+        first_column = column_tile * TILE_COLUMNS + threadIdx.x % LANES;
     }
 
-    __device__ int64_t column(int j) const { return first_column + 32 * j; }
+    __device__ int64_t column(int j) const { return first_column + LANES * j; }
 };
 
 // A box as its pairs look at it.
@@ -75,12 +78,13 @@ struct __align__(16) Rectangle {
 };
 
 // The boxes of rhs that a thread has. Behind the last one are copies of it.
-template <typename A>
+template <typename A, int LANES>
 struct ColumnBoxes {
+    enum { HELD = Tile<LANES>::HELD };
     Rectangle<A> boxes[HELD];
 
     template <typename T>
-    __device__ ColumnBoxes(const T *rhs, const Tile &tile, const Tiles &tiles, bool is_center)
+    __device__ ColumnBoxes(const T *rhs, const Tile<LANES> &tile, const Tiles &tiles, bool is_center)
     {
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
@@ -91,10 +95,10 @@ struct ColumnBoxes {
 };
 
 // The boxes of lhs of a tile, in shared memory.
-template <typename T, typename A>
-__device__ void hold_rows(Rectangle<A> *held, const T *lhs, const Tile &tile, bool is_center)
+template <typename T, typename A, int LANES>
+__device__ void hold_rows(Rectangle<A> *held, const T *lhs, const Tile<LANES> &tile, bool is_center)
 {
-    const int64_t start = tile.first_row - threadIdx.x / 32;
+    const int64_t start = tile.first_row - threadIdx.x / LANES;
     __syncthreads();   // the boxes of the tile before are read
     for (int64_t i = threadIdx.x; i < tile.end_row - start; i += 32 * WARPS)
         held[i].set(sides_at<T, A>(lhs, start + i, is_center));
@@ -103,9 +107,10 @@ __device__ void hold_rows(Rectangle<A> *held, const T *lhs, const Tile &tile, bo
 
 // The IoUs of this thread's part of a tile.
 template <int REQUEST, typename T, typename A>
-__device__ void write_tile(T *__restrict__ output, const Rectangle<A> *rows, const Rectangle<A> *columns, const Tile &tile,
-                           int64_t rhs_count)
+__device__ void write_tile(T *__restrict__ output, const Rectangle<A> *rows, const Rectangle<A> *columns,
+                           const Tile<32> &tile, int64_t rhs_count)
 {
+    enum { HELD = Tile<32>::HELD };
     const int count = int(tile.end_row - tile.first_row);   // from the warp's first row on
     bool is_there[HELD];
 #pragma unroll
@@ -135,9 +140,9 @@ box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restr
     __shared__ Rectangle<A> rows[TILE_ROWS];
     const Tiles tiles(sets, lhs_count, rhs_count);
     for (int64_t t = blockIdx.x; t < tiles.count(); t += gridDim.x) {
-        const Tile tile(t, tiles);
+        const Tile<32> tile(t, tiles);
         hold_rows(rows, lhs, tile, is_center != 0);
-        const ColumnBoxes<A> columns(rhs, tile, tiles, is_center != 0);
+        const ColumnBoxes<A, 32> columns(rhs, tile, tiles, is_center != 0);
         if (output_request == WRITE)
             write_tile<WRITE>(output, rows, columns.boxes, tile, rhs_count);
         else if (output_request == ADD)
@@ -145,20 +150,17 @@ box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restr
     }
 }
 
-// The derivatives of a pair's head * IoU: by the sides of its overlap, `across` and `down`, with the shares of them that
-// come from the edges of the box of lhs, 0 or 1; and by both areas.
+// The derivatives of a pair's head * IoU: by the sides of its overlap, `across` and `down`; and by both areas.
 template <typename A>
 struct PairGradient {
-    A across, down, left, top, right, bottom, area;
+    A across, down, area;
 
-    // `column_area` has TINY_AREA in it. Edges that coincide count as those of lhs.
+    // `column_area` has TINY_AREA in it.
     __device__ PairGradient(const Rectangle<A> &row, const Rectangle<A> &column, A column_area, A head)
-        : left(row.left >= column.left), top(row.top >= column.top), right(row.right <= column.right),
-          bottom(row.bottom <= column.bottom)
     {
         const A w = smaller(row.right, column.right) - larger(row.left, column.left);
         const A h = smaller(row.bottom, column.bottom) - larger(row.top, column.top);
-        const bool overlaps = (w > 0) & (h > 0);
+        const bool overlaps = smaller(w, h) > 0;
         const A intersection = overlaps ? w * h : A(0);
         const A inverse = reciprocal(row.area() + column_area - intersection);
         const A by_iou = head * inverse;
@@ -169,21 +171,13 @@ struct PairGradient {
     }
 };
 
-// Sums over the pairs of a box of lhs.
+// Sums over the pairs of a box: of the derivatives by the sides of the overlaps, where an end of the box is that of the
+// overlap, and of those by its area.
 template <typename A>
-struct RowSums {
+struct BoxSums {
     A left, top, right, bottom, area;
 
-    __device__ RowSums() : left(0), top(0), right(0), bottom(0), area(0) {}
-
-    __device__ void add(const PairGradient<A> &pair)
-    {
-        left += pair.left * pair.across;
-        top += pair.top * pair.down;
-        right += pair.right * pair.across;
-        bottom += pair.bottom * pair.down;
-        area += pair.area;
-    }
+    __device__ BoxSums() : left(0), top(0), right(0), bottom(0), area(0) {}
 
     __device__ Box<A> gradient(const Rectangle<A> &box) const
     {
@@ -193,40 +187,30 @@ struct RowSums {
     }
 };
 
-// Sums over the pairs of a box of rhs. The edges that are not those of lhs are those of rhs.
+// Adds a pair to the sums of its boxes. Ends that coincide count as those of lhs.
 template <typename A>
-struct ColumnSums {
-    A across, down;
-    RowSums<A> of_lhs;
+__device__ void add_pair(const PairGradient<A> &pair, const Rectangle<A> &row, const Rectangle<A> &column,
+                         BoxSums<A> &of_row, BoxSums<A> &of_column)
+{
+    add_to_one(row.left, column.left, pair.across, of_row.left, of_column.left);
+    add_to_one(row.top, column.top, pair.down, of_row.top, of_column.top);
+    add_to_one(column.right, row.right, pair.across, of_row.right, of_column.right);
+    add_to_one(column.bottom, row.bottom, pair.down, of_row.bottom, of_column.bottom);
+    of_row.area += pair.area;
+    of_column.area += pair.area;
+}
 
-    __device__ ColumnSums() : across(0), down(0) {}
-
-    __device__ void add(const PairGradient<A> &pair)
-    {
-        across += pair.across;
-        down += pair.down;
-        of_lhs.add(pair);
-    }
-
-    __device__ Box<A> gradient(const Rectangle<A> &box) const
-    {
-        const RowSums<A> &of = of_lhs;
-        const Box<A> by = {of.left - of.right, of.top - of.bottom,
-                           across - (of.right + of.left) / 2 + of.area * box.height,
-                           down - (of.bottom + of.top) / 2 + of.area * box.width};
-        return by;
-    }
-};
-
-// The sums of four numbers over a warp. Eight lanes get each of them: the first eight that of x, the next that of y.
-template <typename A>
+// The sums of four numbers over a team. A quarter of its lanes get each of them: the first ones that of x, the next
+// ones that of y.
+template <int LANES, typename A>
 __device__ A sum_of_four(const Box<A> &box)
 {
-    const bool upper = threadIdx.x & 16, second = threadIdx.x & 8;
-    const A xw = (upper ? box.w : box.x) + __shfl_xor_sync(0xffffffffu, upper ? box.x : box.w, 16);
-    const A yh = (upper ? box.h : box.y) + __shfl_xor_sync(0xffffffffu, upper ? box.y : box.h, 16);
-    const A sum = (second ? yh : xw) + __shfl_xor_sync(0xffffffffu, second ? xw : yh, 8);
-    return reduce_lanes(sum, Sum(), 8);
+    const unsigned mask = (0xffffffffu >> (32 - LANES)) << threadIdx.x % 32 / LANES * LANES;
+    const bool upper = threadIdx.x & LANES / 2, second = threadIdx.x & LANES / 4;
+    const A xw = (upper ? box.w : box.x) + __shfl_xor_sync(mask, upper ? box.x : box.w, LANES / 2);
+    const A yh = (upper ? box.h : box.y) + __shfl_xor_sync(mask, upper ? box.y : box.h, LANES / 2);
+    const A sum = (second ? yh : xw) + __shfl_xor_sync(mask, second ? xw : yh, LANES / 4);
+    return reduce_lanes(sum, Sum(), LANES / 4);
 }
 
 // The sums of a tile: of a box of lhs, (rows, column tiles), and of a box of rhs, (sets, row tiles, columns).
@@ -240,7 +224,10 @@ struct TileSums {
         rhs = lhs + tiles.sets * tiles.lhs_count * tiles.of_columns;
     }
 
-    __device__ Box<A> *of_row(int64_t row, int64_t column_tile) const { return lhs + row * tiles.of_columns + column_tile; }
+    __device__ Box<A> *of_row(int64_t row, int64_t column_tile) const
+    {
+        return lhs + row * tiles.of_columns + column_tile;
+    }
 
     __device__ Box<A> *of_column(int64_t set, int64_t row_tile, int64_t column) const
     {
@@ -270,18 +257,36 @@ struct TileSums {
     }
 };
 
-// The sums of a thread's columns over the warps of the block. A thread stores one number of one column.
+// The lanes that share the boxes of rhs in backward.
+template <typename A> struct Team { enum { LANES = sizeof(A) == 8 ? 32 : 16 }; };
+
+// The sum of a number over the teams of a warp.
 template <typename A>
-__device__ void store_column_sums(const Box<A> *own, const TileSums<A> &sums, const Tile &tile)
+__device__ A sum_of_teams(A value)
 {
+#pragma unroll
+    for (int step = Team<A>::LANES; step < 32; step *= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, step);
+    return value;
+}
+
+// The sums of a thread's columns over the teams of the block. A thread stores one number of one column.
+template <typename A>
+__device__ void store_column_sums(const Box<A> *own, const TileSums<A> &sums, const Tile<Team<A>::LANES> &tile)
+{
+    enum { TEAM = Team<A>::LANES };
     __shared__ A numbers[WARPS][TILE_COLUMNS][4];
 #pragma unroll
-    for (int j = 0; j < HELD; ++j) {
-        A *const of_column = numbers[threadIdx.x / 32][threadIdx.x % 32 + 32 * j];
-        of_column[0] = own[j].x;
-        of_column[1] = own[j].y;
-        of_column[2] = own[j].w;
-        of_column[3] = own[j].h;
+    for (int j = 0; j < Tile<TEAM>::HELD; ++j) {
+        const Box<A> of_warp = {sum_of_teams(own[j].x), sum_of_teams(own[j].y), sum_of_teams(own[j].w),
+                                sum_of_teams(own[j].h)};
+        A *const of_column = numbers[threadIdx.x / 32][threadIdx.x % TEAM + TEAM * j];
+        if (threadIdx.x % 32 < TEAM) {
+            of_column[0] = of_warp.x;
+            of_column[1] = of_warp.y;
+            of_column[2] = of_warp.w;
+            of_column[3] = of_warp.h;
+        }
     }
     __syncthreads();   // the sums of all warps are there
     const int number = threadIdx.x % 4;
@@ -294,6 +299,12 @@ __device__ void store_column_sums(const Box<A> *own, const TileSums<A> &sums, co
         (&sums.of_column(tile.set, tile.row_tile, column)->x)[number] = sum;
 }
 
+// The tiles computed once more, as no register holds them meanwhile.
+__device__ inline Tiles tiles_again(int64_t sets, int64_t lhs_count, int64_t rhs_count)
+{
+    return Tiles(opaque(sets), opaque(lhs_count), opaque(rhs_count));
+}
+
 // The sums of the tile with this number.
 template <typename T>
 __device__ void sum_tile(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
@@ -301,59 +312,60 @@ __device__ void sum_tile(const T *__restrict__ output_grad, const T *__restrict_
                          int64_t rhs_count, bool is_center)
 {
     typedef typename Accumulator<T>::type A;
-    enum { TOGETHER = sizeof(T) == 8 ? 2 : 3 };   // rows whose head gradients are read at once
-    const Tiles tiles(sets, lhs_count, rhs_count);
-    const Tile tile(number, tiles);
+    enum { TEAM = Team<A>::LANES, TEAMS = Tile<TEAM>::TEAMS, HELD = Tile<TEAM>::HELD };
+    enum { TOGETHER = 2 };   // rows whose head gradients are read at once
+    const Tiles tiles = tiles_again(sets, lhs_count, rhs_count);
+    const Tile<TEAM> tile(number, tiles);
     __shared__ Rectangle<A> rows[TILE_ROWS];
     hold_rows(rows, lhs, tile, is_center);
-    const ColumnBoxes<A> columns(rhs, tile, tiles, is_center);
-    ColumnSums<A> of_columns[HELD];
+    const ColumnBoxes<A, TEAM> columns(rhs, tile, tiles, is_center);
+    BoxSums<A> of_columns[HELD];
     A areas[HELD];
-    bool is_there[HELD];
 #pragma unroll
-    for (int j = 0; j < HELD; ++j) {
+    for (int j = 0; j < HELD; ++j)
         areas[j] = columns.boxes[j].area() + A(TINY_AREA);
-        is_there[j] = tile.column(j) < rhs_count;
-    }
-    const int count = int(tile.end_row - tile.first_row);   // from the warp's first row on
-    const Rectangle<A> *from = rows + threadIdx.x / 32;
+    const int columns_left = int(minimum(rhs_count - tile.first_column, TILE_COLUMNS));   // from the first own one on
+    const int count = int(tile.end_row - tile.first_row);   // from the team's first row on
+    const Rectangle<A> *from = rows + threadIdx.x / TEAM;
     const T *head = output_grad + tile.first_row * rhs_count + tile.first_column;
-    A *row_sum = &TileSums<A>(partial, tiles).of_row(tile.first_row, tile.column_tile)->x + threadIdx.x / 8 % 4;
-    const int64_t head_bytes = WARPS * rhs_count * int64_t(sizeof(T));
-    const int64_t sum_bytes = WARPS * tiles.of_columns * int64_t(sizeof(Box<A>));
-    for (int n = 0; n < count; n += WARPS * TOGETHER, from += WARPS * TOGETHER) {
+    __shared__ Box<A> row_sums[TILE_ROWS];
+    A *row_sum = &row_sums[threadIdx.x / TEAM].x + threadIdx.x / (TEAM / 4) % 4;
+    const int64_t head_bytes = TEAMS * rhs_count * int64_t(sizeof(T));
+    for (int n = 0; n < count; n += TEAMS * TOGETHER, from += TEAMS * TOGETHER, row_sum += 4 * TEAMS * TOGETHER) {
         A heads[TOGETHER][HELD];
 #pragma unroll
         for (int k = 0; k < TOGETHER; ++k, head = behind(head, head_bytes))
 #pragma unroll
             for (int j = 0; j < HELD; ++j)
-                heads[k][j] = is_there[j] && n + k * WARPS < count ? load(head, 32 * j) : A(0);
+                heads[k][j] = TEAM * j < columns_left && n + k * TEAMS < count ? load(head, TEAM * j) : A(0);
 #pragma unroll
-        for (int k = 0; k < TOGETHER; ++k, row_sum = behind(row_sum, sum_bytes)) {
-            if (n + k * WARPS >= count)
+        for (int k = 0; k < TOGETHER; ++k) {
+            if (n + k * TEAMS >= count)
                 break;
-            const Rectangle<A> box = from[k * WARPS];
-            RowSums<A> of_row;
+            const Rectangle<A> box = from[k * TEAMS];
+            BoxSums<A> of_row;
 #pragma unroll
             for (int j = 0; j < HELD; ++j) {   // without a column the head gradient is 0
                 const PairGradient<A> pair(box, columns.boxes[j], areas[j], heads[k][j]);
-                of_row.add(pair);
-                of_columns[j].add(pair);
+                add_pair(pair, box, columns.boxes[j], of_row, of_columns[j]);
             }
-            const A sum = sum_of_four(of_row.gradient(box));
-            if (threadIdx.x % 8 == 0)
-                *row_sum = sum;
+            const A sum = sum_of_four<TEAM>(of_row.gradient(box));
+            if (threadIdx.x % (TEAM / 4) == 0)
+                row_sum[4 * TEAMS * k] = sum;
         }
     }
-    // Once more, as no register held it meanwhile.
-    const Tiles all(opaque(sets), opaque(lhs_count), opaque(rhs_count));
-    const Tile same(opaque(number), all);
-    const ColumnBoxes<A> boxes(rhs, same, all, is_center);
+    const Tiles all = tiles_again(sets, lhs_count, rhs_count);
+    const Tile<TEAM> same(opaque(number), all);
+    const ColumnBoxes<A, TEAM> boxes(rhs, same, all, is_center);
     Box<A> column_sums[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; ++j)
         column_sums[j] = of_columns[j].gradient(boxes.boxes[j]);
-    store_column_sums(column_sums, TileSums<A>(partial, all), same);
+    const TileSums<A> sums(partial, all);
+    store_column_sums(column_sums, sums, same);
+    const int64_t start = same.first_row - threadIdx.x / TEAM;
+    for (int64_t row = threadIdx.x; row < same.end_row - start; row += 32 * WARPS)
+        *sums.of_row(start + row, same.column_tile) = row_sums[row];
 }
 
 template <typename T, typename A>
@@ -375,7 +387,7 @@ box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, c
     const Tiles tiles(sets, lhs_count, rhs_count);
     const TileSums<A> sums(partial, tiles);
     if (step == TILES) {
-        for (int64_t t = blockIdx.x; t < tiles.count(); t += gridDim.x)
+        for (int64_t t = blockIdx.x; t < tiles_again(sets, lhs_count, rhs_count).count(); t += gridDim.x)
             sum_tile(output_grad, lhs, rhs, partial, t, sets, lhs_count, rhs_count, is_center != 0);
         return;
     }

@@ -17,6 +17,17 @@ template <typename T, typename A> struct Map {
     const double *anchor_sizes;
     bool bias_match, softmax;
 
+    // The same map, of whose sizes the compiler knows nothing. Otherwise it computes what follows from them in front of
+    // all loops, and has no registers left for it.
+    __device__ Map again() const
+    {
+        Map same = *this;
+        same.classes = int(opaque(classes));
+        same.height = int(opaque(height));
+        same.width = int(opaque(width));
+        return same;
+    }
+
     __device__ int64_t cells() const { return int64_t(height) * width; }
     __device__ int64_t size() const { return anchors * (5 + classes) * cells(); }
     // Where the first number of a prediction is; the next ones are a plane apart.
@@ -76,9 +87,10 @@ template <typename A> struct Predicted {
 template <typename A> struct __align__(16) Target : TargetBox<A> {
     int prediction;   // or -1
 
-    template <typename T>
-    __device__ void set(const GroundTruth<A> &truth, const Map<T, A> &map)
+    template <typename Targets>
+    __device__ void set(const GroundTruth<A> &truth, const Targets &targets)
     {
+        const typename Targets::ImageMap &map = targets.map;
         this->set_box(truth);
         prediction = -1;
         if (truth.valid)
@@ -89,11 +101,19 @@ template <typename A> struct __align__(16) Target : TargetBox<A> {
 // The ground truths of an image.
 template <typename T, typename A> struct Targets {
     typedef Target<A> Item;
+    typedef Map<T, A> ImageMap;
     Item *all;
     const T *rows;
     int count;
     Map<T, A> map;
     const Item *held;
+
+    __device__ Targets again() const
+    {
+        Targets same = *this;
+        same.map = map.again();
+        return same;
+    }
 
     __device__ bool is_held() const { return count <= HELD_TARGETS; }
     __device__ int prediction(int t) const { return is_held() ? held[t].prediction : all[t].prediction; }
@@ -122,18 +142,6 @@ template <typename T, typename A> struct Targets {
         return reduce_lanes(found, Sum(), 32) > 0;
     }
 };
-
-// Whether a ground truth's IoU with a box is above `thresh`.
-template <typename A>
-__device__ bool any_overlaps(const Target<A> *targets, int count, const Edges<A> &box, A thresh)
-{
-    const OverlapThreshold<A> threshold(thresh, box);
-    bool any = false;
-#pragma unroll 4
-    for (int t = 0; t < count; ++t)
-        any |= threshold.is_exceeded(targets[t].intersection(box), targets[t].area);
-    return any;
-}
 
 // The class logits of one prediction, read by a warp.
 template <typename T, typename A> struct ClassLogits {
@@ -330,23 +338,27 @@ __device__ void compute_image(const Targets<T, A> &targets, const Loss<A> &loss,
     __shared__ A of_warps[WARPS][PARTS];
     const BlockSums<A> sums = {of_warps};
     const Gradient<A> gradient = outputs.gradient_of(targets, b);
+    const bool is_invalid = any_invalid(targets);
     sums.clear();
+    if (is_invalid)
+        gradient.spoil();
     BackgroundSums<A> background = {0, 0, 0};
     const unsigned predictions = unsigned(targets.map.anchors * targets.map.cells()), lane = threadIdx.x % 32;
     const unsigned start = blockIdx.y * THREADS + threadIdx.x - lane;   // of the warp
-    for (unsigned first = start; first < predictions; first += gridDim.y * THREADS) {
+    const Targets<T, A> same = targets.again();
+    for (unsigned first = start; first < predictions && !is_invalid; first += gridDim.y * THREADS) {
         const unsigned assigned = assigned_predictions(targets, first);
         const bool is_assigned = assigned >> lane & 1;
         if (first + lane < predictions && !is_assigned)
-            compute_unassigned(targets, loss, first + lane, gradient, background);
+            compute_unassigned(same, loss, first + lane, gradient, background);
     }
     sums.add(background);
-    for (int t = threadIdx.x / 32; t < targets.count; t += WARPS) {
+    for (int t = threadIdx.x / 32; t < targets.count && !is_invalid; t += WARPS) {
         const int prediction = targets.prediction(t);
         if (is_own(prediction) && !targets.is_replaced(t, prediction))
-            compute_assigned(targets, loss, t, prediction, gradient, sums.own());
+            compute_assigned(targets.again(), loss, t, prediction, gradient, sums.own());
     }
-    sums.write(gradient.nan_if_invalid, partials, b, outputs);
+    sums.write(is_invalid, partials, b, outputs);
 }
 
 // `partial`: TARGET numbers for each ground truth, then PARTS for each block of an image.
@@ -378,6 +390,7 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                           rescore != 0, warm_up, box_loss == GIOU};
     for (int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
         const Targets<T, A> own = of_image(targets, b);
+        outputs.gradient_of(own, b).clear();
         compute_image(hold(own), loss, outputs, b, partials);
     }
 }
