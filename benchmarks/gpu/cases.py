@@ -23,6 +23,8 @@ may have neither. The module may have
     how many elements NumPy computes at most;
 ``independent(attrs, ndim)``
     whether a result depends on its own row of the first axis alone: then some rows can be compared without the others;
+``DECIDING``
+    pass -> how many of its first launches decide what later ones do: the model executes all blocks of these;
 ``LIGER``
     whether Liger-Kernel has a function that does the same as that of torch;
 ``TARGETS``

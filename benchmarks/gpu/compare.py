@@ -41,6 +41,13 @@ def inputs(case: dict) -> dict:
     return {**given, **{name: np.array(values) for name, values in case["tables"].items()}}
 
 
+def labels(case: dict) -> dict:
+    """The class indices among the inputs, without the others: name -> array."""
+    rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**case["attrs"])
+    return {name: _labels(rng, case["arrays"][name][0], classes, attrs).astype(case["arrays"][name][1])
+            for name, classes in case["classes"].items()}
+
+
 def _numbers(rng, shape, dtype):
     if np.dtype(dtype).kind != "f":
         return rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)

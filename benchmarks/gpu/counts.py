@@ -1,6 +1,8 @@
 """What a case's kernels execute: its own launches in the interpreter of ``tests/ptx``, with some of their blocks.
 
 Inputs are drawn for a few rows of the first axis, and repeated. Backward gets the outputs that NumPy computes of them.
+Where launches decide what later ones do, as those that sort samples by class, all their blocks are executed, with
+labels that are drawn for all rows.
 """
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from gluonops.core import nvrtc, registry, rtc
 
 from ..common import suites
 from . import compare, plan
-from .cases import Case
+from .cases import Case, rows
 
 DRAWN = 1 << 16     # elements of the data
 THREADS = 1 << 12   # of a launch that are executed
+UNEVEN = 1 << 15    # the same where a launch before has decided what its blocks do
 WHOLE = 1 << 16     # threads of a launch that is executed wholly where it is one of several, and may need the others'
 NEAR = 1 << 22      # bytes of a tensor that stays in the cache
 ARCHITECTURE = "sm_90"   # whose registers are counted
@@ -30,8 +33,8 @@ class Launched:
     ``executed``: an instruction's name -> warps that execute it. ``requested``: sectors of global memory. ``touched``:
     the same, but each once for each block. ``footprint``: tensor -> bytes that are read or written, at most its own.
     ``wavefronts``: of shared memory. ``waits``: how often a warp waits for global memory. ``far_waits``: those for
-    tensors that do not stay in the cache. ``idle``: the share of lanes without work. ``registers`` of a thread;
-    ``shared``: bytes of a block.
+    tensors that do not stay in the cache. ``longest``: instructions and waits of the warp that has most. ``idle``: the
+    share of lanes without work. ``registers`` of a thread; ``shared``: bytes of a block.
     """
     blocks: int
     threads: int
@@ -44,6 +47,7 @@ class Launched:
     wavefronts: float
     waits: float
     far_waits: float
+    longest: tuple
     idle: float
 
     @property
@@ -67,8 +71,9 @@ def count(case: Case) -> dict[str, Pass]:
     found = {}
     for direction, launched in planned["passes"].items():
         usage = _usages(case.op, _types(case))[direction]
-        launches = [_launched(kernel(launched["kernel"]), memory, arguments, launched, usage)
-                    for arguments in launched["launches"]]
+        launches = [_launched(kernel(launched["kernel"]), memory, arguments, launched, usage,
+                              sample(launched, number, deciding(case.op, direction)))
+                    for number, arguments in enumerate(launched["launches"])]
         found[direction] = Pass(launched["bytes"], launches, sizes)
     return found
 
@@ -88,15 +93,30 @@ def _prepared(case: Case) -> tuple:
     drawn, whole = made["cases"]
     given = compare.inputs(drawn)
     results = {**given, **compare.expected(drawn, given)}
+    if any(deciding(case.op, direction) for direction in plan.PASSES):
+        results.update(compare.labels(whole))
     memory = spaces.RepeatedMemory()
     for name, (shape, dtype) in whole["arrays"].items():
-        # What blocks exchange is not 0, as if those that are not executed had written it.
-        is_exchanged = name.endswith("_partial") and not is_whole(whole["passes"][name[:-len("_partial")]])
-        some = np.ones(shape) if is_exchanged else np.zeros(drawn["arrays"][name][0])
-        memory.add(name, shape, dtype, np.broadcast_to(results.get(name, some), some.shape))
+        empty = np.zeros(drawn["arrays"][name][0])
+        if name.endswith("_partial"):
+            empty = _partial(case.op, name[:-len("_partial")], whole)
+        memory.add(name, shape, dtype, results.get(name, empty))
     interpreter = ptx.Interpreter(checks=False)
     interpreter.load(made["programs"])
     return memory, whole, interpreter.kernel
+
+
+def _partial(op: str, direction: str, whole: dict) -> np.ndarray:
+    """What is in ``partial`` first: 0 where the blocks that write it are executed, else 1, as if these had written."""
+    shape, _ = whole["arrays"][f"{direction}_partial"]
+    if is_whole(whole["passes"][direction]) or deciding(op, direction):
+        return np.zeros(shape)
+    return np.ones(shape)
+
+
+def deciding(op: str, direction: str) -> int:
+    """How many of the first launches of a pass decide what later ones do."""
+    return getattr(rows(op), "DECIDING", {}).get(direction, 0)
 
 
 def is_whole(planned: dict) -> bool:
@@ -105,10 +125,10 @@ def is_whole(planned: dict) -> bool:
     return launches > 1 and threads <= WHOLE
 
 
-def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage) -> Launched:
+def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage,
+              chosen: np.ndarray) -> Launched:
     machine, counter = suites.from_tests("ptx.machine"), suites.from_tests("ptx.counter").Counter()
     blocks, threads = math.prod(planned["grid"]), math.prod(planned["block"])
-    chosen = sample(blocks, threads, is_whole(planned))
     values = [memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
     launch = machine.Launch(kernel, memory, values, tuple(planned["grid"]), tuple(planned["block"]), counter=counter,
                             checks=False, blocks=chosen)
@@ -131,16 +151,19 @@ def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage
         wavefronts=factor * counter.wavefronts,
         waits=(far_waits + near_waits) / warps,
         far_waits=far_waits / warps,
+        longest=tuple(counter.of_warps[:, counter.of_warps[0].argmax()].tolist()),
         idle=counter.divergence)
 
 
-def sample(blocks: int, threads: int, whole: bool) -> np.ndarray:
-    """The numbers of the blocks that are executed: a random one of each part, where these are equally large.
+def sample(planned: dict, number: int, deciding: int) -> np.ndarray:
+    """The blocks of a launch that are executed: a random one of each part, where these are equally large.
 
-    The blocks behind the end of the tensors have nothing to do, so all parts have to be seen.
+    The blocks behind the end of the tensors have nothing to do, so all parts have to be seen. All blocks are executed
+    of a pass of little work, and of the first launches, as many as are ``deciding``.
     """
-    wanted = max(1, THREADS // threads)
-    if whole or wanted >= blocks:
+    blocks, threads = math.prod(planned["grid"]), math.prod(planned["block"])
+    wanted = max(1, (UNEVEN if deciding else THREADS) // threads)
+    if is_whole(planned) or number < deciding or wanted >= blocks:
         return np.arange(blocks)
     places = np.arange(wanted) + np.random.RandomState(0).uniform(size=wanted)
     return (places * blocks / wanted).astype(int)

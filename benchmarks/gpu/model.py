@@ -92,7 +92,7 @@ def seconds(launched: counts.Launched, gpu: DataSheet, moved: float) -> dict[str
         "load/store": (launched.requested / SECTORS + launched.wavefronts) / clocks,
         "special": counts.WARP * special / (SPECIAL * clocks),
         "float64": counts.WARP * float64 / (gpu.fp64 * clocks),
-        "latency": rounds(launched, gpu) * alone(launched, gpu),
+        "latency": max(rounds(launched, gpu) * alone(launched, gpu), of_warp(*launched.longest, gpu)),
     }
 
 
@@ -111,9 +111,13 @@ def rounds(launched: counts.Launched, gpu: DataSheet) -> float:
 
 
 def alone(launched: counts.Launched, gpu: DataSheet) -> float:
+    """The seconds of a warp, on average."""
+    return of_warp(sum(launched.executed.values()) / (launched.blocks * launched.warps), launched.waits, gpu)
+
+
+def of_warp(instructions: float, waits: float, gpu: DataSheet) -> float:
     """The seconds of a warp that waits for itself alone: for its loads, and for each of its instructions."""
-    each = sum(launched.executed.values()) / (launched.blocks * launched.warps)
-    return launched.waits * WAIT + each * CHAIN / (gpu.ghz * 1e9)
+    return waits * WAIT + instructions * CHAIN / (gpu.ghz * 1e9)
 
 
 def work(case: cases.Case) -> dict[str, Work]:

@@ -261,6 +261,31 @@ __device__ A reduce_row(A value, Combine combine)
     return blockDim.x <= 32 ? reduce_lanes(value, combine, blockDim.x) : reduce_block(value, combine);
 }
 
+// The sum of what the threads in front of this one have, and that of all WARPS warps of the block.
+template <int WARPS, typename N>
+__device__ N sum_before(N own, N &of_all)
+{
+    __shared__ N of_warps[WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    N sum = own;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const N other = __shfl_up_sync(0xffffffffu, sum, step);
+        sum += lane >= step ? other : N(0);
+    }
+    if (lane == 31)
+        of_warps[warp] = sum;
+    __syncthreads();   // what all warps have
+    N before = sum - own;
+    of_all = 0;
+#pragma unroll
+    for (int other = 0; other < WARPS; ++other) {
+        before += other < warp ? of_warps[other] : N(0);
+        of_all += of_warps[other];
+    }
+    return before;
+}
+
 // One row of an (outer, length, inner) tensor: every inner-th element from start. This thread's elements are
 //     for (int64_t i = row.first; i < row.end; i += row.step)
 struct Row {

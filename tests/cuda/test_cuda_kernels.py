@@ -16,6 +16,7 @@ from gluonops.core import custom, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
 from gluonops.ops.dice_loss import contract as dice_loss_contract
 from gluonops.ops.group_norm import contract as group_norm_contract
+from gluonops.ops.ohem import contract as ohem_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
@@ -78,6 +79,8 @@ EXTRA = {
     "center_loss": [
         Case("several_blocks_per_class", ((1500, 8), (1500,), (2, 8))),
         Case("several_samples_at_a_time", ((40, 64), (40,), (3, 64))),
+        Case("warps_without_features", ((100, 67), (100,), (2, 67))),
+        Case("several_classes_per_bucket", ((300, 1), (300,), (1030, 1))),
     ],
     "region_decode": [
         Case("many_classes", ((1, 2010, 1, 3),), {**TWO_ANCHORS, "classes": 1000}),
@@ -269,6 +272,14 @@ def test_the_tiles_of_a_sample_are_summed_at_once_if_their_sums_are_kept(kept, l
         run.check()
     forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
     assert len(forward) == 2 * launches
+
+
+def test_step_0_empties_the_bins_of_a_large_batch(rng, monkeypatch):
+    monkeypatch.setattr(ohem_contract, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
+    Run("ohem", Case("", ((3, 4099),), {"threshold": 1.0}), "float32", "write", rng).check()
+    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
+    assert len(forward) == 5, "a launch for the bins, three digits and the output"
 
 
 @pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)

@@ -349,12 +349,10 @@ BARRIERS = {
     "loss_sums_after": ("", "   // the sums of all warps", LOSS),
     "loss_attributes": ("", "   // the attributes are there", V4_LOSS),
     "loss_left_over": ("", "   // all know what is left over", V4_LOSS),
-    "center_sort": ("", "   // the keys are in place", CENTERS),
-    "center_sorted": ("", "   // the keys are sorted", CENTERS),
-    "center_bounds": ("", "   // the bounds are there", CENTERS),
-    "center_counts": ("", "   // the counts are there", CENTERS),
-    "center_samples_before": ("", "   // the samples before", CENTERS),
-    "center_samples_after": ("", "   // the samples are there", CENTERS),
+    "center_keys": ("", "   // the keys are there", CENTERS),
+    "center_found": ("", "   // the class is found", CENTERS),
+    "center_samples": ("", "   // the samples are there", CENTERS),
+    "center_read": ("", "   // the samples are read", CENTERS),
     "center_sums": ("", "   // every thread's sums", (*CENTERS, "centers")),
     "rms_values": ("", "   // the values of all threads", ("rms_norm", (9, 1500), {}, "forward")),
     "rms_before": ("", "   // the sums before may", ("rms_norm", (9, 1500), {}, "forward")),
@@ -375,13 +373,13 @@ BARRIERS = {
     "group_counted": ("", "   // the block of a part", (*GROUPS, "gamma")),
     "ohem_empty": ("", "   // the bins are empty", HARDEST),
     "ohem_counted": ("", "   // the losses are counted", HARDEST),
-    "ohem_sums": ("", "   // the sums of all warps", HARDEST),
+    "sum_before": ("", "   // what all warps have", HARDEST),
     "ohem_found": ("", "   // the bin is found", HARDEST),
     "ohem_place": ("", "   // the place is found", HARDEST),
 }
 
 
-FATAL = ["center_bounds"]   # without it the kernel reads anywhere, so the test runs in a process of its own
+FATAL = ["center_found"]   # without it the kernel reads anywhere, so the test runs in a process of its own
 # On SIGSEGV, MXNet's handler calls exit(-1). What the kernel wrote over may end that in another signal.
 MXNET_EXIT = 255
 IN_CHILD = "GLUONOPS_TEST_BARRIER_IN_CHILD"
@@ -423,6 +421,11 @@ def test_more_than_a_block_holds_at_a_time(fewer, launched):
     """Of the predictions of an image, and of the anchors of a ground truth."""
     name = fewer.split()[0]
     assert right(*launched(planted(f"{name} = \\d+", fewer), V4_LOSS))
+
+
+@pytest.mark.parametrize("written", ["data", "centers"])
+def test_more_samples_than_are_searched_at_once(written, launched):
+    assert right(*launched(CudaModule, ("center_loss", (65600, 1), {}, "backward", written)))
 
 
 def test_the_barrier_in_front_of_a_reduction_is_needed(monkeypatch):

@@ -25,7 +25,8 @@ class Counter:
 
     ``executed``: instruction's name -> warps that have executed it. ``lanes``: threads that have, of all instructions.
     ``sectors``: "read" and "written". ``wavefronts``: passes through shared memory; a conflict-free access of 4 bytes
-    per lane takes one. Loads that do not need one another's values are waited for together.
+    per lane takes one. Loads that do not need one another's values are waited for together. ``of_warps``: instructions
+    and waits of each warp of the last launch.
     """
 
     def __init__(self):
@@ -36,14 +37,16 @@ class Counter:
         self.lanes, self.warps = 0, 0
         self.sectors, self.wavefronts = {"read": 0, "written": 0}, 0
         self._launch, self._position, self._touched = None, 0, {"read": [], "written": []}
+        self.of_warps = np.zeros((2, 1), np.int64)
         self._waits, self._addresses = collections.Counter(), {}   # loads -> waits for them; load -> an address
 
     def enter(self, launch: Launch, threads: np.ndarray) -> None:
         """A basic block is entered by these threads."""
         if launch is not self._launch:
             self._launch, self._pending, self._loaded_by = launch, {}, {}
+            self.of_warps = np.zeros((2, int(launch.warp[-1]) + 1), np.int64)
         warps = _distinct(launch.warp[threads])
-        self._warps = len(warps)
+        self._running, self._warps = warps, len(warps)
         self._lanes = len(threads)
         self._wait(loads_of(launch.kernel, int(launch.pc[threads[0]])), warps)
 
@@ -58,6 +61,7 @@ class Counter:
         arrived = warps[waiting > 0]
         if len(arrived):
             self._waits[frozenset(awaited)] += int(waiting.sum())
+            self.of_warps[1, warps] += waiting
             for flags in self._pending.values():
                 flags[arrived] = False
         for target, sources in loads.passed_on.items():
@@ -85,6 +89,7 @@ class Counter:
         name = ".".join(instruction.parts)
         self._position = position
         self.executed[name] += self._warps
+        self.of_warps[0, self._running] += 1
         self.texts.setdefault(name, instruction)
         self.warps += self._warps
         self.lanes += self._lanes

@@ -21,7 +21,7 @@ OpError names its position instead: if you call the function or the loss with ar
 native backends.
 
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
-a GPU, backward reads all labels for every centre.
+a GPU, backward first sorts the samples by class, in chunks of 256.
 
 float16 is computed in float32. Samples are summed in their order, so the same batch gives the same bits.
 

@@ -5,15 +5,22 @@ import math
 
 from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes, Steps
 
-CHUNK = 512     # samples that are sorted together
-BLOCKS = 1024   # that occupy a large GPU
-SAMPLES = 32    # that a block takes at least, if several share a class
+CHUNK = 256      # samples that are sorted together
+BUCKETS = 1024   # of classes, for which it is noted where they begin in a chunk
+BLOCKS = 1056    # that occupy a large GPU
+SAMPLES = 32     # that a block takes at least, if several share a class
+WARP = 32
 
 
 def scalars(attrs, known: dict) -> dict:
     """The kernels' arguments besides tensors."""
-    batch, features = known["data"]
-    return {"batch": batch, "classes": known["centers"][0], "features": features}
+    (batch, features), classes = known["data"], known["centers"][0]
+    return {"batch": batch, "classes": classes, "features": features, "bucket_bits": bucket_bits(classes)}
+
+
+def bucket_bits(classes: int) -> int:
+    """The logarithm of the classes that share a bucket. Samples without a class are one more class."""
+    return max(0, (classes // BUCKETS).bit_length())
 
 
 def forward_work(attrs, known: dict) -> tuple[int, int]:
@@ -23,21 +30,24 @@ def forward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per class, and one for samples without a class. To sort, a block takes CHUNK samples."""
-    return max(known["centers"][0] + 1, math.ceil(known["data"][0] / CHUNK)), BLOCK
+    """One block of threads per class."""
+    return known["centers"][0], BLOCK
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
-    """In backward: sort the samples by class, sum, and combine the sums if several blocks share a class.
+    """In backward: sort the samples by class, and sum.
 
-    ``partial`` has a number per sample, and a row of sums for each of these blocks.
+    ``partial`` has a number per sample, a sixteen-bit one per bucket of each chunk and one more, and, if several blocks
+    share a class, a count for each of its warps of features, and a row of sums for each of these blocks.
     """
     if direction == "forward":
         return Steps()
     (batch, features), classes = known["data"], known["centers"][0]
     blocks = max(1, min(BLOCKS // max(1, classes), math.ceil(batch / SAMPLES)))
-    sums = classes * blocks * features if blocks > 1 else 0
-    return Steps(blocks, batch + sums, (0, 1, 2) if blocks > 1 else (0, 1))
+    buckets = (classes >> bucket_bits(classes)) + 1
+    starts = math.ceil(math.ceil(batch / CHUNK) * (buckets + 1) / 4)
+    shared = classes * (math.ceil(features / WARP) + blocks * features) if blocks > 1 else 0
+    return Steps(blocks, batch + starts + shared, (0, 1))
 
 
 OP = Op(

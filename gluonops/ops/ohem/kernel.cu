@@ -170,31 +170,6 @@ struct Lowest {
     }
 };
 
-// The sum of what the threads in front of this one have, and that of all.
-template <typename N>
-__device__ N sum_before(N own, N &total)
-{
-    __shared__ N of_warps[WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    N sum = own;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const N other = __shfl_up_sync(0xffffffffu, sum, step);
-        sum += lane >= step ? other : N(0);
-    }
-    if (lane == 31)
-        of_warps[warp] = sum;
-    __syncthreads();   // the sums of all warps
-    N before = sum - own;
-    total = 0;
-#pragma unroll
-    for (int other = 0; other < WARPS; ++other) {
-        before += other < warp ? of_warps[other] : N(0);
-        total += of_warps[other];
-    }
-    return before;
-}
-
 // Counts losses by their first digit.
 template <typename T>
 struct FirstDigitCounter {
@@ -267,7 +242,7 @@ __device__ Lowest with_digit(const Lowest &lowest, int number, const N *bins, co
 #pragma unroll
     for (int k = 0; k < OWN; ++k)
         own += counts[k];
-    N before = sum_before(own, total);
+    N before = sum_before<WARPS>(own, total);
     const int64_t kept = number ? lowest.left : wanted.number(int64_t(total), above);
     if (number == 0 && kept == 0)
         return Lowest::of(~0ull - 1, 0, true);
@@ -334,7 +309,7 @@ __device__ int64_t place_behind(const Losses<T> &losses, const Lowest &lowest, i
 #pragma unroll 1
     for (int64_t i = first; i < end; ++i)
         own += losses.key(i) == lowest.key;
-    int64_t before = sum_before(own, total);
+    int64_t before = sum_before<WARPS>(own, total);
     if (before < n && n <= before + own) {
         int64_t i = first;
 #pragma unroll 1
@@ -439,6 +414,13 @@ struct Shared {
             from[i] = 0;
     }
 
+    // What the first digit's step needs.
+    __device__ void clear_first() const
+    {
+        clear(bins, BINS);
+        clear(above, 1);
+    }
+
     // The lowest loss before a digit. The first block tells those of later steps.
     template <typename T>
     __device__ Lowest before_digit(int number, const Wanted &wanted) const
@@ -461,10 +443,7 @@ __device__ void select_in_steps(int step, Losses<T> &losses, const Shared &share
                                 unsigned *bins, T *output, int request)
 {
     const int digits = Digit<T>::count(), number = step - DIGITS;
-    if (step == CLEAR) {
-        shared.clear(shared.bins, BINS);
-        shared.clear(shared.above, 1);
-    } else if (step == KEEP) {
+    if (step == KEEP) {
         const Lowest lowest = shared.before_digit<T>(digits, wanted);
         int64_t before = 0;   // those equal to the lowest one in the parts in front
         if (lowest.left > 0) {
@@ -475,8 +454,7 @@ __device__ void select_in_steps(int step, Losses<T> &losses, const Shared &share
             before = reduce_block(before, Sum());
         }
         keep_losses<T>(losses, lowest, lowest.left - before, output, request);
-        shared.clear(shared.bins, BINS);
-        shared.clear(shared.above, 1);
+        shared.clear_first();
     } else {
         const Lowest lowest = shared.before_digit<T>(number, wanted);
         if (number == 0)
@@ -523,6 +501,10 @@ ohem_forward(const T *__restrict__ data, T *__restrict__ output, double *__restr
     __shared__ uint4 aligned_bins[BINS / 4];
     unsigned *const bins = reinterpret_cast<unsigned *>(aligned_bins);
     for (int64_t selection = blockIdx.x; selection < selections; selection += gridDim.x) {
+        if (gridDim.y > 1 && step == CLEAR) {
+            Shared(partial, selection).clear_first();
+            continue;
+        }
         // What follows from the numbers is not held from selection to selection: there are no registers for it.
         const Wanted wanted = {opaque(counts), keep, ratio, opaque(bounded), threshold};
         T *const kept = output + selection * length;
