@@ -258,16 +258,23 @@ __device__ A sum_of_parts(const A *dots)
     return sum;
 }
 
-// Adds up what the blocks have summed: 8 places of the axis at a time.
+// Adds up what the blocks have summed: 8 places of the axis at a time. A thread has four loads under way.
 template <typename T, typename A>
 __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ scale_grad, int request, int64_t length)
 {
-    enum { PLACES = 8 };
+    enum { PLACES = 8, STEP = THREADS / PLACES, TOGETHER = 4 };
     const int place = thread_number() % PLACES, first = thread_number() / PLACES;
     for (int64_t c = int64_t(blockIdx.x) * PLACES; blockIdx.y == 0 && c < length; c += int64_t(gridDim.x) * PLACES) {
         A sum = 0;
-        for (int block = first; block < gridDim.x && c + place < length; block += THREADS / PLACES)
-            sum += sums[block * length + c + place];
+        for (int block = first; block < gridDim.x && c + place < length; block += TOGETHER * STEP) {
+            A values[TOGETHER];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; ++k)
+                values[k] = block + k * STEP < gridDim.x ? sums[(block + k * STEP) * length + c + place] : A(0);
+#pragma unroll
+            for (int k = 0; k < TOGETHER; ++k)
+                sum += values[k];
+        }
         sum = sum_over_threads(sum, PLACES, THREADS);
         if (first == 0 && c + place < length)
             store(scale_grad, c + place, sum, request);
