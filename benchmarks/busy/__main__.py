@@ -22,7 +22,7 @@ import numpy as np
 
 from ..common import machine, results, tables
 from . import report
-from .cases import BESIDE, CASES, COMPILED, LOADS, ORT, TORCH, Case
+from .cases import BESIDE, CASES, COMPILED, LOADS, ORT, READY, TORCH, Case
 from .load import busy
 
 MODULE = "benchmarks.busy"
@@ -44,6 +44,11 @@ class Worker:
             [sys.executable, "-W", "ignore", "-m", "benchmarks.busy.work", case.name, peer, folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
             env={**environment, "MXNET_SUBGRAPH_VERBOSE": "0"})
+
+    def wait(self) -> None:
+        """Until it has called its peer once. A process that still imports would not leave the machine quiet."""
+        if self.process.stdout.readline().strip() != READY:
+            raise RuntimeError(f"{' '.join(self.process.args)} ended with {self.process.wait()}")
 
     def time(self, seconds: float) -> list[float]:
         """The seconds of its calls."""
@@ -97,6 +102,8 @@ def measure(case: Case, loads: Sequence[int], turns: int, seconds: float, files:
         export(case, folder)
         workers = {peer: Worker(case, peer, folder) for peer in case.peers if is_installed(peer)}
         try:
+            for worker in workers.values():
+                worker.wait()
             return {"name": case.name, "times": [row for load in loads for row in rows(workers, load, turns, seconds)]}
         finally:
             for worker in workers.values():

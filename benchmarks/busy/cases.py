@@ -7,6 +7,7 @@ OURS, BESIDE, MXNET, ORT, TORCH, COMPILED = PEERS = (
     "gluonops", "gluonops, called in turn with torch", "MXNet", "onnxruntime", "torch", "torch.compile")
 ARITHMETIC = "arithmetic"   # no peer: what the machine leaves to any of them
 LOADS = (0, 1, 2)   # busy processes for every core
+READY = "ready"     # a peer's process says so when it has called its peer once
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What a peer computes, in a process of its own: ``python -m benchmarks.busy.work CASE PEER FOLDER``.
 
-Each line of its input is a number of seconds. It answers with the seconds of its calls, as many as take that long.
+It says READY when it has called its peer once. Then each line of its input is a number of seconds. It answers with the
+seconds of its calls, as many as take that long.
 """
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cases import ARITHMETIC, BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, TORCH, Case
+from .cases import ARITHMETIC, BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, READY, TORCH, Case
 
 Call = Callable[[], object]
 
@@ -176,6 +177,8 @@ def main(name: str, peer: str, folder: str) -> None:
     case = next(case for case in CASES if case.name == name)
     call = MAKERS[case.kind, peer](case, peer, pathlib.Path(folder))
     before = operator_in_torch(case, TORCH, pathlib.Path(folder)) if peer == BESIDE else None
+    call()   # torch.compile compiles now
+    print(READY, file=answers, flush=True)
     for line in sys.stdin:
         timed(call, float(line) / 4, before)   # wakes the threads and fills the caches
         print(json.dumps(timed(call, float(line), before)), file=answers, flush=True)
