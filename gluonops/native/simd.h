@@ -266,8 +266,8 @@ GLUONOPS_INLINE double reduce_sum(Doubles v)
 
 // exp(x) for x up to 40, to about one unit in the last place; subnormal results and NaN are right too.
 #if defined(__AVX512F__)
-// The method: x = k ln 2 + r, where k is a multiple of 1/16. Two registers hold 2^0, 2^(1/16), ...: the numbers, and their
-// rounding errors. Three terms of a polynomial give exp(r) - 1.
+// The method: x = k ln 2 + r, where k is a multiple of 1/16. Two registers hold 2^0, 2^(1/16), ...: the numbers, and
+// their rounding errors. Three terms of a polynomial give exp(r) - 1.
 GLUONOPS_INLINE Floats exponential(Floats x)
 {
     const __m512 powers = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
@@ -290,7 +290,8 @@ GLUONOPS_INLINE Floats exponential(Floats x)
     return Floats(_mm512_scalef_ps(__m512((power * p + power_low) + power), __m512(k)));   // 2^floor(k)
 }
 #else
-// The method: x = k ln 2 + r, and a polynomial gives exp(r). 2^k is multiplied in two factors so that neither underflows.
+// The method: x = k ln 2 + r, and a polynomial gives exp(r). 2^k is multiplied in two factors, so that neither
+// underflows.
 GLUONOPS_INLINE Floats exponential(Floats x)
 {
     x = maximum(broadcast(-104.0f), x);
