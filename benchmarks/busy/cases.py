@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import dataclasses
 
-OURS, BESIDE, MXNET, ORT, TORCH, COMPILED = PEERS = (
-    "gluonops", "gluonops, called in turn with torch", "MXNet", "onnxruntime", "torch", "torch.compile")
+OURS, BESIDE, AFTER_COPY, MXNET, ORT, TORCH, COMPILED = PEERS = (
+    "gluonops", "gluonops, called in turn with torch", "gluonops, called in turn with a copy", "MXNet", "onnxruntime",
+    "torch", "torch.compile")
 ARITHMETIC = "arithmetic"   # no peer: what the machine leaves to any of them
 LOADS = (0, 1, 2)   # busy processes for every core
 READY = "ready"     # a peer's process says so when it has called its peer once
@@ -39,7 +40,7 @@ class Case:
 
 
 PEERS_OF = {
-    "operator": (OURS, BESIDE, MXNET, ORT, TORCH),
+    "operator": (OURS, BESIDE, AFTER_COPY, MXNET, ORT, TORCH),
     "call": (OURS, MXNET, ORT, TORCH),
     "net": (OURS, ORT, TORCH),
     "training": (OURS, TORCH),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cases import ARITHMETIC, BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, READY, TORCH, Case
+from .cases import AFTER_COPY, ARITHMETIC, BESIDE, CASES, COMPILED, LENETS, MXNET, ORT, OURS, READY, TORCH, Case
 
 Call = Callable[[], object]
 
@@ -147,8 +147,8 @@ def arithmetic_alone(case: Case, peer: str, folder: pathlib.Path) -> Call:
 
 MAKERS = {
     ("operator", OURS): operator_in_mxnet, ("operator", BESIDE): operator_in_mxnet,
-    ("operator", MXNET): operator_in_mxnet, ("operator", ORT): operator_in_onnxruntime,
-    ("operator", TORCH): operator_in_torch,
+    ("operator", AFTER_COPY): operator_in_mxnet, ("operator", MXNET): operator_in_mxnet,
+    ("operator", ORT): operator_in_onnxruntime, ("operator", TORCH): operator_in_torch,
     ("call", OURS): operator_in_mxnet, ("call", MXNET): operator_in_mxnet, ("call", ORT): operator_in_onnxruntime,
     ("call", TORCH): operator_in_torch,
     ("net", OURS): net_in_mxnet, ("net", ORT): net_in_onnxruntime, ("net", TORCH): net_in_torch,
@@ -156,6 +156,20 @@ MAKERS = {
     ("detector", OURS): detector, ("detector", TORCH): detector, ("detector", COMPILED): detector,
     ("arithmetic", ARITHMETIC): arithmetic_alone,
 }
+
+
+def copy_in_numpy(case: Case) -> Call:
+    """A copy of other data of that shape: one thread, which then takes no processor, but the caches."""
+    source = data(case)
+    target = np.empty_like(source)
+    return lambda: np.copyto(target, source)
+
+
+def called_before(case: Case, peer: str, folder: pathlib.Path) -> Call | None:
+    """What is called before each call, untimed."""
+    if peer == BESIDE:
+        return operator_in_torch(case, TORCH, folder)
+    return copy_in_numpy(case) if peer == AFTER_COPY else None
 
 
 def timed(call: Call, seconds: float, before: Call | None = None) -> list[float]:
@@ -176,7 +190,7 @@ def main(name: str, peer: str, folder: str) -> None:
     os.dup2(2, 1)   # libraries print to stderr: stdout is for answers
     case = next(case for case in CASES if case.name == name)
     call = MAKERS[case.kind, peer](case, peer, pathlib.Path(folder))
-    before = operator_in_torch(case, TORCH, pathlib.Path(folder)) if peer == BESIDE else None
+    before = called_before(case, peer, pathlib.Path(folder))
     call()   # torch.compile compiles now
     print(READY, file=answers, flush=True)
     for line in sys.stdin:

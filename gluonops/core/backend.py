@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import typing
@@ -104,8 +105,9 @@ def resolve(name: str) -> str:
     return "native" if native.loaded() and not has_gpu() else "custom"
 
 
+@functools.cache
 def has_gpu() -> bool:
-    """Whether MXNet can use a GPU; False if the CUDA query fails."""
+    """Whether MXNet can use a GPU; False if the CUDA query fails. A process has the GPUs that it begins with."""
     try:
         return mx.context.num_gpus() > 0
     except mx.MXNetError:

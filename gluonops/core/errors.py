@@ -80,6 +80,11 @@ def _recall(text: str) -> OpError | None:
     if _PROPERTY in text:
         error, _thread.error = getattr(_thread, "error", None), None
         return error
+    return from_library(text)
+
+
+def from_library(text: str) -> OpError | None:
+    """The error that a text of the C++ library describes; None if it describes none of ours."""
     quoted = _QUOTED.search(text)
     return OpError(*quoted.groups()) if quoted else None
 

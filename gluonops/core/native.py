@@ -16,7 +16,7 @@ from mxnet.ndarray.register import _make_ndarray_function
 from mxnet.symbol.register import _make_symbol_function
 
 from ..version import __version__
-from . import stamp
+from . import errors, stamp
 from .contract import Op
 
 __all__ = ["backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes", "library_path",
@@ -26,8 +26,11 @@ LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
+FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_find", "gluonops_target", "gluonops_threads",
+             "gluonops_set_threads", "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place",
+             "gluonops_honours_requests")
+
+COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.h's
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
@@ -62,19 +65,45 @@ def honours_requests() -> bool:
 def run(op: Op, attrs: tuple, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
     """All outputs of an operator, hidden ones included.
 
-    It does what the Python function that MXNet generates for an operator does, with strings that are made once.
+    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others.
 
     Raises
     ------
     OpError
         The shapes or the dtypes of the inputs are not valid.
     """
-    handle, count, names, texts = _c_arguments(op, attrs)
     arrays = (ctypes.c_void_p * len(inputs))(*[array.handle for array in inputs])
+    handles = _run_directly(op, attrs, arrays) or _run_in_engine(op, attrs, arrays)
+    return [mx.nd.NDArray(ctypes.c_void_p(handle)) for handle in handles]
+
+
+def _run_directly(op: Op, attrs: tuple, arrays: ctypes.Array) -> Sequence[int] | None:
+    """The handles of the outputs, computed by this thread; None if the engine has to do it (see ``direct.h``)."""
+    call, operation = _direct_call(op.graph_name)
+    _, *strings = _c_arguments(op, attrs)
+    outputs, error = (ctypes.c_void_p * len(op.outputs))(), ctypes.c_char_p()
+    answer = call(operation, *strings, arrays, outputs, ctypes.byref(error))
+    if answer == REFUSED:
+        text = error.value.decode()
+        raise errors.from_library(text) or mx.MXNetError(text)
+    return outputs if answer == COMPUTED else None
+
+
+def _run_in_engine(op: Op, attrs: tuple, arrays: ctypes.Array) -> Sequence[int]:
+    """The handles of the outputs. This is what MXNet's Python function does, with strings that are made once."""
+    handle, *strings = _c_arguments(op, attrs)
     number, outputs = ctypes.c_int(0), ctypes.POINTER(ctypes.c_void_p)()
     mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
-        handle, len(inputs), arrays, ctypes.byref(number), ctypes.byref(outputs), count, names, texts))
-    return [mx.nd.NDArray(ctypes.c_void_p(outputs[i])) for i in range(number.value)]
+        handle, len(arrays), arrays, ctypes.byref(number), ctypes.byref(outputs), *strings))
+    return outputs[:number.value]
+
+
+@functools.cache
+def _direct_call(graph_name: str) -> tuple:
+    """(C function, its first argument) that compute a small call of an operator in the calling thread."""
+    library = ctypes.CDLL(_state["path"])
+    library.gluonops_find.restype = ctypes.c_void_p
+    return library.gluonops_call, ctypes.c_void_p(library.gluonops_find(graph_name.encode()))
 
 
 @functools.lru_cache(maxsize=1024)

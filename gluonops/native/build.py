@@ -38,7 +38,7 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
 THREADS = ["-pthread"]
-# MXNet's wheels have the std::string of compilers before GCC 5. registration.cc calls MXNet in C++.
+# MXNet's wheels have the std::string of compilers before GCC 5. These files include MXNet's C++.
 MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
 # The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
@@ -169,8 +169,9 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", HERE / "blocks.cc", hidden)
-    yield unit("registration", HERE / "registration.cc",
-               [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
+    for name in ("registration", "direct"):
+        yield unit(name, HERE / f"{name}.cc",
+                   [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
     sgd = HERE / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
     yield unit("sgd_base", sgd, [*exact, *register])

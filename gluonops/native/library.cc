@@ -1,11 +1,13 @@
 // What MXNet, and gluonops/core/native.py before it, ask of the library as a whole.
 #include <mxnet/lib_api.h>
+#include <string.h>
 
 #define GLUONOPS_TEXT_(x) #x
 #define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
 #include "blocks.h"
+#include "direct.h"
 #include "pool.h"
 #include "registration.h"
 #include "target.h"
@@ -61,6 +63,25 @@ GLUONOPS_PUBLIC int64_t gluonops_kept_bytes()
 GLUONOPS_PUBLIC bool gluonops_honours_requests()
 {
     return gluonops::honours_requests();
+}
+
+// An operator of this library by its name in graphs, for gluonops_call; nullptr if there is none.
+GLUONOPS_PUBLIC const gluonops::Registration *gluonops_find(const char *graph_name)
+{
+    const gluonops::Registration *found = gluonops::Registration::first;
+    while (found && strcmp(found->graph_name, graph_name))
+        found = found->next;
+    return found;
+}
+
+// Computes a small call in the calling thread: see direct.h. Returns an Answer.
+GLUONOPS_PUBLIC int gluonops_call(const gluonops::Registration *operation, int attributes, const char *const *names,
+                                  const char *const *texts, void *const *inputs, void **outputs, const char **error)
+{
+    gluonops::Texts given;
+    for (int i = 0; i < attributes; ++i)
+        given.emplace_back(names[i], texts[i]);
+    return gluonops::call_directly(*operation, given, inputs, outputs, error);
 }
 
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)

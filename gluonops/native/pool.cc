@@ -50,6 +50,9 @@ inline void pause()
 // A second thread pays from about here on: waking it costs some microseconds.
 const int64_t BYTES_PER_THREAD = 192 * 1024;
 
+// In a direct call no helper was kept awake, and one that sleeps is woken by the caller.
+const int64_t BYTES_PER_THREAD_OF_DIRECT_CALL = 512 * 1024;
+
 typedef std::chrono::steady_clock Clock;
 typedef std::chrono::microseconds Microseconds;
 
@@ -307,6 +310,7 @@ Pool &pool()
 
 std::atomic<bool> in_child{false};
 thread_local bool in_loop = false;
+thread_local bool in_direct_call = false;
 
 struct Watch {
     Watch() { pthread_atfork(nullptr, nullptr, [] { in_child = true; }); }
@@ -349,12 +353,16 @@ int team_size(int64_t items, int64_t bytes)
     if (most < 2 || in_child || in_loop)
         return 1;
     // In floating point: the product of sizes from a graph may be anything.
-    const double worth = double(items) * double(bytes) / double(BYTES_PER_THREAD);
+    const int64_t share = in_direct_call ? BYTES_PER_THREAD_OF_DIRECT_CALL : BYTES_PER_THREAD;
+    const double worth = double(items) * double(bytes) / double(share);
     const int threads = int(std::min({double(most), worth, double(items)}));
-    if (threads < 2)
+    if (threads < 2 && !in_direct_call)
         pool().keep_awake();
     return std::max(1, threads);
 }
+
+DirectCall::DirectCall() { in_direct_call = true; }
+DirectCall::~DirectCall() { in_direct_call = false; }
 
 void run_loop(const Loop &loop, int threads)
 {

@@ -21,6 +21,14 @@ struct Loop {
 // the pool runs, and in a child process after fork(): its parent's threads are gone.
 int team_size(int64_t items, int64_t bytes);
 
+// While one lives, small loops of its thread keep no helper awake: no thread of MXNet's engine waits for the outcome.
+class DirectCall {
+ public:
+    DirectCall();
+    ~DirectCall();
+    DirectCall(const DirectCall &) = delete;
+};
+
 // Runs the loop in the calling thread and in up to `threads - 1` helpers. Returns when all items are computed.
 void run_loop(const Loop &loop, int threads);
 

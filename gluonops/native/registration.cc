@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "direct.h"
 #include "kernel.h"
 #include "sizes.h"
 
@@ -389,9 +390,10 @@ bool find_mxnet(const void *inside)
         !resolve(library, "_ZN4nnvm2Op13UpdateAttrMapERKSsSt8functionIFvPN4dmlc3anyEEE", &update_attributes))
         return false;
     static std::once_flag once;
-    std::call_once(once, [] {
+    std::call_once(once, [library] {
         probe();
         install_custom();
+        find_engine(library);
     });
     return true;
 }

@@ -1,0 +1,250 @@
+// See direct.h. Compiled for the ABI of MXNet's wheels, as registration.cc is.
+//
+// What MXNet has in public is enough. An asynchronous function that is pushed to the engine runs in the thread that pushes
+// it, if the variables that it reads are ready. So it is pushed with the inputs as variables, and computes at once if it
+// runs in that thread. If it runs later, in another one, it does nothing.
+#include "direct.h"
+
+#include <dlfcn.h>
+#include <mxnet/c_api.h>
+#include <mxnet/engine.h>
+#include <mxnet/ndarray.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernel.h"
+#include "pool.h"
+
+namespace gluonops {
+namespace {
+
+// The inputs and outputs of a call together. A larger one takes a millisecond or so, in which the calling thread may
+// prepare the next one.
+const int64_t MOST_BYTES = 4 << 20;
+
+// MXNet's functions, and whether an NDArray's memory is in plain layout. That one asks the first member of an NDArray.
+decltype(&MXEnginePushAsyncND) push;
+decltype(&MXAutogradIsRecording) ask_recording;
+decltype(&MXNDArrayGetShapeEx64) get_shape;
+decltype(&MXNDArrayGetDType) get_type;
+decltype(&MXNDArrayGetStorageType) get_storage;
+decltype(&MXNDArrayGetContext) get_context;
+decltype(&MXNDArrayGetData) get_data;
+decltype(&MXNDArrayCreateEx64) create;
+decltype(&MXNDArrayFree) destroy;
+decltype(&MXGetLastError) last_error;
+bool (*is_plain)(const void *chunk);
+bool has_engine = false;
+
+template <typename Function>
+bool resolve(void *library, const char *symbol, Function *function)
+{
+    *function = reinterpret_cast<Function>(dlsym(library, symbol));
+    return *function != nullptr;
+}
+
+void check(int failure)
+{
+    if (failure)
+        throw std::runtime_error(last_error());
+}
+
+bool is_in_plain_layout(void *array) { return is_plain(*static_cast<void *const *>(array)); }
+
+bool is_recording()
+{
+    bool recording = true;
+    check(ask_recording(&recording));
+    return recording;
+}
+
+// The shapes and the types of the tensors of a call.
+struct Signature {
+    PartialShapes shapes;
+    std::vector<int> types;
+
+    explicit Signature(size_t count) : shapes(count), types(count, -1) {}
+
+    int64_t bytes() const
+    {
+        int64_t sum = 0;
+        for (size_t i = 0; i < types.size(); ++i) {
+            int64_t bytes = size_of(types[i]);
+            for (const int64_t size : shapes[i].sizes)
+                bytes *= size;
+            sum += bytes;
+        }
+        return sum;
+    }
+};
+
+// Reads what an NDArray is. Returns whether it is dense, in the processor's memory, and has elements.
+bool read(void *array, PartialShape *shape, int *type)
+{
+    int device = 0, number = 0, storage = 0, ndim = 0;
+    const int64_t *sizes = nullptr;
+    check(get_context(array, &device, &number));
+    check(get_storage(array, &storage));
+    check(get_shape(array, &ndim, &sizes));
+    if (device != mxnet::Context::kCPU || number != 0 || storage != mxnet::kDefaultStorage || ndim < 1)
+        return false;
+    check(get_type(array, type));
+    shape->has_ndim = true;
+    shape->sizes.assign(sizes, sizes + ndim);
+    for (const int64_t size : shape->sizes)
+        if (size < 1)
+            return false;
+    return true;
+}
+
+View view(void *array, const PartialShape &shape, int type)
+{
+    View result;
+    check(get_data(array, &result.data));
+    result.type = type;
+    result.sizes = &shape.sizes;
+    return result;
+}
+
+// New NDArrays, which are destroyed again unless they are given away.
+class Outputs {
+ public:
+    explicit Outputs(const Signature &signature)
+    {
+        for (size_t i = 0; i < signature.types.size(); ++i) {
+            const std::vector<int64_t> &sizes = signature.shapes[i].sizes;
+            void *array = nullptr;
+            check(create(sizes.data(), int(sizes.size()), mxnet::Context::kCPU, 0, false, signature.types[i], &array));
+            arrays_.push_back(array);
+        }
+    }
+    Outputs(const Outputs &) = delete;
+    ~Outputs()
+    {
+        for (void *const array : arrays_)
+            destroy(array);
+    }
+
+    void *operator[](size_t i) const { return arrays_[i]; }
+
+    void give(void **handles)
+    {
+        std::copy(arrays_.begin(), arrays_.end(), handles);
+        arrays_.clear();
+    }
+
+ private:
+    std::vector<void *> arrays_;
+};
+
+// Computes, from inputs that are ready. Returns false where the engine has to do it.
+bool compute(const Registration &operation, const Texts &attributes, const Signature &inputs, void *const *arrays,
+             void **results)
+{
+    for (size_t i = 0; i < operation.inputs; ++i)
+        if (!is_in_plain_layout(arrays[i]))
+            return false;
+    Signature given = inputs, made(operation.outputs);
+    operation.infer_type(attributes, &given.types, &made.types);
+    operation.infer_shape(attributes, &given.shapes, &made.shapes);
+    if (given.bytes() + made.bytes() > MOST_BYTES)
+        return false;
+    Outputs outputs(made);
+    std::vector<View> read, written;
+    for (size_t i = 0; i < operation.inputs; ++i)
+        read.push_back(view(arrays[i], given.shapes[i], given.types[i]));
+    for (size_t i = 0; i < operation.outputs; ++i)
+        written.push_back(view(outputs[i], made.shapes[i], made.types[i]));
+    const DirectCall in_this_thread;
+    operation.forward(attributes, read, written);
+    outputs.give(results);
+    return true;
+}
+
+// What the pushed function knows. It may run after the call that has pushed it.
+struct Call {
+    const std::thread::id thread = std::this_thread::get_id();
+    bool is_over = false;   // of that thread
+    Answer answer = NOT_NOW;
+    std::string error;
+    const std::function<bool()> *compute;
+};
+
+void run(void *, void *on_complete, void *parameter)
+{
+    Call &call = **static_cast<std::shared_ptr<Call> *>(parameter);
+    if (call.thread == std::this_thread::get_id() && !call.is_over) {
+        try {
+            call.answer = (*call.compute)() ? COMPUTED : NOT_NOW;
+        } catch (const std::runtime_error &error) {
+            call.answer = REFUSED;
+            call.error = error.what();
+        }
+    }
+    (*static_cast<mxnet::engine::CallbackOnComplete *>(on_complete))();
+}
+
+void forget(void *parameter) { delete static_cast<std::shared_ptr<Call> *>(parameter); }
+
+Answer push_call(const Registration &operation, void *const *inputs, const std::function<bool()> &compute,
+                 std::string *error)
+{
+    const auto call = std::make_shared<Call>();
+    call->compute = &compute;
+    const mxnet::Context context = mxnet::Context::CPU();
+    const mxnet::FnProperty property = mxnet::FnProperty::kAsync;
+    check(push(run, new std::shared_ptr<Call>(call), forget, &context, const_cast<void **>(inputs),
+               int(operation.inputs), nullptr, 0, &property, 0, operation.graph_name, false));
+    call->is_over = true;
+    *error = call->error;
+    return call->answer;
+}
+
+}  // namespace
+
+void find_engine(void *library)
+{
+    has_engine = resolve(library, "MXEnginePushAsyncND", &push) &&
+                 resolve(library, "MXAutogradIsRecording", &ask_recording) &&
+                 resolve(library, "MXNDArrayGetShapeEx64", &get_shape) &&
+                 resolve(library, "MXNDArrayGetDType", &get_type) &&
+                 resolve(library, "MXNDArrayGetStorageType", &get_storage) &&
+                 resolve(library, "MXNDArrayGetContext", &get_context) &&
+                 resolve(library, "MXNDArrayGetData", &get_data) &&
+                 resolve(library, "MXNDArrayCreateEx64", &create) &&
+                 resolve(library, "MXNDArrayFree", &destroy) &&
+                 resolve(library, "MXGetLastError", &last_error) &&
+                 resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
+}
+
+Answer call_directly(const Registration &operation, const Texts &attributes, void *const *inputs, void **outputs,
+                     const char **error)
+{
+    static thread_local std::string text;
+    try {
+        if (!has_engine || !operation.forward || is_recording())
+            return NOT_NOW;
+        Signature given(operation.inputs);
+        for (size_t i = 0; i < operation.inputs; ++i)
+            if (!read(inputs[i], &given.shapes[i], &given.types[i]))
+                return NOT_NOW;
+        if (given.bytes() > MOST_BYTES)
+            return NOT_NOW;
+        const std::function<bool()> body = [&] { return compute(operation, attributes, given, inputs, outputs); };
+        const Answer answer = push_call(operation, inputs, body, &text);
+        *error = text.c_str();
+        return answer;
+    } catch (const std::runtime_error &failure) {
+        text = failure.what();
+        *error = text.c_str();
+        return REFUSED;
+    }
+}
+
+}  // namespace gluonops

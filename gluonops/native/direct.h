@@ -1,0 +1,25 @@
+// Small calls outside of graphs, computed by the thread that asks for them.
+//
+// MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far longer
+// where other processes want the processors. torch and onnxruntime compute in the calling thread.
+#ifndef GLUONOPS_NATIVE_DIRECT_H_
+#define GLUONOPS_NATIVE_DIRECT_H_
+
+#include "registration.h"
+
+namespace gluonops {
+
+// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is recorded.
+enum Answer { COMPUTED, NOT_NOW, REFUSED };
+
+// Finds what call_directly() needs of MXNet's library, which dlopen has returned. Without it every answer is NOT_NOW.
+void find_engine(void *library);
+
+// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `inputs` and `outputs` are
+// handles. Where the answer is REFUSED, `error` says why until the thread's next call.
+Answer call_directly(const Registration &operation, const Texts &attributes, void *const *inputs, void **outputs,
+                     const char **error);
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_DIRECT_H_

@@ -1,0 +1,213 @@
+"""Small calls, which the calling thread computes: when it does, and that the results are those of the engine."""
+import concurrent.futures
+import os
+import pathlib
+import threading
+import time
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import native, registry
+
+pytestmark = pytest.mark.skipif(not native.loaded(), reason="needs the C++ library")
+
+LARGE = (1200, 1000)   # 4.8 MB, more than a direct call takes
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """Which way each call has gone: ``direct`` or ``engine``."""
+    taken = []
+    in_engine = native._run_in_engine
+
+    def noted(*arguments):
+        taken.append("engine")
+        return in_engine(*arguments)
+
+    directly = native._run_directly
+
+    def noted_directly(*arguments):
+        outputs = directly(*arguments)
+        taken.extend([] if outputs is None else ["direct"])
+        return outputs
+
+    monkeypatch.setattr(native, "_run_in_engine", noted)
+    monkeypatch.setattr(native, "_run_directly", noted_directly)
+    with gops.backend("native"):
+        yield taken
+
+
+def random(*shape):
+    array = mx.nd.array(np.random.RandomState(0).randn(*shape))
+    array.wait_to_read()
+    return array
+
+
+class Gate(mx.operator.CustomOp):
+    """An identity that waits until it is opened."""
+
+    opened = threading.Event()
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        assert self.opened.wait(60)
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@mx.operator.register("direct_calls_gate")
+class GateProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Gate()
+
+
+def test_a_small_call_is_direct(ways):
+    data = random(7, 9)
+    result = gops.ops.softmax(data, temperature=2.0)
+    assert ways == ["direct"]
+    shifted = np.exp(data.asnumpy() / 2)
+    np.testing.assert_allclose(result.asnumpy(), shifted / shifted.sum(-1, keepdims=True), rtol=1e-6)
+
+
+def test_a_large_call_is_the_engines(ways):
+    data = random(*LARGE)
+    np.testing.assert_array_equal(gops.ops.abs(data).asnumpy(), np.abs(data.asnumpy()))
+    small_with_large_output = gops.ops.tile(random(100, 100), tiles=200)
+    assert small_with_large_output.shape == (100, 20000)
+    assert ways == ["engine", "engine"]
+
+
+def test_both_ways_have_the_same_bits(ways, monkeypatch):
+    data, label = random(33, 10), mx.nd.array(np.arange(33) % 10)
+    direct = gops.ops.softmax_cross_entropy(data, label)
+    monkeypatch.setattr(native, "_run_directly", lambda *arguments: None)
+    by_engine = gops.ops.softmax_cross_entropy(data, label)
+    assert ways == ["direct", "engine"]
+    np.testing.assert_array_equal(direct.asnumpy(), by_engine.asnumpy())
+
+
+def test_it_does_not_wait_for_its_input(ways):
+    Gate.opened.clear()
+    pending = mx.nd.Custom(random(3, 4), op_type="direct_calls_gate")
+    result = gops.ops.abs(pending)   # returns while the input is not there
+    second = gops.ops.abs(result)
+    assert ways == ["engine", "engine"]
+    Gate.opened.set()
+    np.testing.assert_array_equal(second.asnumpy(), np.abs(random(3, 4).asnumpy()))
+
+
+def test_a_writer_waits_for_nothing_that_is_over(ways):
+    """The engine knows that the call has read its input: who writes it next gets it at once."""
+    data = random(5, 5)
+    before = data.asnumpy()
+    result = gops.ops.abs(data)
+    data[:] = 7
+    assert ways == ["direct"]
+    np.testing.assert_array_equal(result.asnumpy(), np.abs(before))
+    np.testing.assert_array_equal(data.asnumpy(), np.full((5, 5), 7, "float32"))
+
+
+def test_a_recorded_call_is_the_engines(ways):
+    data = random(4, 6)
+    data.attach_grad()
+    with mx.autograd.record():
+        result = gops.ops.abs(data)
+    result.backward()
+    np.testing.assert_array_equal(data.grad.asnumpy(), np.sign(data.asnumpy()))
+    assert ways == ["engine"]
+
+
+def test_the_output_of_a_convolution(ways):
+    """It may be in a layout of oneDNN's."""
+    data, weight = random(2, 16, 9, 9), random(32, 16, 3, 3)
+    result = mx.nd.Convolution(data, weight, num_filter=32, kernel=(3, 3), no_bias=True)
+    result.wait_to_read()
+    out = gops.ops.abs(result)
+    assert len(ways) == 1
+    np.testing.assert_array_equal(out.asnumpy(), np.abs(result.asnumpy()))
+
+
+def test_views_and_one_array_twice(ways):
+    boxes = mx.nd.array(np.random.RandomState(1).rand(9, 4))
+    boxes.wait_to_read()
+    part = boxes[2:6]
+    np.testing.assert_array_equal(gops.ops.abs(part).asnumpy(), boxes.asnumpy()[2:6])
+    same = gops.ops.box_iou(part, part).asnumpy()
+    np.testing.assert_array_equal(same, same.T)
+    assert set(ways) == {"direct"}
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_no_elements(ways, shape):
+    with mx.util.np_shape(True):
+        assert gops.ops.abs(mx.nd.zeros(shape)).shape == shape
+    assert ways == ["engine"]
+
+
+def test_several_outputs(ways):
+    op = registry.get("softmax_cross_entropy").op
+    attrs = op.parse({})
+    outputs = native.run(op, attrs, [random(4, 3), mx.nd.array([0, 1, 2, 0])])
+    assert len(outputs) == len(op.outputs)
+    for array in outputs:
+        array.asnumpy()
+
+
+def test_bad_input_raises_in_the_call(ways):
+    with pytest.raises(gops.OpError, match=r"gluonops\.softmax_cross_entropy: label "):
+        gops.ops.softmax_cross_entropy(random(4, 3), random(5))
+    with pytest.raises(gops.OpError, match="dtype"):
+        gops.ops.softmax(mx.nd.ones((2, 2), dtype="int32"))
+    assert not ways
+
+
+class Failing(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        raise ArithmeticError("planted")
+
+
+@mx.operator.register("direct_calls_failing")
+class FailingProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Failing()
+
+
+@pytest.mark.parametrize("pause", [0, 0.2])   # the input has failed already, or will
+def test_an_input_that_fails(ways, pause):
+    """The error of what should have made it comes where the result is waited for."""
+    broken = mx.nd.Custom(random(2, 2), op_type="direct_calls_failing")
+    time.sleep(pause)
+    result = gops.ops.abs(broken)
+    with pytest.raises(mx.MXNetError):
+        result.asnumpy()
+    assert ways == ["engine"]
+
+
+def test_many_threads(ways):
+    data = random(64, 100)
+    expected = gops.ops.softmax(data).asnumpy()
+
+    def work(_):
+        with gops.backend("native"):
+            return [gops.ops.softmax(data).asnumpy() for _ in range(50)]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for results in pool.map(work, range(4)):
+            for result in results:
+                np.testing.assert_array_equal(result, expected)
+
+
+def resident_bytes():
+    pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the memory from /proc")
+def test_no_output_is_left(ways):
+    data = random(200, 200)
+    gops.ops.abs(data)
+    before = resident_bytes()
+    for _ in range(2000):   # of 160 kB each
+        gops.ops.abs(data)
+    assert resident_bytes() - before < 64 << 20
+    assert set(ways) == {"direct"}
