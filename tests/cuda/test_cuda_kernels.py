@@ -262,6 +262,14 @@ def test_step_0_empties_the_counts_of_groups(rng, monkeypatch):
     assert len(backward) == 2, "a launch for each step"
 
 
+def test_every_part_of_a_group_has_channels(rng, monkeypatch):
+    """Of 65 channels there are 33 parts of two: of 64 parts, nearly half would have none."""
+    monkeypatch.setattr(group_norm_contract, "MAX_PARTS", 4)
+    for dtype in ("float32", "float16"):
+        Run("group_norm", Case("", ((2, 5, 4100), (5,), (5,)), {"num_groups": 1}), dtype, "write", rng).check()
+    assert [grid[1] for launched, grid, _ in cuda_emulator.launches if "backward" in launched] == [3, 3]
+
+
 @pytest.mark.parametrize("kept, launches", [(dice_loss_contract.KEPT_NUMBERS, 1), (0, 2)])
 def test_the_tiles_of_a_sample_are_summed_at_once_if_their_sums_are_kept(kept, launches, rng, monkeypatch):
     """More classes than a block sums up between two barriers. The counts are ready for the next launch."""

@@ -19,9 +19,10 @@ ITEM_BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
 def sizes(attrs, known: dict) -> dict:
-    """The kernels' first arguments: samples, channels, and what follows them in the shape."""
+    """The kernels' first arguments: samples, their groups, the channels of a group, and what follows in the shape."""
     batch, channels, *rest = known["data"]
-    return {"batch": batch, "channels": channels, "groups": attrs.num_groups, "inner": math.prod(rest)}
+    groups = attrs.num_groups
+    return {"batch": batch, "groups": groups, "group_channels": channels // groups, "inner": math.prod(rest)}
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -37,13 +38,13 @@ def row_length(length: int) -> int:
 def forward_work(attrs, known: dict) -> tuple[int, int]:
     """One row for each group of a sample."""
     size = sizes(attrs, known)
-    return size["batch"] * size["groups"], row_length(size["channels"] // size["groups"] * size["inner"])
+    return size["batch"] * size["groups"], row_length(size["group_channels"] * size["inner"])
 
 
 def has_long_groups(attrs, known: dict) -> bool:
     """Whether a group has blocks to itself in backward, whose places in it are numbers of 32 bits."""
     size = sizes(attrs, known)
-    return LONG_ROW <= size["channels"] // size["groups"] * size["inner"] < 1 << 30
+    return LONG_ROW <= size["group_channels"] * size["inner"] < 1 << 30
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
@@ -51,7 +52,7 @@ def backward_work(attrs, known: dict) -> tuple[int, int]:
     if has_long_groups(attrs, known):
         return forward_work(attrs, known)[0], BLOCK
     size = sizes(attrs, known)
-    return size["batch"] * size["channels"], row_length(size["inner"])
+    return size["batch"] * size["groups"] * size["group_channels"], row_length(size["inner"])
 
 
 def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
@@ -64,7 +65,7 @@ def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
     if has_long_groups(attrs, known):
         return {dtype: at_once(attrs, known, dtype) for dtype in FLOATS}
     size = sizes(attrs, known)
-    rows = size["batch"] * (size["channels"] + size["groups"])
+    rows = size["batch"] * size["groups"] * (size["group_channels"] + 1)
     return Steps(1, CHANNEL_SUMS * rows, (2, 3, 4))
 
 
@@ -75,10 +76,11 @@ def at_once(attrs, known: dict, dtype: str) -> Steps:
     sums of each channel of a sample. Step 0 empties the former two where they are not kept.
     """
     size = sizes(attrs, known)
-    group_channels = size["channels"] // size["groups"]
-    parts = min(-(-group_channels // held_channels(size["inner"], ITEM_BYTES[dtype])), MAX_PARTS)
-    told = size["batch"] * size["groups"] * (1 + CHANNEL_SUMS * parts)
-    sums = size["batch"] * size["channels"] * (CHANNEL_SUMS if dtype == "float64" else 1)   # of two in float32
+    count = size["batch"] * size["groups"]
+    most = max(held_channels(size["inner"], ITEM_BYTES[dtype]), -(-size["group_channels"] // MAX_PARTS))
+    parts = -(-size["group_channels"] // most)   # each has channels
+    told = count * (1 + CHANNEL_SUMS * parts)
+    sums = count * size["group_channels"] * (CHANNEL_SUMS if dtype == "float64" else 1)   # of two in float32
     numbers = told + parts * size["groups"] + sums
     return Steps(parts, numbers, (1,) if numbers <= KEPT_NUMBERS else (0, 1))
 

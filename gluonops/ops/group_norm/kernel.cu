@@ -16,15 +16,12 @@ enum Step { EMPTY, AT_ONCE, CHANNELS, GROUPS, DATA };
 __device__ inline float square_root(float x) { return sqrtf(x); }
 __device__ inline double square_root(double x) { return sqrt(x); }
 
-// The sizes of the data: (batch, channels, inner), and the groups that the channels are divided into.
+// The sizes of the data: (batch, groups, group_channels, inner).
 struct Sizes {
-    int64_t batch, channels, groups, inner;
+    int64_t batch, groups, group_channels, inner;
 
-    __device__ Sizes(int64_t batch, int64_t channels, int64_t groups, int64_t inner)
-        : batch(batch), channels(channels), groups(groups), inner(inner) {}
-
-    __device__ int64_t group_channels() const { return quotient(channels, groups); }
-    __device__ int64_t group_length() const { return group_channels() * inner; }
+    __device__ int64_t channels() const { return groups * group_channels; }
+    __device__ int64_t group_length() const { return group_channels * inner; }
 };
 
 // The number of elements, their mean relative to the row's first element, and the sum of their squared distances from
@@ -145,10 +142,10 @@ group_norm_forward(const T *__restrict__ data, const T *__restrict__ gamma, cons
                    T *__restrict__ output, typename Accumulator<T>::type *__restrict__ mean,
                    typename Accumulator<T>::type *__restrict__ inverse, double *__restrict__ partial,
                    int output_request, int mean_request, int inverse_request, int64_t step, int64_t batch,
-                   int64_t channels, int64_t groups, int64_t inner, double eps)
+                   int64_t groups, int64_t group_channels, int64_t inner, double eps)
 {
     typedef typename Accumulator<T>::type A;
-    const Sizes sizes(batch, channels, groups, inner);
+    const Sizes sizes = {batch, groups, group_channels, inner};
     const int64_t length = sizes.group_length(), chunk = RowChunk<T, BYTES>::length();
     const Rows<T> rows(length, 1, aligned(data) && aligned(output));
     for (int64_t group = first_row(); group < batch * groups; group += row_step()) {
@@ -161,7 +158,7 @@ group_norm_forward(const T *__restrict__ data, const T *__restrict__ gamma, cons
             store(mean, group, origin + moments.mean, mean_request);
             store(inverse, group, by_deviation, inverse_request);
         }
-        const int64_t first_channel = (group - quotient(group, groups) * groups) * sizes.group_channels();
+        const int64_t first_channel = (group - quotient(group, groups) * groups) * group_channels;
         const Normalized<T> normalized = {gamma + first_channel, beta + first_channel, inner, origin, moments.mean,
                                           by_deviation};
         const int64_t last = quotient(length - 1, chunk) * chunk;   // the chunk that is held
@@ -206,9 +203,9 @@ __device__ void sum_channels(const T *__restrict__ output_grad, const T *__restr
                              const A *__restrict__ mean, const A *__restrict__ inverse,
                              Sums *__restrict__ channel_sums, const Sizes &sizes)
 {
-    const int64_t group_channels = sizes.group_channels();
+    const int64_t group_channels = sizes.group_channels;
     const Rows<T> rows(sizes.inner, 1, aligned(output_grad) && aligned(data));
-    for (RowLoop at(sizes.batch * sizes.channels); at.goes_on(); at.next()) {
+    for (RowLoop at(sizes.batch * sizes.channels()); at.goes_on(); at.next()) {
         const RowPart row = rows.part(at.row, 0, at.exists);
         const int64_t group = quotient(at.row, group_channels);
         const A center = mean[group];
@@ -236,7 +233,7 @@ template <typename T>
 __device__ void sum_groups(const T *__restrict__ gamma, const Sums *__restrict__ channel_sums,
                            Sums *__restrict__ group_sums, const Sizes &sizes)
 {
-    const int64_t group_channels = sizes.group_channels();
+    const int64_t group_channels = sizes.group_channels;
     for (int64_t group = first_row(); group < sizes.batch * sizes.groups; group += row_step()) {
         const int64_t first_channel = (group - quotient(group, sizes.groups) * sizes.groups) * group_channels;
         double head = 0, unit = 0;
@@ -260,11 +257,11 @@ __device__ void sum_samples(const Sums *__restrict__ channel_sums, T *__restrict
                             T *__restrict__ beta_grad, int gamma_request, int beta_request, const Sizes &sizes)
 {
     typedef typename Accumulator<T>::type A;
-    for (int64_t c = first_row(); c < sizes.channels; c += row_step()) {
+    for (int64_t c = first_row(); c < sizes.channels(); c += row_step()) {
         double head = 0, unit = 0;
         for (int64_t sample = threadIdx.x; sample < sizes.batch; sample += blockDim.x) {
-            head += channel_sums[sample * sizes.channels + c].head;
-            unit += channel_sums[sample * sizes.channels + c].unit;
+            head += channel_sums[sample * sizes.channels() + c].head;
+            unit += channel_sums[sample * sizes.channels() + c].unit;
         }
         head = reduce_row(head, Sum());
         unit = reduce_row(unit, Sum());
@@ -282,14 +279,14 @@ __device__ void data_gradient(const T *__restrict__ output_grad, const T *__rest
                               T *__restrict__ data_grad, int request, const Sums *__restrict__ group_sums,
                               const Sizes &sizes, double eps)
 {
-    const int64_t group_channels = sizes.group_channels();
+    const int64_t group_channels = sizes.group_channels, channels = sizes.channels();
     const A length = A(sizes.group_length());
     const bool is_pair = sizes.group_length() <= 2;   // or a single element
     const Rows<T> rows(sizes.inner, 1, aligned(output_grad) && aligned(data) && aligned(data_grad));
-    for (int64_t left = sizes.batch * sizes.channels - first_row(); left > 0; left -= row_step()) {
+    for (int64_t left = sizes.batch * channels - first_row(); left > 0; left -= row_step()) {
         const int64_t r = left - 1;
         const RowPart row = rows.part(r, 0);
-        const int64_t group = quotient(r, group_channels), channel = r - quotient(r, sizes.channels) * sizes.channels;
+        const int64_t group = quotient(r, group_channels), channel = r - quotient(r, channels) * channels;
         const A center = mean[group], by_deviation = inverse[group], factor = load(gamma, channel);
         const A head_mean = A(group_sums[group].head) / length;
         // What differs from the mean of a pair is a multiple of its normalised data. There the difference would cancel:
@@ -338,12 +335,11 @@ __device__ inline void forget(Pack<__half> &unit)
     asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
 }
 
-// Where a thread's piece is: the element of the group with which it begins, and how many there are from it to the end
-// of its channel, 0 or fewer where there is nothing.
+// Where a thread's piece is: the element of the group with which it begins, and how many units there are from it to the
+// end of its channel, 0 or fewer where there is nothing.
 struct PiecePlace {
-    enum { NONE = -1 };
-    int offset, left;
-    int channel;    // of the group, or NONE
+    int offset, units;
+    int channel;    // of the group
     bool is_last;   // of its channel, for all threads of a block
 };
 
@@ -354,26 +350,23 @@ struct Piece {
     enum { WIDTH = Unit::SIZE, LOADS = WIDTH == 1 ? 8 : 2, SIZE = WIDTH * LOADS };
     PiecePlace place;
     Unit x[LOADS], head[LOADS];
+    T factor;   // gamma of the channel
 
-    // From a group's first elements. Behind the end nothing is read, and single elements are 0.
-    __device__ void read(const T *data, const T *output_grad, int unit_step)
+    // From a group's first elements and factors. Behind the end nothing is read, and single elements are 0. The factor
+    // is read with them, so that nobody waits for it.
+    __device__ void read(const T *data, const T *output_grad, const T *gamma, int64_t step)
     {
-        const int step = int(opaque(unit_step));   // no multiples of it are held
-        const int64_t bytes = step * sizeof(T);
+        if (place.units > 0)
+            factor = gamma[place.channel];
         const T zero = T(A(0)), *from = data + place.offset, *head_from = output_grad + place.offset;
 #pragma unroll
-        for (int k = 0; k < LOADS; ++k, from = shifted(from, bytes), head_from = shifted(head_from, bytes))
-            if (k * step < place.left) {
+        for (int k = 0; k < LOADS; ++k, from += step, head_from += step)
+            if (k < place.units) {
                 read_unit(x[k], from);
                 read_unit(head[k], head_from);
             } else if (WIDTH == 1) {
                 x[k].items[0] = head[k].items[0] = zero;
             }
-    }
-
-    __device__ static const T *shifted(const T *address, int64_t bytes)
-    {
-        return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + bytes);
     }
 
     __device__ void forget_values()
@@ -391,7 +384,7 @@ struct Piece {
 
 // The pieces of a part, one after the other: chunks of a channel of each team, then those of the teams' next channels.
 struct Walk {
-    int channel, chunk;   // channel: of the part, that the first team has
+    int channel, chunk;   // channel: of the group, that the first team has
 
     __device__ bool operator!=(const Walk &other) const { return channel != other.channel || chunk != other.chunk; }
 };
@@ -399,37 +392,46 @@ struct Walk {
 // How the channels of a part are divided among the threads of a block: a power of two of them are a team.
 template <typename T, typename Unit>
 struct Teams {
-    enum { WIDTH = Unit::SIZE, SIZE = Piece<T, Unit>::SIZE, LOG_SIZE = SIZE == 4 ? 2 : SIZE == 8 ? 3 : 4 };
-    enum { LOG_THREADS = 8 };
+    enum { WIDTH = Unit::SIZE, LOG_WIDTH = WIDTH == 1 ? 0 : WIDTH == 2 ? 1 : WIDTH == 4 ? 2 : 3 };
+    enum { LOG_SIZE = LOG_WIDTH + (WIDTH == 1 ? 3 : 1), LOG_THREADS = 8 };   // of a piece, and of a block
     int inner, group_channels, channels, log_lanes, chunks;   // channels: of a part
 
     // See held_channels in the contract.
-    __device__ Teams(const Sizes &sizes)
-        : inner(int(sizes.inner)), group_channels(int(sizes.group_channels())),
-          channels(unsigned(group_channels + gridDim.y - 1) / gridDim.y)
+    __device__ Teams(int group_channels, int inner)
+        : inner(inner), group_channels(group_channels), channels(unsigned(group_channels + gridDim.y - 1) / gridDim.y)
     {
-        log_lanes = inner <= SIZE ? 0 : 32 - __clz((inner - 1) >> LOG_SIZE);
+        log_lanes = inner <= 1 << LOG_SIZE ? 0 : 32 - __clz((inner - 1) >> LOG_SIZE);
         log_lanes = log_lanes > LOG_THREADS ? int(LOG_THREADS) : log_lanes;
         chunks = ((inner - 1) >> (log_lanes + LOG_SIZE)) + 1;
     }
 
     __device__ int lane() const { return threadIdx.x & ((1 << log_lanes) - 1); }
     __device__ int team() const { return threadIdx.x >> log_lanes; }
-    __device__ int step() const { return WIDTH << log_lanes; }
-    __device__ bool goes_on(const Walk &walk) const { return walk.channel < channels; }
+    __device__ int64_t step() const { return opaque(int64_t(WIDTH) << log_lanes); }   // between a thread's units
 
-    // The thread's piece in a part of the group, and then the next one.
-    __device__ PiecePlace place(int part, Walk &walk) const
+    // The channels of a part of the group: the pieces begin at the first one, and end in front of `end`.
+    __device__ Walk begin(int part) const
+    {
+        const Walk walk = {part * channels, 0};
+        return walk;
+    }
+
+    __device__ int end(int part) const
+    {
+        const int next = (part + 1) * channels;
+        return next < group_channels ? next : group_channels;
+    }
+
+    // The thread's piece, and then the next one.
+    __device__ PiecePlace place(int end, Walk &walk) const
     {
         PiecePlace place;
-        const int of_part = walk.channel + team(), channel = part * channels + of_part;
         const int first = (walk.chunk << (log_lanes + LOG_SIZE)) + lane() * WIDTH;
-        const bool exists = of_part < channels && channel < group_channels;
-        place.channel = exists ? channel : int(PiecePlace::NONE);
-        place.offset = channel * inner + first;
-        place.left = exists ? inner - first : 0;
+        place.channel = walk.channel + team();
+        place.offset = place.channel * inner + first;
+        place.units = place.channel < end ? (inner - first + (WIDTH << log_lanes) - 1) >> (log_lanes + LOG_WIDTH) : 0;
         const bool ends = walk.chunk == chunks - 1;
-        place.is_last = ends && goes_on(walk);
+        place.is_last = ends && walk.channel < end;
         walk.channel += ends ? 1 << (LOG_THREADS - log_lanes) : 0;
         walk.chunk = ends ? 0 : walk.chunk + 1;
         return place;
@@ -492,7 +494,7 @@ template <typename T, typename Unit>
 struct GroupSource {
     typedef typename Accumulator<T>::type A;
     typedef RowSums<A> Sums;
-    enum { PIECES = 2, NONE = -1, WIDTH = Unit::SIZE, LEAST = WIDTH == 1 ? 4 : WIDTH };
+    enum { PIECES = 2, NONE = -1, WIDTH = Unit::SIZE, LEAST = WIDTH == 1 ? 4 : 1 };   // LEAST: units summed at once
     struct Held {   // the last pieces
         Piece<T, Unit> pieces[PIECES];
         Walk walk;   // to them
@@ -500,6 +502,7 @@ struct GroupSource {
 
     const T *output_grad, *data, *gamma;   // of the group
     const Teams<T, Unit> &teams;
+    int64_t row;   // the group among those of all samples
     int part;
     A center, by_deviation;
     volatile A *channel_sums;   // two of each channel of the group
@@ -510,12 +513,13 @@ struct GroupSource {
         return sums;
     }
 
-    __device__ void read(Held &held, int number, Walk &walk) const
+    __device__ void read(Held &held, int end, Walk &walk) const
     {
+        const int64_t step = teams.step();
 #pragma unroll
         for (int p = 0; p < PIECES; ++p) {
-            held.pieces[p].place = teams.place(number, walk);
-            held.pieces[p].read(data, output_grad, teams.step());
+            held.pieces[p].place = teams.place(end, walk);
+            held.pieces[p].read(data, output_grad, gamma, step);
         }
     }
 
@@ -523,17 +527,18 @@ struct GroupSource {
     __device__ Sums sum(int number, Held &held) const
     {
         Sums sums = none(), of_channel = none();
-        Walk walk = {0, 0};
+        Walk walk = teams.begin(number);
+        const int end = teams.end(number);
 #pragma unroll 1
-        while (teams.goes_on(walk)) {
+        while (walk.channel < end) {   // every part has channels
             held.walk = walk;
-            read(held, number, walk);
+            read(held, end, walk);
 #pragma unroll
             for (int p = 0; p < PIECES; ++p) {
                 const Piece<T, Unit> &piece = held.pieces[p];
 #pragma unroll
                 for (int i = 0; i < Piece<T, Unit>::SIZE; ++i) {
-                    if (i % LEAST == 0 && i / WIDTH * teams.step() >= piece.place.left)
+                    if (i % (LEAST * WIDTH) == 0 && i / WIDTH >= piece.place.units)
                         break;
                     const A head = piece.head_value(i);
                     of_channel.head += head;
@@ -543,8 +548,8 @@ struct GroupSource {
                     continue;
                 teams.reduce(of_channel);
                 const int channel = piece.place.channel;
-                if (channel != PiecePlace::NONE && teams.is_first_of_team()) {
-                    const A factor = load(gamma, channel);
+                if (piece.place.units > 0 && teams.is_first_of_team()) {
+                    const A factor = piece.factor;
                     sums.head += factor * of_channel.head;
                     sums.centered += factor * of_channel.centered;
                     if (number == part) {
@@ -561,8 +566,7 @@ struct GroupSource {
 
     // Those of the group, which all threads get where they are wanted. `held` is of this block's part afterwards. As in
     // sum_row, a block computes what is missing itself: the part's block may not even have started.
-    __device__ Sums sum_group(const RowLoop &at, const Exchange<Sums::NUMBERS> &exchange, bool wanted,
-                              Held &held) const
+    __device__ Sums sum_group(const Exchange<Sums::NUMBERS> &exchange, bool wanted, Held &held) const
     {
         const bool tells = wanted && gridDim.y > 1;
         __shared__ A whole[Sums::NUMBERS];
@@ -571,10 +575,10 @@ struct GroupSource {
             Sums sums = sum(computed, held);
             int missing = NONE;
             if (threadIdx.x == 0 && tells)
-                exchange.put(at.row, computed, sums);
+                exchange.put(row, computed, sums);
             if (threadIdx.x < 32 && tells) {
                 sums = none();
-                missing = exchange.collect(at.row, part, sums);
+                missing = exchange.collect(row, part, sums);
             }
             if (threadIdx.x == 0) {
                 next = missing;
@@ -589,7 +593,7 @@ struct GroupSource {
             computed = missing == NONE ? part : missing;
         }
         if (tells)
-            exchange.leave(at.row);
+            exchange.leave(row);
         const Sums sums = {whole[0], whole[1]};
         return sums;
     }
@@ -602,27 +606,29 @@ struct GroupSource {
 #pragma unroll
         for (int p = 0; p < PIECES; ++p)
             held.pieces[p].forget_values();
-        Walk walk = {0, 0};
+        Walk walk = teams.begin(part);
 #pragma unroll 1
         for (;;) {
             write_held(data_grad, request, held, shift, slope);
             if (!(walk != held.walk))
                 break;
-            read(held, part, walk);
+            read(held, teams.end(part), walk);
         }
     }
 
     __device__ void write_held(T *data_grad, int request, const Held &held, A shift, A slope) const
     {
-        const int step = int(opaque(teams.step()));
+        const int64_t step = teams.step();
 #pragma unroll
         for (int p = 0; p < PIECES; ++p) {
             const Piece<T, Unit> &piece = held.pieces[p];
-            const PiecePlace &place = piece.place;
-            const A factor = place.channel == PiecePlace::NONE ? A(0) : load(gamma, place.channel) * by_deviation;
+            if (piece.place.units <= 0)
+                continue;
+            const A factor = A(piece.factor) * by_deviation;
+            T *to = data_grad + piece.place.offset;
 #pragma unroll
-            for (int k = 0; k < Piece<T, Unit>::LOADS; ++k) {
-                if (k * step >= place.left)
+            for (int k = 0; k < Piece<T, Unit>::LOADS; ++k, to += step) {
+                if (k >= piece.place.units)
                     continue;
                 A values[WIDTH];
 #pragma unroll
@@ -630,7 +636,7 @@ struct GroupSource {
                     const A x = piece.x_value(k * WIDTH + j) - center;
                     values[j] = fma(x, slope, fma(piece.head_value(k * WIDTH + j), factor, shift));
                 }
-                write_unit(piece.x, data_grad + (place.offset + k * step), values, request);
+                write_unit(piece.x, to, values, request);
             }
         }
     }
@@ -648,16 +654,17 @@ __device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int6
     __syncthreads();   // the block of a part is counted
     if (!is_last)
         return;
-    for (int64_t c = first + threadIdx.x / 32; c < end; c += blockDim.x / 32) {
+    const int thread = int(opaque(threadIdx.x));   // what follows from it is not computed by other blocks
+    for (int64_t c = first + thread / 32; c < end; c += blockDim.x / 32) {
         double head = 0, unit = 0;
 #pragma unroll (sizeof(T) == 2 ? 1 : 4)   // in float16 there are no registers for more
-        for (int64_t sample = threadIdx.x % 32; sample < sizes.batch; sample += 32) {
-            head += channel_sums[2 * (sample * sizes.channels + c)];
-            unit += channel_sums[2 * (sample * sizes.channels + c) + 1];
+        for (int64_t sample = thread % 32; sample < sizes.batch; sample += 32) {
+            head += channel_sums[2 * (sample * sizes.channels() + c)];
+            unit += channel_sums[2 * (sample * sizes.channels() + c) + 1];
         }
         head = reduce_warp(head, Sum());
         unit = reduce_warp(unit, Sum());
-        if (threadIdx.x % 32 == 0) {
+        if (thread % 32 == 0) {
             store(gamma_grad, c, A(unit), gamma_request);
             store(beta_grad, c, A(head), beta_request);
         }
@@ -665,6 +672,7 @@ __device__ void sum_samples_once(unsigned *count, volatile A *channel_sums, int6
 }
 
 // AT_ONCE. `partial` has what the blocks of a group tell each other, the counts of parts, and the sums of channels.
+// Groups are long, so that 32 bits number those of all samples.
 template <typename T, typename Unit, typename A>
 __device__ void backward_at_once(const T *__restrict__ output_grad, const T *__restrict__ data,
                                  const T *__restrict__ gamma, const A *__restrict__ mean,
@@ -672,28 +680,28 @@ __device__ void backward_at_once(const T *__restrict__ output_grad, const T *__r
                                  T *__restrict__ beta_grad, double *__restrict__ partial, int data_grad_request,
                                  int gamma_request, int beta_request, const Sizes &all_sizes)
 {
-    const int64_t count = all_sizes.batch * all_sizes.groups;
+    const unsigned count = unsigned(all_sizes.batch * all_sizes.groups), block = blockIdx.y * gridDim.x + blockIdx.x;
+    const int part = block % gridDim.y;
     const Exchange<2> exchange(partial, count);
-    for (RowLoop at(count); at.goes_on(); at.next()) {
+    for (unsigned row = block / gridDim.y; row < count; row += gridDim.x) {
         // What follows from the sizes is not held from row to row: there are no registers for it.
-        const Sizes sizes(opaque(all_sizes.batch), opaque(all_sizes.channels), opaque(all_sizes.groups),
-                          opaque(all_sizes.inner));
-        const int64_t group_channels = sizes.group_channels(), start = at.row * sizes.group_length();
-        const Teams<T, Unit> teams(sizes);
-        const A by_length = A(1) / A(sizes.group_length());
-        double *const counts = partial + count * (1 + 2 * gridDim.y);
+        const Sizes sizes = {opaque(all_sizes.batch), opaque(all_sizes.groups), opaque(all_sizes.group_channels),
+                             opaque(all_sizes.inner)};
+        const int group_channels = int(sizes.group_channels), length = group_channels * int(sizes.inner);
+        const int64_t start = int64_t(row) * length;
+        const Teams<T, Unit> teams(group_channels, int(sizes.inner));
+        double *const counts = partial + int64_t(count) * (1 + 2 * gridDim.y);
         A *const channel_sums = reinterpret_cast<A *>(counts + sizes.groups * gridDim.y);
-        const int64_t group = unsigned(at.row) % unsigned(sizes.groups), channel = group * group_channels;
-        const GroupSource<T, Unit> source = {output_grad + start, data + start, gamma + channel, teams, at.part,
-                                             mean[at.row], inverse[at.row],
-                                             channel_sums + 2 * at.row * group_channels};
+        const int64_t group = row % unsigned(sizes.groups), channel = group * group_channels;
+        const GroupSource<T, Unit> source = {output_grad + start, data + start, gamma + channel, teams, row, part,
+                                             mean[row], inverse[row],
+                                             channel_sums + 2 * int64_t(row) * group_channels};
         typename GroupSource<T, Unit>::Held held;
-        const RowSums<A> sums = source.sum_group(at, exchange, data_grad_request != NOTHING, held);
+        const RowSums<A> sums = source.sum_group(exchange, data_grad_request != NOTHING, held);
         if (data_grad_request != NOTHING)
-            source.write(data_grad + start, data_grad_request, held, sums, by_length);
-        const int64_t first = channel + at.part * teams.channels;
-        const int64_t end = channel + minimum(group_channels, (at.part + 1) * teams.channels);
-        sum_samples_once(reinterpret_cast<unsigned *>(counts + group * gridDim.y + at.part), channel_sums, first, end,
+            source.write(data_grad + start, data_grad_request, held, sums, A(1) / A(length));
+        const int64_t first = channel + teams.begin(part).channel, end = channel + teams.end(part);
+        sum_samples_once(reinterpret_cast<unsigned *>(counts + group * gridDim.y + part), channel_sums, first, end,
                          gamma_grad, beta_grad, gamma_request, beta_request, sizes);
     }
 }
@@ -705,19 +713,20 @@ group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ dat
                     const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
                     T *__restrict__ gamma_grad, T *__restrict__ beta_grad, double *__restrict__ partial,
                     int data_grad_request, int gamma_grad_request, int beta_grad_request, int64_t step, int64_t batch,
-                    int64_t channels, int64_t groups, int64_t inner, double eps)
+                    int64_t groups, int64_t group_channels, int64_t inner, double eps)
 {
-    const Sizes sizes(batch, channels, groups, inner);
-    Sums *const channel_sums = reinterpret_cast<Sums *>(partial), *const group_sums = channel_sums + batch * channels;
+    const Sizes sizes = {batch, groups, group_channels, inner};
+    Sums *const channel_sums = reinterpret_cast<Sums *>(partial);
+    Sums *const group_sums = channel_sums + batch * sizes.channels();
     const bool is_packed = inner % Pack<T>::SIZE == 0 && aligned(output_grad) && aligned(data) && aligned(data_grad);
-    if (step == EMPTY) {
-        set_zeros(partial, batch * groups * (1 + 2 * gridDim.y) + groups * gridDim.y);
-    } else if (step == AT_ONCE && is_packed) {
+    if (step == AT_ONCE && is_packed) {
         backward_at_once<T, Pack<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
                                       partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);
     } else if (step == AT_ONCE) {
         backward_at_once<T, Single<T> >(output_grad, data, gamma, mean, inverse, data_grad, gamma_grad, beta_grad,
                                         partial, data_grad_request, gamma_grad_request, beta_grad_request, sizes);
+    } else if (step == EMPTY) {
+        set_zeros(partial, batch * groups * (1 + 2 * gridDim.y) + groups * gridDim.y);
     } else if (step == CHANNELS) {
         sum_channels(output_grad, data, mean, inverse, channel_sums, sizes);
     } else if (step == GROUPS) {
