@@ -21,7 +21,7 @@ struct Loop {
 // the pool runs, and in a child process after fork(): its parent's threads are gone.
 int team_size(int64_t items, int64_t bytes);
 
-// While one lives, small loops of its thread keep no helper awake: no thread of MXNet's engine waits for the outcome.
+// While one lives, small loops of its thread leave the helpers asleep: no thread of MXNet's engine waits for them.
 class DirectCall {
  public:
     DirectCall();
