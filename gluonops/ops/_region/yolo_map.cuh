@@ -2,8 +2,8 @@
 //     ASSIGN    a thread per ground truth finds its cell and the anchor that fits it best. Where an image has few ground
 //               truths, each block does so itself in the next step;
 //     COMPUTE   gridDim.y blocks share an image. A thread per prediction looks how much each ground truth overlaps the
-//               predicted box. Then TOGETHER lanes each compute the predictions of which more than the objectness has a
-//               target;
+//               predicted box. Then some lanes compute together each prediction of which more than the objectness has
+//               a target;
 //     COMBINE   the sums of the blocks are added, where an image has several.
 // `Loss` is a YoloLoss or a GaussianLoss.
 #include "../_region/region.cuh"
@@ -12,7 +12,10 @@
 #include "../_region/yolo_math.cuh"
 #include "../_region/yolo.cuh"
 
-enum { TOGETHER = 2 };   // lanes that compute a prediction of which more than the objectness has a target
+// The lanes that compute a prediction of which more than the objectness has a target. They share its classes, and the
+// ground truths that it is compared with.
+template <typename Loss> struct Together { enum { LANES = 4 }; };
+
 enum { WINDOWS = 64 };   // of 32 predictions, that a block takes at a time
 
 __device__ inline int lowest_bit(unsigned bits) { return 31 - __clz(int(bits & (0u - bits))); }
@@ -204,7 +207,7 @@ template <typename T, typename Loss> struct Targets {
 // A prediction. Its lanes compute it together.
 template <typename T, typename Loss> struct Place {
     typedef typename Loss::Scalar A;
-    enum { LANES = TOGETHER };
+    enum { LANES = Together<Loss>::LANES };
     const Map<T, Loss> &map;
     const T *from;
     const Gradient<A> gradient;   // from this place on
@@ -344,17 +347,17 @@ __device__ void compute_windows(const Targets<T, Loss> &targets, const Gradient<
     sums.add(background);
 }
 
-// The predictions that the windows' threads have left over: TOGETHER lanes compute each.
+// The predictions that the windows' threads have left over: some lanes compute each together.
 template <typename T, typename Loss, typename A>
 __device__ void compute_left(const Targets<T, Loss> &targets, const Gradient<A> &gradient, unsigned start,
                              unsigned step, const LeftOver &left, const BlockSums<A> &sums)
 {
-    enum { OF_WARP = 32 / TOGETHER };
+    enum { LANES = Together<Loss>::LANES, OF_WARP = 32 / LANES };
     __shared__ A parts[THREADS][PARTS];   // of each thread; registers are short
     const int assigned = left.count(LeftOver::ASSIGNED), overlapping = left.count(LeftOver::OVERLAPPING);
     const int behind_assigned = (assigned + OF_WARP - 1) / OF_WARP * OF_WARP;   // the next warp's
     for (int first = threadIdx.x / 32 * OF_WARP; first < behind_assigned + overlapping; first += WARPS * OF_WARP) {
-        const int n = first + threadIdx.x % 32 / TOGETHER;
+        const int n = first + threadIdx.x % 32 / LANES;
         const bool is_assigned = first < behind_assigned;
         for (int p = 0; p < PARTS; ++p)
             parts[threadIdx.x][p] = 0;
