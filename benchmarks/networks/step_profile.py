@@ -1,7 +1,7 @@
 """What a training step spends in oneDNN, by kind of primitive.
 
 ``python -m benchmarks.networks.step_profile`` runs the steps of ``benchmarks.busy`` that have batch norms, each in a
-process of its own, and prints a table. oneDNN says what it runs and for how long.
+process of its own, and prints a table. oneDNN says what it runs and for how long. The batch norms are not oneDNN's.
 """
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from ..common import tables
 MODULE = "benchmarks.networks.step_profile"
 STEPS = 12
 KINDS = {"convolution": "convolutions and their gradients", "reorder": "reorders",
-         "batch_normalization": "batch norm and its gradient", "eltwise": "leaky ReLU and its gradient",
-         "pooling_v2": "pooling and its gradient"}
+         "eltwise": "leaky ReLU and its gradient", "pooling_v2": "pooling and its gradient"}
 ALL, STEP = "all of oneDNN", "the step"
 
 

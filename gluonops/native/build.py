@@ -169,17 +169,20 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", HERE / "blocks.cc", hidden)
-    for name in ("registration", "direct"):
+    for name in ("registration", "direct", "mxnet_batch_norm"):
         yield unit(name, HERE / f"{name}.cc",
                    [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
     sgd = HERE / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
     yield unit("sgd_base", sgd, [*exact, *register])
     yield unit("place", HERE / "place.cc", exact)
+    norm = HERE / "batch_norm.cc"
+    yield unit("batch_norm_base", norm, [*hidden, *register])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
     for target, flags in targets.items():
         yield unit(f"sgd_{target}", sgd, [*exact, *flags, f"-DGLUONOPS_TARGET={target}"])
+        yield unit(f"batch_norm_{target}", norm, [*hidden, *flags, f"-DGLUONOPS_TARGET={target}"])
         for source in sources:
             yield unit(f"{source.stem}_{target}", source,
                        [*hidden, *flags, f"-DGLUONOPS_TARGET={target}", *includes(source)])

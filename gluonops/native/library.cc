@@ -8,6 +8,7 @@
 
 #include "blocks.h"
 #include "direct.h"
+#include "mxnet_batch_norm.h"
 #include "pool.h"
 #include "registration.h"
 #include "target.h"
@@ -57,6 +58,12 @@ GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside_mxnet, int64_t bytes
 GLUONOPS_PUBLIC int64_t gluonops_kept_bytes()
 {
     return gluonops::kept_bytes();
+}
+
+// How many calls of MXNet's BatchNorm and of its gradient were computed here.
+GLUONOPS_PUBLIC int64_t gluonops_batch_norm_calls()
+{
+    return gluonops::batch_norm_calls();
 }
 
 // Whether the operators honour MXNet's request to add to a gradient.

@@ -21,13 +21,11 @@
 
 #include "direct.h"
 #include "kernel.h"
+#include "mxnet_batch_norm.h"
 #include "sizes.h"
 
 namespace gluonops {
 namespace {
-
-// MXLoadLib registers with 10, or with 11 the second time.
-const int PRIORITY = 100;
 
 const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
 
@@ -326,15 +324,13 @@ bool infer_custom_by_value(void *const *, const nnvm::NodeAttrs &attrs, mxnet::S
 
 void install_custom()
 {
-    const nnvm::Op *const custom = get_op("Custom");
+    nnvm::Op *const custom = find_op("Custom");
     infer_in_python = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape")[custom];
     mxnet::FInferShape ours = infer_custom;
     if (old_functions)
         set_invoker(&ours, infer_custom_by_value);
-    const_cast<nnvm::Op *>(custom)->set_attr("FInferShape", ours, PRIORITY);
+    custom->set_attr("FInferShape", ours, PRIORITY);
 }
-
-nnvm::Op &find(const std::string &name) { return const_cast<nnvm::Op &>(*get_op(name)); }
 
 void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)
 {
@@ -356,7 +352,7 @@ void set_compute(nnvm::Op *op, const Registration &operation)
 void install()
 {
     for (const Registration *each = Registration::first; each; each = each->next) {
-        nnvm::Op &op = find(each->graph_name);
+        nnvm::Op &op = *find_op(each->graph_name);
         op.set_attr<mxnet::FInferShape>("FInferShape", Wrapped<infer_shape>::of(*each), PRIORITY);
         if (!each->forward)
             continue;
@@ -366,7 +362,7 @@ void install()
         // MXNet must not merge two equal loss heads, whose gradients add up whatever the head gradient is.
         op.set_attr<mxnet::THasDeterministicOutput>("THasDeterministicOutput", false, PRIORITY);
 
-        nnvm::Op &gradient = find(std::string("_backward_") + each->graph_name);
+        nnvm::Op &gradient = *find_op(std::string("_backward_") + each->graph_name);
         set_counts(&gradient, each->inputs + 2 * each->outputs, each->inputs);
         set_compute<backward>(&gradient, *each);
     }
@@ -394,9 +390,12 @@ bool find_mxnet(const void *inside)
         probe();
         install_custom();
         find_engine(library);
+        replace_batch_norm(library);
     });
     return true;
 }
+
+nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
 
 bool honours_requests() { return update_attributes != nullptr; }
 

@@ -15,7 +15,12 @@
 
 #include "call.h"
 
+namespace nnvm { class Op; }
+
 namespace gluonops {
+
+// Of what is set here, over what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
+const int PRIORITY = 100;
 
 // What is known of a tensor's shape; a size that is unknown is -1.
 struct PartialShape {
@@ -69,6 +74,9 @@ bool find_mxnet(const void *inside);
 
 // Whether find_mxnet succeeded: then our operators honour the request.
 bool honours_requests();
+
+// An operator of MXNet's by name. find_mxnet has to have succeeded.
+nnvm::Op *find_op(const std::string &name);
 
 // Gives MXNet every operator's functions, once; it has to know the operators by then. Without find_mxnet it does
 // nothing.

@@ -1,0 +1,59 @@
+// See batch_norm.h. Compiled once per instruction set; the first compilation chooses among them.
+#include "batch_norm.h"
+
+#ifdef GLUONOPS_REGISTER
+#include <vector>
+#endif
+
+namespace gluonops {
+
+#ifndef GLUONOPS_REGISTER
+namespace GLUONOPS_TARGET {
+
+void run_norm(const NormForward &call, const NormMemory &memory) { run(call, memory); }
+void run_norm(const NormBackward &call, const NormMemory &memory) { run(call, memory); }
+
+}  // namespace GLUONOPS_TARGET
+#else
+
+#ifdef GLUONOPS_ALL_TARGETS
+namespace avx2 {
+void run_norm(const NormForward &call, const NormMemory &memory);
+void run_norm(const NormBackward &call, const NormMemory &memory);
+}
+namespace avx512 {
+void run_norm(const NormForward &call, const NormMemory &memory);
+void run_norm(const NormBackward &call, const NormMemory &memory);
+}
+#endif
+
+namespace {
+
+template <typename Call>
+void run_best(const Call &call)
+{
+    const Planes &size = call.size;
+    std::vector<double> sums(size_t(base::Cut(size).items() * SUMS * size.lanes));
+    std::vector<float> factors(size_t(size.planes * FACTORS));
+    const NormMemory memory = {sums.data(), factors.data()};
+#ifdef GLUONOPS_ALL_TARGETS
+    switch (target()) {
+    case AVX512: return avx512::run_norm(call, memory);
+    case AVX2: return avx2::run_norm(call, memory);
+    default: break;
+    }
+#endif
+    base::run(call, memory);
+}
+
+}  // namespace
+
+void norm_forward(const NormForward &call) { run_best(call); }
+void norm_backward(const NormBackward &call) { run_best(call); }
+
+// No instruction set has much that helps.
+void copy_to_blocks(const Planes &size, const float *plain, float *blocked) { base::to_blocks(size, plain, blocked); }
+
+#endif
+
+}  // namespace gluonops

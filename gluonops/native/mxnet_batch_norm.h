@@ -1,0 +1,22 @@
+// MXNet's BatchNorm in training, computed by batch_norm.h instead of oneDNN.
+//
+// Inside oneDNN's function the threads wait for each other by spinning, for every block of planes. Beside one busy
+// process per core that was more than half of a training step. The threads of pool.h wait for nobody.
+#ifndef GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_
+#define GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_
+
+#include <stdint.h>
+
+namespace gluonops {
+
+// Replaces MXNet's functions for float32 images on the CPU in training; other calls still go to them. It is for MXNet
+// 1.9.1 alone, and find_mxnet has to have succeeded. `library` is MXNet's, which dlopen has returned. Where that lacks
+// something, nothing changes.
+void replace_batch_norm(void *library);
+
+// How many calls, forward or backward, were computed here.
+int64_t batch_norm_calls();
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_
