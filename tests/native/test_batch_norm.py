@@ -1,7 +1,9 @@
 """MXNet's BatchNorm in training, which the library computes: values, layouts, threads, and what it leaves to MXNet."""
 import ctypes
 import itertools
+import os
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -261,3 +263,23 @@ class TestWhatMXNetComputes:
         assert calls() - before == 2
         expected = oracle(**arrays, fix_gamma=False)
         np.testing.assert_allclose(x.grad.asnumpy(), 2 * expected["x_grad"], rtol=1e-5, atol=1e-5)
+
+
+PROGRAM = """
+import ctypes
+import gluonops as gops, mxnet as mx
+net = mx.gluon.nn.BatchNorm(in_channels=16)
+net.initialize()
+x = mx.nd.ones((2, 16, 3, 3))
+x.attach_grad()
+with mx.autograd.record():
+    net(x).backward()
+mx.nd.waitall()
+print(ctypes.CDLL(gops.native_library_path()).gluonops_batch_norm_calls())
+"""
+
+
+@pytest.mark.parametrize("value, calls", [("0", "0"), ("1", "2")])
+def test_it_can_be_left_to_mxnet(value, calls):
+    done = fresh.python("-c", PROGRAM, env={**os.environ, "GLUONOPS_BATCH_NORM": value})
+    assert done.stdout.strip() == calls, done.stderr
