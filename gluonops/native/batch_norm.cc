@@ -38,7 +38,11 @@ void run_best(const Call &call)
     const NormMemory memory = {sums.data(), factors.data()};
 #ifdef GLUONOPS_ALL_TARGETS
     switch (target()) {
-    case AVX512: return avx512::run_norm(call, memory);
+    case AVX512:
+        // GCC 12's code for half vectors was less accurate here: see the tests with a mean far from zero.
+        if (size.lanes != 8)
+            return avx512::run_norm(call, memory);
+        return avx2::run_norm(call, memory);
     case AVX2: return avx2::run_norm(call, memory);
     default: break;
     }
