@@ -39,8 +39,8 @@ void run_best(const Call &call)
 #ifdef GLUONOPS_ALL_TARGETS
     switch (target()) {
     case AVX512:
-        // With 512-bit registers, GCC 12's code for these blocks is less accurate where the mean is far from zero. Why is
-        // not known. oneDNN has such blocks here only if it is told to leave AVX-512 alone (DNNL_MAX_CPU_ISA).
+        // With AVX-512, GCC 12's code for these blocks is less accurate where the mean is far from zero. Why is not
+        // known. oneDNN has such blocks here only if it is told to leave AVX-512 alone (DNNL_MAX_CPU_ISA).
         if (size.lanes != 8)
             return avx512::run_norm(call, memory);
         return avx2::run_norm(call, memory);

@@ -87,8 +87,9 @@ void cross_entropy_large()
         reinterpret_cast<int32_t *>(labels.data)[r] = int32_t(r % classes);
         reinterpret_cast<Half *>(head.data)[r] = narrow(1.0f);
     }
-    const SoftmaxCrossEntropyCall call = {FLOAT16, {rows, classes, 1}, true, {labels.data, INT32, false, 0}, nullptr, 0.0,
-                                          {}, data.data, loss.data, max.data, log_sum.data, head.data, grad.data, nullptr};
+    const SoftmaxCrossEntropyCall call = {FLOAT16, {rows, classes, 1}, true, {labels.data, INT32, false, 0},
+                                          nullptr, 0.0, {}, data.data, loss.data, max.data, log_sum.data,
+                                          head.data, grad.data, nullptr};
     softmax_cross_entropy_forward(call);
     softmax_cross_entropy_backward(call);
     const double sum = exp(8.0) + 1023, hit = exp(8.0) / sum - 1, miss = 1 / sum;
