@@ -5,7 +5,6 @@
 // runs in that thread. If it runs later, in another one, it does nothing.
 #include "direct.h"
 
-#include <dlfcn.h>
 #include <mxnet/c_api.h>
 #include <mxnet/engine.h>
 #include <mxnet/ndarray.h>
@@ -20,6 +19,7 @@
 
 #include "kernel.h"
 #include "pool.h"
+#include "symbols.h"
 
 namespace gluonops {
 namespace {
@@ -41,13 +41,6 @@ decltype(&MXNDArrayFree) destroy;
 decltype(&MXGetLastError) last_error;
 bool (*is_plain)(const void *chunk);
 bool has_engine = false;
-
-template <typename Function>
-bool resolve(void *library, const char *symbol, Function *function)
-{
-    *function = reinterpret_cast<Function>(dlsym(library, symbol));
-    return *function != nullptr;
-}
 
 void check(int failure)
 {

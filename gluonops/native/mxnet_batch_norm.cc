@@ -6,7 +6,6 @@
 
 #if __has_include(<mkldnn/oneapi/dnnl/dnnl_types.h>)   // MXNet has oneDNN, in the version of 1.9.1
 
-#include <dlfcn.h>
 #include <dmlc/strtonum.h>
 #include <mkldnn/oneapi/dnnl/dnnl_types.h>
 #include <mxnet/c_api.h>
@@ -24,6 +23,7 @@
 
 #include "batch_norm.h"
 #include "registration.h"
+#include "symbols.h"
 
 namespace gluonops {
 namespace {
@@ -50,13 +50,6 @@ void (*submit)(void *stream, bool clean_up);
 mxnet::FComputeEx forward_of_mxnet, backward_of_mxnet;
 
 std::atomic<int64_t> calls{0};
-
-template <typename Function>
-bool resolve(void *library, const char *symbol, Function *function)
-{
-    *function = reinterpret_cast<Function>(dlsym(library, symbol));
-    return *function != nullptr;
-}
 
 // The beginning of MXNet's NDArray::Chunk, the first member of an NDArray, and of its MKLDNNMemory.
 struct Memory {

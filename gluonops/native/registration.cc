@@ -23,6 +23,7 @@
 #include "kernel.h"
 #include "mxnet_batch_norm.h"
 #include "sizes.h"
+#include "symbols.h"
 
 namespace gluonops {
 namespace {
@@ -32,13 +33,6 @@ const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
 const nnvm::Op *(*get_op)(const std::string &);
 const dmlc::any *(*get_attributes)(const std::string &);
 void (*update_attributes)(const std::string &, std::function<void(dmlc::any *)>);
-
-template <typename Function>
-bool resolve(void *library, const char *symbol, Function *function)
-{
-    *function = reinterpret_cast<Function>(dlsym(library, symbol));
-    return *function != nullptr;
-}
 
 bool has_large_tensors(void *library)
 {

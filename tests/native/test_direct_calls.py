@@ -10,10 +10,14 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import native, registry
-
-pytestmark = pytest.mark.skipif(not native.loaded(), reason="needs the C++ library")
+from native_cases import require_library
 
 LARGE = (1200, 1000)   # 4.8 MB, more than a direct call takes
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library():
+    require_library()
 
 
 @pytest.fixture

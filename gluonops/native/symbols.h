@@ -1,0 +1,19 @@
+// Functions of a library by name: MXNet's symbols are local to it in Python, so nothing of it is linked with.
+#ifndef GLUONOPS_NATIVE_SYMBOLS_H_
+#define GLUONOPS_NATIVE_SYMBOLS_H_
+
+#include <dlfcn.h>
+
+namespace gluonops {
+
+// Finds a symbol of a library that dlopen has returned; whether it has one.
+template <typename Function>
+bool resolve(void *library, const char *symbol, Function *function)
+{
+    *function = reinterpret_cast<Function>(dlsym(library, symbol));
+    return *function != nullptr;
+}
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_SYMBOLS_H_
