@@ -1,4 +1,5 @@
 """The memory of freed tensors: that it is kept, within its bound, and that a tensor's values stay its own."""
+import ctypes
 import os
 import statistics
 import subprocess
@@ -157,6 +158,20 @@ def test_freed_memory_is_kept_and_used_again(bound):
     tensor = mx.nd.zeros((8 * MIB,), dtype="uint8")
     tensor.wait_to_read()
     assert kept(0) == 0
+
+
+@needs_blocks
+def test_new_blocks_begin_at_different_places_of_a_page(bound):
+    tensors = [mx.nd.zeros((3 * MIB + 1,), dtype="uint8") for _ in range(4)]
+    places = {address(tensor) % 4096 for tensor in tensors}
+    assert len(places) == len(tensors)
+    assert all(place % 256 == 0 for place in places)
+
+
+def address(tensor):
+    data = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(tensor.handle, ctypes.byref(data)))
+    return data.value
 
 
 @needs_blocks

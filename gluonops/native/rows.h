@@ -176,6 +176,12 @@ GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
 
 const int64_t MAX_SCRATCH_BYTES = 1 << 20;
 
+template <typename A>
+GLUONOPS_INLINE bool fits_scratch(int64_t items)
+{
+    return items * int64_t(sizeof(A)) <= MAX_SCRATCH_BYTES;
+}
+
 // Scratch memory of one thread, which begins at a cache line. `memory` is null where it would not stay in the cache, or
 // cannot be allocated.
 template <typename A>
@@ -184,10 +190,9 @@ struct Scratch {
 
     explicit Scratch(int64_t items) : memory(nullptr), allocated(nullptr)
     {
-        const int64_t bytes = items * int64_t(sizeof(A));
-        if (bytes > MAX_SCRATCH_BYTES)
+        if (!fits_scratch<A>(items))
             return;
-        allocated = malloc(size_t(bytes) + CACHE_LINE);
+        allocated = malloc(size_t(items) * sizeof(A) + CACHE_LINE);
         const uintptr_t aligned = (reinterpret_cast<uintptr_t>(allocated) + CACHE_LINE) / CACHE_LINE * CACHE_LINE;
         memory = allocated ? reinterpret_cast<A *>(aligned) : nullptr;
     }

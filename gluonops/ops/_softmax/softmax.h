@@ -70,37 +70,85 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64
     column_max_and_sum<STORE>(x, lines, scale, max, sum, exponentials, columns);
 }
 
-// Softmax of rows whose elements are neighbours. Exponentials are computed once, or twice without scratch memory.
+// Softmax of rows, one after the other. Exponentials are computed once, or twice without memory for them.
+template <bool STREAMING, typename T, typename A>
+GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, int64_t length, A scale, A *exponentials)
+{
+    for (int64_t row = 0; row < rows; ++row) {
+        const T *logits = data + row * length;
+        T *to = output + row * length;
+        const A max = row_max(logits, length);
+        if (exponentials) {
+            const A inverse_sum = A(1) / row_exponentials<true>(logits, length, max, scale, exponentials);
+            write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return load(exponentials + i, mask, A(0)) * inverse_sum;
+            });
+        } else {
+            const A inverse_sum = A(1) / row_exponentials<false>(logits, length, max, scale);
+            write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
+            });
+        }
+    }
+}
+
+// As above, with three rows under way. While a row's exponentials are computed, the next row's maximum is found, and the
+// row before is divided by its sum: they take what exponentials leave free of the processor.
+template <typename T, typename A>
+GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t rows, int64_t length, A scale,
+                                              A *exponentials, A *exponentials_before)
+{
+    typedef typename Simd<T>::Vector V;
+    const A low = lowest<A>();
+    A max = row_max(data, length), inverse_sum = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+        const bool has_before = row > 0, has_next = row + 1 < rows;
+        const T *logits = data + row * length, *next = logits + length;
+        T *before = output + (row - 1) * length;
+        V next_max = broadcast(low);
+        const A sum = row_sum<T>(length, [=, &next_max](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const V value = exponential((load(logits + i, mask, low) - max) * scale);
+            store(exponentials + i, value, mask);
+            if (has_next)
+                next_max = maximum(load(next + i, mask, low), next_max);
+            if (has_before)
+                store(before + i, load(exponentials_before + i, mask, A(0)) * inverse_sum, mask);
+            return value;
+        });
+        max = reduce_max(next_max);
+        inverse_sum = A(1) / sum;
+        A *const free = exponentials_before;
+        exponentials_before = exponentials;
+        exponentials = free;
+    }
+    write_row<false>(output + (rows - 1) * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        return load(exponentials_before + i, mask, A(0)) * inverse_sum;
+    });
+}
+
+// Softmax of rows whose elements are neighbours.
 template <bool STREAMING, typename T>
 inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
     const A scale = inverse_temperature<A>(temperature);
-    const int64_t length = sizes.length;
+    const int64_t length = sizes.length, line = Simd<A>::LANES;
+    const int64_t pitch = (length + line - 1) / line * line;   // of two rows' exponentials
     if (!length)
         return;
     parallel_for(sizes.outer, 2 * length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        const Scratch<A> scratch(length);
+        const bool overlaps = !STREAMING && fits_scratch<A>(2 * pitch);
+        const Scratch<A> scratch(overlaps ? 2 * pitch : length);
         A *exponentials = scratch.memory;
-        for (int64_t row = begin; row < end; ++row) {
-            const T *logits = data + row * length;
-            T *to = output + row * length;
-            const A max = row_max(logits, length);
-            if (exponentials) {
-                // Without a temperature the compiler leaves the product with `scale` out.
-                const A sum = scale == A(1) ? row_exponentials<true>(logits, length, max, A(1), exponentials)
-                                            : row_exponentials<true>(logits, length, max, scale, exponentials);
-                const A inverse_sum = A(1) / sum;
-                write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                    return load(exponentials + i, mask, A(0)) * inverse_sum;
-                });
-            } else {
-                const A inverse_sum = A(1) / row_exponentials<false>(logits, length, max, scale);
-                write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                    return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
-                });
-            }
-        }
+        const T *from = data + begin * length;
+        T *to = output + begin * length;
+        const auto compute = [=](A scale) GLUONOPS_LAMBDA {
+            if (overlaps && exponentials)
+                softmax_rows_overlapping(from, to, end - begin, length, scale, exponentials, exponentials + pitch);
+            else
+                softmax_row_by_row<STREAMING>(from, to, end - begin, length, scale, exponentials);
+        };
+        scale == A(1) ? compute(A(1)) : compute(scale);   // the compiler leaves a product with 1 out
         store_fence();
     });
 }
