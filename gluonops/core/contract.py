@@ -314,7 +314,8 @@ class Op:
 
     def _parse_key(self, key: tuple) -> tuple:
         """:meth:`parse` for what :func:`_key` returns. ``parse_key`` is this method with a cache."""
-        return self._parse({name: value for name, value, _ in key})
+        names, values, _ = key
+        return self._parse(dict(zip(names, values)))
 
     def _parse(self, values: dict) -> tuple:
         known = {attr.name for attr in self.attrs}
@@ -512,8 +513,11 @@ class Op:
 
 def _key(values: dict) -> tuple:
     """Attributes as a key of a cache. The types are part of it, because True equals 1."""
-    return tuple((name, value, tuple(map(type, value)) if isinstance(value, tuple) else type(value))
-                 for name, value in values.items())
+    given = tuple(values.values())
+    types = tuple(map(type, given))
+    if tuple in types:
+        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in given)
+    return tuple(values), given, types
 
 
 def _renamed(old: str, new: str) -> None:

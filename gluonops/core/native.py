@@ -26,7 +26,7 @@ LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_find", "gluonops_target", "gluonops_threads",
+FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_call_error", "gluonops_find", "gluonops_target", "gluonops_threads",
              "gluonops_set_threads", "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place",
              "gluonops_honours_requests")
 
@@ -51,7 +51,13 @@ def loaded() -> bool:
 
 def has(op: Op) -> bool:
     """Whether the library is loaded and has this operator."""
-    return loaded() and hasattr(mx.nd, op.graph_name)
+    return loaded() and _is_registered(op.graph_name)
+
+
+@functools.cache
+def _is_registered(graph_name: str) -> bool:
+    """Whether MXNet has this operator, after the library is loaded. A library is loaded once."""
+    return hasattr(mx.nd, graph_name)
 
 
 @functools.cache
@@ -72,46 +78,74 @@ def run(op: Op, attrs: tuple, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDA
     OpError
         The shapes or the dtypes of the inputs are not valid.
     """
-    arrays = (ctypes.c_void_p * len(inputs))(*[array.handle for array in inputs])
-    handles = _run_directly(op, attrs, arrays) or _run_in_engine(op, attrs, arrays)
+    call = _prepared(op, attrs)
+    tensors = call.tensors()
+    for i, array in enumerate(inputs):
+        tensors[i] = array.handle
+    handles = _run_directly(call, tensors) or _run_in_engine(call, tensors)
     return [mx.nd.NDArray(ctypes.c_void_p(handle)) for handle in handles]
 
 
-def _run_directly(op: Op, attrs: tuple, arrays: ctypes.Array) -> Sequence[int] | None:
+def _run_directly(call: _Call, tensors: ctypes.Array) -> Sequence[int] | None:
     """The handles of the outputs, computed by this thread; None if the engine has to do it (see ``direct.h``)."""
-    call, operation = _direct_call(op.graph_name)
-    _, *strings = _c_arguments(op, attrs)
-    outputs, error = (ctypes.c_void_p * len(op.outputs))(), ctypes.c_char_p()
-    answer = call(operation, *strings, arrays, outputs, ctypes.byref(error))
+    answer = call.function(call.prepared, tensors)
     if answer == REFUSED:
-        text = error.value.decode()
+        text = _call_error()
         raise errors.from_library(text) or mx.MXNetError(text)
-    return outputs if answer == COMPUTED else None
+    return tensors[call.inputs:] if answer == COMPUTED else None
 
 
-def _run_in_engine(op: Op, attrs: tuple, arrays: ctypes.Array) -> Sequence[int]:
+def _run_in_engine(call: _Call, tensors: ctypes.Array) -> Sequence[int]:
     """The handles of the outputs. This is what MXNet's Python function does, with strings that are made once."""
-    handle, *strings = _c_arguments(op, attrs)
     number, outputs = ctypes.c_int(0), ctypes.POINTER(ctypes.c_void_p)()
     mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
-        handle, len(arrays), arrays, ctypes.byref(number), ctypes.byref(outputs), *strings))
+        call.handle, call.inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *call.strings))
     return outputs[:number.value]
 
 
-@functools.cache
-def _direct_call(graph_name: str) -> tuple:
-    """(C function, its first argument) that compute a small call of an operator in the calling thread."""
-    library = ctypes.CDLL(_state["path"])
-    library.gluonops_find.restype = ctypes.c_void_p
-    return library.gluonops_call, ctypes.c_void_p(library.gluonops_find(graph_name.encode()))
+class _PreparedCall(ctypes.Structure):
+    """The structure of that name in ``direct.h``."""
+    _fields_ = [("operation", ctypes.c_void_p), ("attributes", ctypes.c_int),
+                ("names", ctypes.POINTER(ctypes.c_char_p)), ("texts", ctypes.POINTER(ctypes.c_char_p))]
 
 
-@functools.lru_cache(maxsize=1024)
-def _c_arguments(op: Op, attrs: tuple) -> tuple:
-    """(handle, number of attributes, their names, their texts) for MXNet's C interface."""
-    strings = op.strings(attrs)
-    return (ctypes.c_void_p(operator_handle(op.graph_name)), len(strings), mx.base.c_str_array(strings),
-            mx.base.c_str_array(strings.values()))
+class _Call:
+    """An operator and its attributes in C, for the library and for MXNet.
+
+    Attributes
+    ----------
+    function, prepared
+        ``function(prepared, tensors)`` computes a small call in the calling thread.
+    handle, strings
+        What ``MXImperativeInvoke`` takes: the operator; the number of attributes, their names and their texts.
+    inputs : int
+        How many inputs there are.
+    tensors : type
+        Of an array of handles, those of the inputs and then those of the outputs.
+    """
+
+    def __init__(self, op: Op, attrs: tuple):
+        library = ctypes.CDLL(_state["path"])
+        library.gluonops_find.restype = ctypes.c_void_p
+        strings = op.strings(attrs)
+        names, texts = mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
+        operation = library.gluonops_find(op.graph_name.encode())
+        self.function = library.gluonops_call
+        self.prepared = ctypes.byref(_PreparedCall(operation, len(strings), names, texts))
+        self.handle = ctypes.c_void_p(operator_handle(op.graph_name))
+        self.strings = len(strings), names, texts
+        self.inputs = len(op.inputs)
+        self.tensors = ctypes.c_void_p * (len(op.inputs) + len(op.outputs))
+
+
+_prepared = functools.lru_cache(maxsize=1024)(_Call)
+
+
+def _call_error() -> str:
+    """Why the thread's last call was refused."""
+    error = ctypes.CDLL(_state["path"]).gluonops_call_error
+    error.restype = ctypes.c_char_p
+    return error().decode()
 
 
 def forward(op: Op) -> Callable:

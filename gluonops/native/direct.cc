@@ -42,6 +42,8 @@ decltype(&MXGetLastError) last_error;
 bool (*is_plain)(const void *chunk);
 bool has_engine = false;
 
+thread_local std::string error_text;
+
 void check(int failure)
 {
     if (failure)
@@ -245,28 +247,31 @@ void find_engine(void *library)
                  resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
 }
 
-Answer call_directly(const Registration &operation, const Texts &attributes, void *const *inputs, void **outputs,
-                     const char **error)
+Answer call_directly(const PreparedCall &call, void **tensors)
 {
-    static thread_local std::string text;
+    const Registration &operation = *call.operation;
     try {
         if (!has_engine || !operation.forward || is_recording())
             return NOT_NOW;
         Signature given(operation.inputs);
         for (size_t i = 0; i < operation.inputs; ++i)
-            if (!read(inputs[i], &given.shapes[i], &given.types[i]))
+            if (!read(tensors[i], &given.shapes[i], &given.types[i]))
                 return NOT_NOW;
         if (given.bytes() > MOST_BYTES)
             return NOT_NOW;
-        const std::function<bool()> body = [&] { return compute(operation, attributes, given, inputs, outputs); };
-        const Answer answer = push_call(operation, inputs, body, &text);
-        *error = text.c_str();
-        return answer;
+        Texts attributes;
+        for (int i = 0; i < call.attributes; ++i)
+            attributes.emplace_back(call.names[i], call.texts[i]);
+        const std::function<bool()> body = [&] {
+            return compute(operation, attributes, given, tensors, tensors + operation.inputs);
+        };
+        return push_call(operation, tensors, body, &error_text);
     } catch (const std::runtime_error &failure) {
-        text = failure.what();
-        *error = text.c_str();
+        error_text = failure.what();
         return REFUSED;
     }
 }
+
+const char *error_of_direct_call() { return error_text.c_str(); }
 
 }  // namespace gluonops

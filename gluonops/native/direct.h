@@ -15,10 +15,19 @@ enum Answer { COMPUTED, NOT_NOW, REFUSED };
 // Finds what call_directly() needs of MXNet's library, which dlopen has returned. Without it every answer is NOT_NOW.
 void find_engine(void *library);
 
-// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `inputs` and `outputs` are
-// handles. Where the answer is REFUSED, `error` says why until the thread's next call.
-Answer call_directly(const Registration &operation, const Texts &attributes, void *const *inputs, void **outputs,
-                     const char **error);
+// An operator and its attributes. gluonops/core/native.py has the same structure.
+struct PreparedCall {
+    const Registration *operation;
+    int attributes;
+    const char *const *names, *const *texts;
+};
+
+// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the inputs,
+// and behind them room for the outputs.
+Answer call_directly(const PreparedCall &call, void **tensors);
+
+// Why the answer to the thread's last call was REFUSED.
+const char *error_of_direct_call();
 
 }  // namespace gluonops
 

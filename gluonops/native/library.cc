@@ -72,7 +72,7 @@ GLUONOPS_PUBLIC bool gluonops_honours_requests()
     return gluonops::honours_requests();
 }
 
-// An operator of this library by its name in graphs, for gluonops_call; nullptr if there is none.
+// An operator of this library by its name in graphs, for a PreparedCall; nullptr if there is none.
 GLUONOPS_PUBLIC const gluonops::Registration *gluonops_find(const char *graph_name)
 {
     const gluonops::Registration *found = gluonops::Registration::first;
@@ -82,13 +82,15 @@ GLUONOPS_PUBLIC const gluonops::Registration *gluonops_find(const char *graph_na
 }
 
 // Computes a small call in the calling thread: see direct.h. Returns an Answer.
-GLUONOPS_PUBLIC int gluonops_call(const gluonops::Registration *operation, int attributes, const char *const *names,
-                                  const char *const *texts, void *const *inputs, void **outputs, const char **error)
+GLUONOPS_PUBLIC int gluonops_call(const gluonops::PreparedCall *call, void **tensors)
 {
-    gluonops::Texts given;
-    for (int i = 0; i < attributes; ++i)
-        given.emplace_back(names[i], texts[i]);
-    return gluonops::call_directly(*operation, given, inputs, outputs, error);
+    return gluonops::call_directly(*call, tensors);
+}
+
+// Why the thread's last gluonops_call was refused.
+GLUONOPS_PUBLIC const char *gluonops_call_error()
+{
+    return gluonops::error_of_direct_call();
 }
 
 GLUONOPS_PUBLIC mxnet::ext::MXReturnValue initialize(int version)
