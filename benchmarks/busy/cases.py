@@ -66,6 +66,8 @@ CASES = (
     Case("arithmetic, 10 ms", "arithmetic", ARITHMETIC, (10,)),
     Case("arithmetic, 40 ms", "arithmetic", ARITHMETIC, (40,)),
     Case("arithmetic, 150 ms", "arithmetic", ARITHMETIC, (150,)),
+    Case("arithmetic, 7 ms in 35 layers", "arithmetic", ARITHMETIC, (7, 35)),
+    Case("arithmetic, 14 ms in 35 layers", "arithmetic", ARITHMETIC, (14, 35)),
     Case("arithmetic, 10 ms in 30 layers", "arithmetic", ARITHMETIC, (10, 30)),
     Case("arithmetic, 30 ms in 26 layers", "arithmetic", ARITHMETIC, (30, 26)),
     Case("arithmetic, 40 ms in 15 layers", "arithmetic", ARITHMETIC, (40, 15)),

@@ -92,8 +92,8 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
     }
 }
 
-// As above, with three rows under way. While a row's exponentials are computed, the next row's maximum is found, and the
-// row before is divided by its sum: they take what exponentials leave free of the processor.
+// As above, of one row or more, with three under way. While a row's exponentials are computed, the next row's maximum is
+// found, and the row before is divided by its sum: they take what exponentials leave free of the processor.
 template <typename T, typename A>
 GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t rows, int64_t length, A scale,
                                               A *exponentials, A *exponentials_before)
@@ -134,7 +134,7 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
     const A scale = inverse_temperature<A>(temperature);
     const int64_t length = sizes.length, line = Simd<A>::LANES;
     const int64_t pitch = (length + line - 1) / line * line;   // of two rows' exponentials
-    if (!length)
+    if (sizes.empty())
         return;
     parallel_for(sizes.outer, 2 * length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         const bool overlaps = !STREAMING && fits_scratch<A>(2 * pitch);
