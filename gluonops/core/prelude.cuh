@@ -64,17 +64,18 @@ __device__ inline double smaller(double a, double b) { return fmin(a, b); }
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return fmax(a, b); }
 
-// Adds x to `yes` where a >= b, and to `no` elsewhere.
-__device__ inline void add_to_one(float a, float b, float x, float &yes, float &no)
+// Adds x * y to `yes` where a >= b, and to `no` elsewhere.
+__device__ inline void add_to_one(float a, float b, float x, float y, float &yes, float &no)
 {
-    asm("{ .reg .pred %%p; setp.ge.f32 %%p, %2, %3; @%%p add.f32 %0, %0, %4; @!%%p add.f32 %1, %1, %4; }"
-        : "+f"(yes), "+f"(no) : "f"(a), "f"(b), "f"(x));
+    asm("{ .reg .pred %%p; setp.ge.f32 %%p, %2, %3;"
+        "@%%p fma.rn.f32 %0, %4, %5, %0; @!%%p fma.rn.f32 %1, %4, %5, %1; }"
+        : "+f"(yes), "+f"(no) : "f"(a), "f"(b), "f"(x), "f"(y));
 }
 
-__device__ inline void add_to_one(double a, double b, double x, double &yes, double &no)
+__device__ inline void add_to_one(double a, double b, double x, double y, double &yes, double &no)
 {
-    yes += a >= b ? x : 0;
-    no += a >= b ? 0 : x;
+    yes = fma(x, a >= b ? y : 0, yes);
+    no = fma(x, a >= b ? 0 : y, no);
 }
 
 template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }

@@ -8,7 +8,7 @@ from .._boxes.contract import FORMAT, is_center
 
 TILE_ROWS, TILE_COLUMNS = 384, 64           # boxes of lhs and of rhs whose pairs a block takes in forward
 LEAST_ROWS, MOST_ROWS = 128, 768            # of lhs, of a tile of backward
-BLOCKS = 384                                # that a large GPU has room for at a time in backward
+BLOCKS = 512                                # that a large GPU has room for at a time in backward
 TILES, BOXES, AT_ONCE = 0, 1, 2             # the steps in kernel.cu
 NUMBERS = 4                                 # of a box
 

@@ -172,11 +172,11 @@ struct __align__(16) Bounds {
 
     __device__ void set(const Sides<A> &sides, bool is_there)
     {
-        const A nowhere = lowest<A>();
-        left = is_there ? sides.across.low : -nowhere;
-        top = is_there ? sides.down.low : -nowhere;
-        right = is_there ? sides.across.high : nowhere;
-        bottom = is_there ? sides.down.high : nowhere;
+        const A nowhere = A(1e18);   // its square is finite
+        left = is_there ? sides.across.low : nowhere;
+        top = is_there ? sides.down.low : nowhere;
+        right = is_there ? sides.across.high : -nowhere;
+        bottom = is_there ? sides.down.high : -nowhere;
     }
 };
 
@@ -188,16 +188,27 @@ struct BoxSums {
 
     __device__ void clear() { left = top = right = bottom = area = 0; }
 
-    __device__ Box<A> gradient(A width, A height) const
+    // The gradient of the box, NaN where there are pairs with NaNs: only overlaps are in the sums.
+    __device__ Box<A> gradient(const Sides<A> &sides, unsigned nans) const
     {
-        const Box<A> by = {right - left, bottom - top, (right + left) / 2 - area * height,
-                           (bottom + top) / 2 - area * width};
+        const A by_area = nans ? not_a_number<A>() : area;
+        const Box<A> by = {right - left, bottom - top, (right + left) / 2 - by_area * sides.down.size,
+                           (bottom + top) / 2 - by_area * sides.across.size};
         return by;
     }
 };
 
+// Counts a box whose area is NaN.
+template <typename A>
+__device__ void count_nan(const Sides<A> &sides, unsigned *count)
+{
+    const A area = sides.across.size * sides.down.size;
+    if (area != area)
+        atomicAdd(count, 1u);
+}
+
 // Adds a pair to the sums of its boxes. `areas` is the sum of both, and TINY_AREA. Ends that coincide count as those of
-// lhs.
+// lhs. A pair that does not overlap adds 0 times the product of its distances, which has to be finite.
 template <typename A>
 __device__ void add_pair(const Bounds<A> &row, const Bounds<A> &column, A areas, A head, BoxSums<A> &of_row,
                          BoxSums<A> &of_column)
@@ -205,18 +216,16 @@ __device__ void add_pair(const Bounds<A> &row, const Bounds<A> &column, A areas,
     const A w = smaller(row.right, column.right) - larger(row.left, column.left);
     const A h = smaller(row.bottom, column.bottom) - larger(row.top, column.top);
     const bool overlaps = smaller(w, h) > 0;
-    const A intersection = overlaps ? w * h : A(0);
+    const A intersection = w * h;
     const A inverse = reciprocal(areas - intersection);
-    const A iou = intersection * inverse, by_iou = head * inverse;
-    of_row.area = fma(by_iou, iou, of_row.area);
-    of_column.area = fma(by_iou, iou, of_column.area);
-    const A by_ends = overlaps ? by_iou : A(0);
-    const A by_intersection = fma(by_ends, iou, by_ends);   // the union has it as well
-    const A by_across = by_intersection * h, by_down = by_intersection * w;
-    add_to_one(row.left, column.left, by_across, of_row.left, of_column.left);
-    add_to_one(row.top, column.top, by_down, of_row.top, of_column.top);
-    add_to_one(column.right, row.right, by_across, of_row.right, of_column.right);
-    add_to_one(column.bottom, row.bottom, by_down, of_row.bottom, of_column.bottom);
+    const A scale = overlaps ? head * inverse * inverse : A(0);
+    of_row.area = fma(scale, intersection, of_row.area);
+    of_column.area = fma(scale, intersection, of_column.area);
+    const A by_intersection = scale * areas;
+    add_to_one(row.left, column.left, by_intersection, h, of_row.left, of_column.left);
+    add_to_one(row.top, column.top, by_intersection, w, of_row.top, of_column.top);
+    add_to_one(column.right, row.right, by_intersection, h, of_row.right, of_column.right);
+    add_to_one(column.bottom, row.bottom, by_intersection, w, of_row.bottom, of_column.bottom);
 }
 
 // The sums of a tile: of a box of lhs, (rows, column tiles), where there are several of these, and of a box of rhs,
@@ -276,38 +285,51 @@ __device__ void store_gradient(T *grad, int64_t i, const Box<A> &sum, bool is_ce
         store(grad, 4 * i + n, gradient.numbers[n], request);
 }
 
-// The threads of a block in teams. A thread of a team has HELD of a tile's columns, and all of it visit the same rows.
+// The threads of a block in teams, which visit a row each at a time. A thread of a team has HELD of a tile's columns.
 // What is left over of the threads has none.
 template <typename A>
 struct Teams {
-    enum { HELD = 16 / sizeof(A), LEAST = 8, TURNS = HELD };   // TURNS: most, with the rows that are held
-    enum { MOST_ROWS = TURNS * THREADS / LEAST };
-    int size, count, turns;
+    enum { HELD = 2, LEAST = 8, TURNS = sizeof(A) == 8 ? 2 : 6, AHEAD = TURNS == 2 ? 1 : 2 };
+    // AHEAD: turns that are read at once. PLACES: of a turn in ThreadSums; 26 of them are for different banks.
+    enum { PLACES = THREADS / LEAST * (LEAST + 1) + 26 };
+    int size, count;
+    int rows;         // that a block visits before it sums their sums
+    int rotation;     // the threads of the warps that do so
+    int reciprocal;   // 65536 / count, rounded up
 
-    __device__ void set(int64_t columns, int rows)
+    __device__ void set(int columns)
     {
-        const int needed = int(columns + HELD - 1) / HELD;
+        const int needed = (columns + HELD - 1) / HELD;
         size = needed < LEAST ? LEAST : needed;
         count = THREADS / unsigned(size);
-        turns = rows < count ? 1 : int(minimum(rows / unsigned(count), TURNS));
+        rows = TURNS * count;
+        rotation = (rows + 31) & ~31;
+        reciprocal = 65535 / unsigned(count) + 1;
     }
 
-    __device__ int rows() const { return turns * count; }      // that a block holds, and computes
     __device__ int distance() const { return size | 1; }       // of teams in ThreadSums: odd, for different banks
+    __device__ int place_of(int team, int lane) const { return team * distance() + lane; }   // in the first turn
+
+    // The first place of a row, of those that a block visits.
+    __device__ int place_of_row(int row) const
+    {
+        const int turn = row * reciprocal >> 16;
+        return turn * PLACES + place_of(row - turn * count, 0);
+    }
 };
 
-// The sums of the teams' threads in shared memory, TURNS for each.
+// The sums of the teams' threads in shared memory, for each turn.
 template <typename A>
 struct ThreadSums {
-    enum { LEAST = Teams<A>::LEAST, PLACES = THREADS / LEAST * (LEAST + 1) };
-    Bounds<A> ends[Teams<A>::TURNS * PLACES];
-    A areas[Teams<A>::TURNS * PLACES];
+    enum { PLACES = Teams<A>::TURNS * Teams<A>::PLACES };
+    Bounds<A> ends[PLACES];
+    A areas[PLACES];
 
-    __device__ void put(int place, const BoxSums<A> &sums)
+    __device__ static void put(Bounds<A> *end, A *area, const BoxSums<A> &sums)
     {
         const Bounds<A> of_ends = {sums.left, sums.top, sums.right, sums.bottom};
-        ends[place] = of_ends;
-        areas[place] = sums.area;
+        *end = of_ends;
+        *area = sums.area;
     }
 
     // The sum of `count` of them, `step` places apart.
@@ -330,18 +352,27 @@ struct ThreadSums {
     }
 };
 
-// A row of a tile, of those that a block holds in shared memory.
-template <typename A>
-struct __align__(16) HeldRow {
-    Bounds<A> bounds;
-    A area, width, height;
+// Numbers that follow one another in a tensor, and are read at once.
+template <typename T, int COUNT>
+struct __align__(COUNT * sizeof(T)) Neighbours {
+    T items[COUNT];
 };
 
-// Two neighbours of a tensor, which are read at once.
 template <typename T>
-struct __align__(2 * sizeof(T)) Pair {
-    T first, second;
-};
+__device__ bool are_at_once(const T *address, int count)
+{
+    return reinterpret_cast<size_t>(address) % (count * sizeof(T)) == 0;
+}
+
+// A box. PAIRED: its numbers are read at once.
+template <bool CENTER, bool PAIRED, typename T, typename A>
+__device__ Sides<A> read_box(const T *box)
+{
+    if (!PAIRED)
+        return sides_at<T, A>(box, 0, CENTER);
+    const Neighbours<T, 4> numbers = *reinterpret_cast<const Neighbours<T, 4> *>(box);
+    return sides_at<T, A>(numbers.items, 0, CENTER);
+}
 
 // The tensors of backward.
 template <typename T>
@@ -350,6 +381,13 @@ struct Tensors {
     T *lhs_grad, *rhs_grad;
     int lhs_request, rhs_request;
     bool is_center;
+};
+
+// From one turn to the next one, bytes of the head gradients and of the boxes; and from a thread's first column to its
+// second.
+struct Steps {
+    int64_t head, row;
+    int second;
 };
 
 // A tile of backward, in shared memory, because registers are short. Rows and columns are counted from its first one.
@@ -364,12 +402,14 @@ struct BackwardTile {
     int rows, columns;
     int64_t first_lhs, first_rhs, first_column;   // the boxes of the first row and column; that column in its set
     int64_t first_head;                           // of the head gradients
-    int64_t head_step;                            // bytes from one turn's head gradients to the next one's
-    bool at_once, has_pairs;                      // has_pairs: of head gradients, which are read at once
+    Steps steps;
+    bool at_once;                                 // the step
+    bool is_paired;                               // boxes, and pairs of head gradients, are read at once
+    unsigned nan_rows, nan_columns;               // how often a box was seen whose area is NaN
 
     __device__ BackwardTile() {}
     __device__ BackwardTile(const Tensors<T> &tensors, const TileSums<A> &sums, int64_t number, bool at_once)
-        : number(number), sums(sums), place(number, sums.tiles), at_once(at_once)
+        : number(number), sums(sums), place(number, sums.tiles), at_once(at_once), nan_rows(0), nan_columns(0)
     {
         const Tiles &tiles = sums.tiles;
         const int64_t first_row = place.row_tile * tiles.rows;
@@ -379,10 +419,12 @@ struct BackwardTile {
         first_head = first_lhs * tiles.rhs_count + first_column;
         rows = int(minimum(tiles.rows, tiles.lhs_count - first_row));
         columns = int(minimum(tiles.columns, tiles.rhs_count - first_column));
-        teams.set(tiles.columns, rows);
-        head_step = teams.count * tiles.rhs_count * int64_t(sizeof(T));
-        has_pairs = tiles.rhs_count >= HELD && (tiles.rhs_count | tiles.columns) % 2 == 0 &&
-                    reinterpret_cast<size_t>(tensors.output_grad) % sizeof(Pair<T>) == 0;
+        teams.set(int(tiles.columns));
+        steps.head = teams.count * tiles.rhs_count * int64_t(sizeof(T));
+        steps.row = teams.count * 4 * int64_t(sizeof(T));
+        steps.second = lesser(1, columns - 1);
+        is_paired = (tiles.rhs_count | tiles.columns) % 2 == 0 && are_at_once(tensors.output_grad, 2) &&
+                    are_at_once(tensors.lhs, 4) && are_at_once(tensors.rhs, 4);
     }
 
     __device__ int64_t lhs_box(int row) const { return first_lhs + row; }
@@ -390,65 +432,19 @@ struct BackwardTile {
     __device__ int64_t head_of(int row) const { return first_head + int64_t(row) * int(sums.tiles.rhs_count); }
 
     // The first column of a thread. Behind the last one it has columns of another thread, which it leaves out.
-    __device__ int column_of(int lane) const
-    {
-        return lesser(HELD * lane, sums.tiles.rhs_count < HELD ? 0 : columns - HELD);
-    }
+    __device__ int column_of(int lane) const { return lesser(HELD * lane, columns < HELD ? 0 : columns - HELD); }
 
-    // The first row that is held with row `done`. Those in front of `done` are left out.
-    __device__ int start(int done) const
+    // The sums of a row over the team's threads; `i` is its number among those that are visited.
+    template <bool CENTER, bool PAIRED>
+    __device__ void finish_row(const Tensors<T> &tensors, const ThreadSums<A> &of_threads, int i, int row)
     {
-        const int last = rows - teams.rows();
-        return last < 0 ? 0 : lesser(done, last);
-    }
-
-    __device__ bool is_left_out(int row, int done) const { return row < done || row >= rows; }
-
-    __device__ HeldRow<A> row_to_hold(const Tensors<T> &tensors, int i, int done) const
-    {
-        const int row = start(done) + i;
-        const Sides<A> sides = sides_at<T, A>(tensors.lhs, lhs_box(lesser(row, rows - 1)), tensors.is_center);
-        HeldRow<A> held;
-        held.bounds.set(sides, !is_left_out(row, done));
-        held.width = sides.across.size;
-        held.height = sides.down.size;
-        held.area = held.width * held.height;
-        return held;
-    }
-
-    // The head gradients of HELD columns from `head` on.
-    __device__ void read_heads(A *heads, const T *head) const
-    {
-        if (has_pairs) {
-#pragma unroll
-            for (int j = 0; j < HELD; j += 2) {
-                const Pair<T> pair = reinterpret_cast<const Pair<T> *>(head)[j / 2];
-                heads[j] = load(&pair.first, 0);
-                heads[j + 1] = load(&pair.second, 0);
-            }
-        } else {
-            const int last = int(sums.tiles.rhs_count) - 1;
-#pragma unroll
-            for (int j = 0; j < HELD; ++j)   // the last column's again where there are too few
-                heads[j] = load(head, lesser(j, last));
-        }
-    }
-
-    // The sums of a row that is held, over the team's threads.
-    __device__ void finish_row(const Tensors<T> &tensors, const ThreadSums<A> &of_threads, const HeldRow<A> &held,
-                               int i, int done) const
-    {
-        const int row = start(done) + i;
-        if (is_left_out(row, done))
-            return;
-        int turn = 0;
-        for (; i >= teams.count; i -= teams.count)
-            ++turn;
-        const BoxSums<A> row_sums = of_threads.sum(turn * ThreadSums<A>::PLACES + i * teams.distance(), teams.size, 1);
+        const BoxSums<A> row_sums = of_threads.sum(teams.place_of_row(i), teams.size, 1);
         const int64_t box = lhs_box(row);
-        const Box<A> sum = row_sums.gradient(held.width, held.height);
+        const Sides<A> sides = read_box<CENTER, PAIRED, T, A>(tensors.lhs + 4 * box);
+        count_nan(sides, &nan_rows);
+        const Box<A> sum = row_sums.gradient(sides, nan_columns);
         if (sums.tiles.of_columns == 1)
-            store_gradient(tensors.lhs_grad, box, sum, tensors.is_center, tensors.lhs_request);
+            store_gradient(tensors.lhs_grad, box, sum, CENTER, tensors.lhs_request);
         else
             *sums.of_row(box, place.column_tile) = sum;
     }
@@ -456,55 +452,47 @@ struct BackwardTile {
     // The sums of a column over the teams. In AT_ONCE, the last tile goes on with those of all tiles.
     __device__ void finish_column(const Tensors<T> &tensors, const ThreadSums<A> &of_threads, int column) const
     {
+        enum { PLACES = Teams<A>::PLACES };
         const int lane = column / HELD, j = column - column_of(lane);
-        const BoxSums<A> column_sums = of_threads.sum(j * ThreadSums<A>::PLACES + lane, teams.count, teams.distance());
+        const BoxSums<A> column_sums = of_threads.sum(j * PLACES + lane, teams.count, teams.distance());
         const int64_t box = rhs_box(column), in_set = first_column + column;
         const Sides<A> sides = sides_at<T, A>(tensors.rhs, box, tensors.is_center);
-        const Box<A> sum = column_sums.gradient(sides.across.size, sides.down.size);
-        *sums.of_column(place.set, place.row_tile, in_set) = sum;
+        *sums.of_column(place.set, place.row_tile, in_set) = column_sums.gradient(sides, nan_rows);
         if (at_once && is_last_of(unsigned(sums.tiles.of_rows), sums.counts + box))
             store_gradient(tensors.rhs_grad, box, sums.rhs_sum(place.set, in_set), tensors.is_center,
                            tensors.rhs_request);
     }
 };
 
-// Where the threads are, in shared memory: their teams, the first of their columns, their places in ThreadSums; and of
-// the rows that are held, those that they read and sum.
-struct Seats {
-    int teams[THREADS], firsts[THREADS], places[THREADS], rows[THREADS];
-};
-
 // The boxes of a thread's columns, and the sums over their pairs.
-template <typename T>
+template <typename T, bool CENTER, bool PAIRED>
 struct OwnColumns {
     typedef typename Accumulator<T>::type A;
-    enum { HELD = Teams<A>::HELD };
+    enum { HELD = Teams<A>::HELD, TURNS = Teams<A>::TURNS, AHEAD = Teams<A>::AHEAD, PLACES = Teams<A>::PLACES };
     Bounds<A> boxes[HELD];
     A areas[HELD];   // and TINY_AREA
     BoxSums<A> sums[HELD];
 
-    __device__ OwnColumns(const BackwardTile<T> &tile, const Tensors<T> &tensors, Seats &seats)
+    __device__ OwnColumns(BackwardTile<T> &tile, const Tensors<T> &tensors, int lane)
     {
-        const int team = threadIdx.x / unsigned(tile.teams.size), lane = threadIdx.x - team * tile.teams.size;
         const int first = tile.column_of(lane);
-        seats.teams[threadIdx.x] = team;
-        seats.firsts[threadIdx.x] = first;
-        seats.places[threadIdx.x] = team * tile.teams.distance() + lane;
-        seats.rows[threadIdx.x] = threadIdx.x;
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             const int column = first + j;
             const int64_t box = tile.rhs_box(lesser(column, tile.columns - 1));
-            const Sides<A> sides = sides_at<T, A>(tensors.rhs, box, tensors.is_center);
-            boxes[j].set(sides, column >= HELD * lane && column < tile.columns);
+            const Sides<A> sides = read_box<CENTER, PAIRED, T, A>(tensors.rhs + 4 * box);
             areas[j] = sides.across.size * sides.down.size + A(TINY_AREA);
+            count_nan(sides, &tile.nan_columns);
+            boxes[j].set(sides, column >= HELD * lane && column < tile.columns);
             sums[j].clear();
         }
     }
 
     // The pairs with a row; its sums.
-    __device__ BoxSums<A> visit(const Bounds<A> &row, A area, const A *heads)
+    __device__ BoxSums<A> visit(const Sides<A> &sides, const A *heads)
     {
+        const Bounds<A> row = {sides.across.low, sides.down.low, sides.across.high, sides.down.high};
+        const A area = sides.across.size * sides.down.size;
         BoxSums<A> of_row;
         of_row.clear();
 #pragma unroll
@@ -513,54 +501,83 @@ struct OwnColumns {
         return of_row;
     }
 
-    // The pairs with the rows that are held.
-    __device__ void visit_rows(const BackwardTile<T> &tile, const Tensors<T> &tensors, const Seats &seats,
-                               const HeldRow<A> *held, int done, ThreadSums<A> &of_threads)
+    // The head gradients of a row. Where there is one column only, it is read twice.
+    __device__ static void read_heads(A *heads, const T *head, int second)
     {
-        enum { PLACES = ThreadSums<A>::PLACES };
-        const int team = seats.teams[threadIdx.x], first_place = seats.places[threadIdx.x];
-        const int row = tile.start(done) + lesser(team, tile.rows - 1);
-        const T *head = tensors.output_grad + tile.head_of(row) + seats.firsts[threadIdx.x];
-        const HeldRow<A> *from = held + team;
-        const int end = first_place + tile.teams.turns * PLACES;
-#pragma unroll 1
-        for (int place = first_place; place < end; place += PLACES, from += tile.teams.count) {
-            A heads[HELD];
-            tile.read_heads(heads, head);
-            head = behind(head, tile.head_step);
-            of_threads.put(place, visit(from->bounds, from->area, heads));
+        if (PAIRED) {
+            const Neighbours<T, 2> pair = *reinterpret_cast<const Neighbours<T, 2> *>(head);
+            heads[0] = load(pair.items, 0);
+            heads[1] = load(pair.items, 1);
+        } else {
+            heads[0] = load(head, 0);
+            heads[1] = load(head, second);
         }
+    }
+
+    // The pairs with COUNT rows: of a turn, and of the next ones. `row` and `head` go on behind them.
+    template <int COUNT>
+    __device__ void visit_turns(const T *&row, const T *&head, const Steps &steps, Bounds<A> *ends, A *sizes)
+    {
+        Sides<A> sides[COUNT];
+        A heads[COUNT][HELD];
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n) {
+            read_heads(heads[n], head, steps.second);
+            sides[n] = read_box<CENTER, PAIRED, T, A>(row);
+            head = behind(head, steps.head);
+            row = behind(row, steps.row);
+        }
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n)
+            ThreadSums<A>::put(ends + n * PLACES, sizes + n * PLACES, visit(sides[n], heads[n]));
+    }
+
+    // The pairs with the rows of the next turns. `left`: the rows of the tile from this team's next one on.
+    __device__ void visit_rows(const T *&row, const T *&head, const BackwardTile<T> &tile, int left, Bounds<A> *ends,
+                               A *sizes)
+    {
+        const Steps steps = tile.steps;
+        const int count = tile.teams.count;
+        int turn = 0;
+#pragma unroll
+        for (int t = 0; t < TURNS; t += AHEAD) {
+            if (left <= (AHEAD - 1) * count)
+                break;
+            visit_turns<AHEAD>(row, head, steps, ends + t * PLACES, sizes + t * PLACES);
+            left -= AHEAD * count;
+            turn = t + AHEAD;
+        }
+        if (left > 0 && turn < TURNS)
+            visit_turns<1>(row, head, steps, ends + turn * PLACES, sizes + turn * PLACES);
     }
 };
 
-// The sums of a tile, and in AT_ONCE the gradients. Rows are held and summed by other warps each time.
-template <typename T, typename A>
-__device__ void sum_tile(const BackwardTile<T> &tile, const Tensors<T> &tensors)
+// The sums of a tile, and in AT_ONCE the gradients. Rows are summed by other warps each time.
+template <bool CENTER, bool PAIRED, typename T, typename A>
+__device__ void sum_tile(BackwardTile<T> &tile, const Tensors<T> &tensors, ThreadSums<A> &of_threads)
 {
-    __shared__ HeldRow<A> held[Teams<A>::MOST_ROWS];
-    __shared__ ThreadSums<A> of_threads;
-    __shared__ Seats seats;
-    OwnColumns<T> columns(tile, tensors, seats);
-    if (threadIdx.x < tile.teams.rows())
-        held[threadIdx.x] = tile.row_to_hold(tensors, threadIdx.x, 0);
-    for (int done = 0; done < tile.rows; done += tile.teams.rows()) {
-        __syncthreads();   // the rows are held
-        if (seats.teams[threadIdx.x] < tile.teams.count)
-            columns.visit_rows(tile, tensors, seats, held, done, of_threads);
+    const Teams<A> teams = tile.teams;
+    const int team = threadIdx.x / unsigned(teams.size), lane = threadIdx.x - team * teams.size;
+    const int place = teams.place_of(team, lane), first = lesser(team, tile.rows - 1);
+    Bounds<A> *const ends = of_threads.ends + place;
+    A *const sizes = of_threads.areas + place;
+    OwnColumns<T, CENTER, PAIRED> columns(tile, tensors, lane);
+    const T *head = tensors.output_grad + tile.head_of(first) + tile.column_of(lane);
+    const T *row = tensors.lhs + 4 * tile.lhs_box(first);
+    int i = threadIdx.x;
+    for (int done = 0; done < tile.rows; done += teams.rows) {
+        const int left = threadIdx.x < teams.size * teams.count ? tile.rows - done - team : 0;
+        columns.visit_rows(row, head, tile, left, ends, sizes);
         __syncthreads();   // the rows' sums are there
-        const int i = seats.rows[threadIdx.x];
-        if (i < tile.teams.rows()) {
-            tile.finish_row(tensors, of_threads, held[i], i, done);
-            if (done + tile.teams.rows() < tile.rows)
-                held[i] = tile.row_to_hold(tensors, i, done + tile.teams.rows());
-        }
-        seats.rows[threadIdx.x] = (i + (tile.teams.rows() + 31) / 32 * 32) % THREADS;
+        if (i < lesser(teams.rows, tile.rows - done))
+            tile.template finish_row<CENTER, PAIRED>(tensors, of_threads, i, done + i);
+        i = (i + teams.rotation) % unsigned(THREADS);
+        __syncthreads();   // the rows' sums are read
     }
-    __syncthreads();   // the rows' sums are read
 #pragma unroll
     for (int j = 0; j < Teams<A>::HELD; ++j)
-        if (seats.teams[threadIdx.x] < tile.teams.count)
-            of_threads.put(j * ThreadSums<A>::PLACES + seats.places[threadIdx.x], columns.sums[j]);
+        if (threadIdx.x < teams.size * teams.count)
+            ThreadSums<A>::put(ends + j * Teams<A>::PLACES, sizes + j * Teams<A>::PLACES, columns.sums[j]);
     __syncthreads();   // the columns' sums are there
     if (threadIdx.x < tile.columns)
         tile.finish_column(tensors, of_threads, threadIdx.x);
@@ -584,7 +601,7 @@ __device__ void sum_boxes(const TileSums<A> &sums, const Tensors<T> &tensors)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,
@@ -599,6 +616,7 @@ box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, c
         return;
     }
     __shared__ BackwardTile<T> tile;
+    __shared__ ThreadSums<A> of_threads;
     if (threadIdx.x == 0)
         tile.number = int64_t(blockIdx.x) - gridDim.x;
     do {
@@ -609,6 +627,13 @@ box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, c
             tile = BackwardTile<T>(tensors, sums, tile.number + gridDim.x, step == AT_ONCE);
         }
         __syncthreads();   // the tile is there
-        sum_tile<T, A>(tile, tensors);
+        if (tensors.is_center && tile.is_paired)
+            sum_tile<true, true>(tile, tensors, of_threads);
+        else if (tensors.is_center)
+            sum_tile<true, false>(tile, tensors, of_threads);
+        else if (tile.is_paired)
+            sum_tile<false, true>(tile, tensors, of_threads);
+        else
+            sum_tile<false, false>(tile, tensors, of_threads);
     } while (tile.number + gridDim.x < tile.sums.tiles.count());
 }
