@@ -26,9 +26,9 @@ LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_call_error", "gluonops_find", "gluonops_target", "gluonops_threads",
-             "gluonops_set_threads", "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place",
-             "gluonops_honours_requests")
+FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_call_error", "gluonops_find", "gluonops_target",
+             "gluonops_threads", "gluonops_set_threads", "gluonops_keep_blocks", "gluonops_kept_bytes",
+             "gluonops_place", "gluonops_honours_requests")
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.h's
 
