@@ -221,7 +221,7 @@ __device__ void add_pair(const Bounds<A> &row, const Bounds<A> &column, A areas,
     const A scale = overlaps ? head * inverse * inverse : A(0);
     of_row.area = fma(scale, intersection, of_row.area);
     of_column.area = fma(scale, intersection, of_column.area);
-    const A by_intersection = scale * areas;
+    const A by_intersection = scale * smaller(areas, -lowest<A>());   // of an infinite box it is 0
     add_to_one(row.left, column.left, by_intersection, h, of_row.left, of_column.left);
     add_to_one(row.top, column.top, by_intersection, w, of_row.top, of_column.top);
     add_to_one(column.right, row.right, by_intersection, h, of_row.right, of_column.right);

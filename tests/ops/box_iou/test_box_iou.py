@@ -61,6 +61,21 @@ def test_degenerate_boxes(backend):
     assert np.isnan(nan[0]).all() and not np.isnan(nan[1]).any()
 
 
+@pytest.mark.parametrize("backend", ["native", "custom", "reference", "builtin", "cuda"], indirect=True)
+def test_an_infinite_box_leaves_others_their_gradient(backend):
+    """A detector's exponential of a width overflows at times. The IoU is 0 then, and moves no other box."""
+    lhs, rhs = mx.nd.array([[0, 0, np.inf, 2], [0, 0, 2, 2]]), mx.nd.array([[1, 1, 3, 3], [2, 0, 4, 2]])
+    for array in (lhs, rhs):
+        array.attach_grad()
+    with gops.backend(backend):
+        with autograd.record():
+            output = gops.ops.box_iou(lhs, rhs)
+        output.backward()
+    np.testing.assert_allclose(output.asnumpy(), [[0, 0], [1 / 7, 0]], atol=1e-6)
+    np.testing.assert_allclose(49 * lhs.grad.asnumpy()[1], [2, 2, 6, 6], rtol=1e-5)
+    np.testing.assert_allclose(49 * rhs.grad.asnumpy(), [[-6, -6, -2, -2], [0, 0, 0, 0]], rtol=1e-5)
+
+
 @pytest.mark.parametrize("box_format", ["corner", "center"])
 def test_as_mxnet(box_format, rng):
     drawn = oracle.draw(gops.core.registry.get("box_iou").op.parse({"format": box_format}),
