@@ -19,6 +19,7 @@ class Kind:
     """What values an attribute takes. ``parse`` accepts a Python value or its string form."""
 
     expected = ""
+    takes_tuples = False
 
     def parse(self, value: typing.Any) -> typing.Any:
         """Return the typed value; raise ValueError or TypeError where it is not one of this kind."""
@@ -118,6 +119,8 @@ class Choice(Kind):
 class IntOrTuple(Kind):
     """An integer, or a tuple of integers, of at least ``low``."""
 
+    takes_tuples = True
+
     def __init__(self, low: int):
         self.item = Int(low)
         self.expected = f"{self.item.expected}, or a tuple of them"
@@ -145,6 +148,8 @@ def numbers_in(text: str) -> list[float]:
 class Numbers(Kind):
     """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one."""
 
+    takes_tuples = True
+
     def __init__(self, low: float):
         self.item = Float(low=low)
         self.expected = f"{self.item.expected}, or a tuple of them"
@@ -165,6 +170,7 @@ class Pairs(Kind):
 
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)
+    takes_tuples = True
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
@@ -183,6 +189,7 @@ class Optional(Kind):
     def __init__(self, kind: Kind):
         self.kind = kind
         self.expected = f"None or {kind.expected}"
+        self.takes_tuples = kind.takes_tuples
 
     def parse(self, value: typing.Any) -> typing.Any:
         if value is None or (isinstance(value, str) and value == "None"):

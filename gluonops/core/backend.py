@@ -11,16 +11,36 @@ from types import ModuleType
 
 import mxnet as mx
 import numpy as np
+from mxnet.ndarray import NDArray
 
 from . import labels, native, registry
-from .contract import Op
+from .contract import Op, value_types
 from .errors import OpError
 
 Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
-_scopes = threading.local()
 TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its graph was traced under
+
+
+class _Scopes(threading.local):
+    """What a thread is inside of.
+
+    Attributes
+    ----------
+    backends : list of str
+        Those of its ``with`` blocks, the innermost last.
+    block : HybridBlock, optional
+        The one that is being traced.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.backends = []
+        self.block = None
+
+
+_scopes = _Scopes()
 
 
 class backend:   # pylint: disable=invalid-name
@@ -52,11 +72,11 @@ class backend:   # pylint: disable=invalid-name
     def __enter__(self) -> backend:
         global _default
         _default = self._previous
-        _stack().append(self._name)
+        _scopes.backends.append(self._name)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _stack().pop()
+        _scopes.backends.pop()
 
 
 def current_backend() -> str:
@@ -66,20 +86,14 @@ def current_backend() -> str:
 
 def requested() -> str:
     """The name of the current backend, whether it is available or not."""
-    stack = _stack()
-    return stack[-1] if stack else _default
-
-
-def _stack() -> list[str]:
-    if not hasattr(_scopes, "stack"):
-        _scopes.stack = []
-    return _scopes.stack
+    backends = _scopes.backends
+    return backends[-1] if backends else _default
 
 
 @contextlib.contextmanager
 def tracing(block: mx.gluon.HybridBlock) -> Iterator[None]:
     """Inside the ``with`` block the emitter notes in a HybridBlock the backend of its graph."""
-    outer = getattr(_scopes, "block", None)
+    outer = _scopes.block
     _scopes.block = block
     try:
         yield
@@ -114,49 +128,6 @@ def has_gpu() -> bool:
         return False
 
 
-def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
-    """Run an operator on NDArrays, or add its node to a graph of Symbols.
-
-    Parameters
-    ----------
-    op : Op
-        The contract.
-    inputs : dict of str to NDArray or Symbol
-        One for each input of the contract, in its order. In a graph, None becomes a variable named after the node.
-    values : dict
-        The attributes as the user gave them.
-    name : str, optional
-        Name of the node. With every backend the outputs are named after it.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The first output, or a tuple of outputs if the contract returns several.
-    """
-    attrs = op.parse(values)
-    build = _builder(op, current_backend())
-    if is_symbolic(op.error, inputs):
-        return _emit_symbol(op, build, attrs, inputs, name)
-    checks_values = op.restricts_values and labels.checking()
-    # The library validates as well, in less time: reading a shape and a dtype takes as long as a small call.
-    if build is not _native or checks_values:
-        shapes = op.validate(attrs, tuple(array.shape for array in inputs.values()),
-                             tuple(array.dtype for array in inputs.values()))
-    if checks_values:
-        labels.check(op, attrs, inputs)
-    if build is _builtin and 0 in shapes[op.outputs[0].name]:
-        build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
-    return build(op, mx.nd, attrs, list(inputs.values()), {})
-
-
-def _emit_symbol(op: Op, build: Callable, attrs: tuple, inputs: dict, name: str | None) -> Array | tuple:
-    _note_backend()
-    name = full_name(name, op.name)
-    arguments = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
-    with mx.name.NameManager():   # the name is complete: no block adds its prefix again
-        return build(op, mx.sym, attrs, arguments, {"name": name})
-
-
 def call(op: Op, arguments: dict) -> Array | tuple:
     """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
 
@@ -171,16 +142,116 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     NDArray or Symbol
         As :func:`emit` returns it.
     """
-    inputs = {arg.name: arguments[arg.name] for arg in op.inputs}
-    values = {attr.name: arguments[attr.name] for attr in op.attrs}
-    return emit(op, inputs, values, arguments["name"])
+    values = op.attributes_of(arguments)
+    item_types = value_types(values) if op.takes_tuples else ()
+    try:
+        emitter = _emitter(op, requested(), item_types, *values)
+    except TypeError:   # a list or an array has no hash
+        emitter = _emitter(op, requested(), (), *_parsed(op, values))
+    return emitter.emit(op.inputs_of(arguments), arguments["name"])
+
+
+def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
+    """Run an operator on NDArrays, or add its node to a graph of Symbols.
+
+    Parameters
+    ----------
+    op : Op
+        The contract.
+    inputs : dict of str to NDArray or Symbol
+        One for each input of the contract. In a graph, None becomes a variable named after the node.
+    values : dict
+        The attributes as the user gave them.
+    name : str, optional
+        Name of the node. With every backend the outputs are named after it.
+
+    Returns
+    -------
+    NDArray or Symbol
+        The first output, or a tuple of outputs if the contract returns several.
+    """
+    emitter = _emitter(op, requested(), (), *op.parse(values))
+    return emitter.emit(op.inputs_of(inputs), name)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _emitter(op: Op, name: str, item_types: tuple, *values: typing.Any) -> _Emitter:
+    """The emitter for the values of all attributes.
+
+    The types are part of the cache's key, because True equals 1. ``typed`` does not see those of the items of tuples.
+    """
+    return _Emitter(op, _parsed(op, values), name)
+
+
+def _parsed(op: Op, values: tuple) -> tuple:
+    """Typed attributes from the values of all attributes."""
+    return op.parse({attr.name: value for attr, value in zip(op.attrs, values)})
+
+
+class _Emitter:
+    """An operator with its attributes, as one backend emits it.
+
+    Parameters
+    ----------
+    op : Op
+    attrs : Attrs
+    name : str
+        The backend that is requested; an OpError if it is not available, or does not have the operator.
+    """
+
+    def __init__(self, op: Op, attrs: tuple, name: str):
+        self._op, self._attrs = op, attrs
+        self._names = [arg.name for arg in op.inputs]
+        self._build = _builder(op, _available(name))
+        self._library_call = None
+        if self._build is _native:
+            self._library_call = native.Call(op, attrs)
+            self._returned = op.number_returned(attrs)
+            self._needs_guards = not native.honours_requests()
+
+    def emit(self, inputs: tuple, name: str | None) -> Array | tuple:
+        """Run the operator on NDArrays, or add a node of this name to a graph of Symbols."""
+        for value in inputs:
+            if type(value) is not NDArray and is_symbolic(self._op.error, self._names, inputs):
+                return self._emit_symbol(inputs, name)
+        if self._op.restricts_values and labels.checking():
+            self._validate(inputs)
+            labels.check(self._op, self._attrs, dict(zip(self._names, inputs)))
+        return self._run_build(inputs) if self._library_call is None else self._run_library(inputs)
+
+    def _run_library(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
+        """Run the C++ operator. The library validates, in less time: to read a shape takes as long as a small call."""
+        if self._needs_guards and mx.autograd.is_recording():   # see _native
+            inputs = [mx.nd.identity(value) for value in inputs]
+        outputs = self._library_call.run(inputs)
+        return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
+
+    def _run_build(self, inputs: tuple) -> NDArray | tuple:
+        """Run the CustomOp, or MXNet's own operators."""
+        shapes = self._validate(inputs)
+        build = self._build
+        if build is _builtin and 0 in shapes[self._op.outputs[0].name]:
+            build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
+        return build(self._op, mx.nd, self._attrs, inputs, {})
+
+    def _validate(self, inputs: tuple) -> dict[str, tuple]:
+        """The shape of every tensor. An OpError if the inputs are not valid."""
+        return self._op.validate(self._attrs, tuple(array.shape for array in inputs),
+                                 tuple(array.dtype for array in inputs))
+
+    def _emit_symbol(self, inputs: tuple, name: str | None) -> mx.sym.Symbol | tuple:
+        _note_backend()
+        name = full_name(name, self._op.name)
+        arguments = [mx.sym.var(f"{name}_{key}") if value is None else value
+                     for key, value in zip(self._names, inputs)]
+        with mx.name.NameManager():   # the name is complete: no block adds its prefix again
+            return self._build(self._op, mx.sym, self._attrs, arguments, {"name": name})
 
 
 def _note_backend() -> None:
     """Note the backend in the HybridBlock that is being traced, if there is one."""
-    block = getattr(_scopes, "block", None)
-    if block is not None:
-        setattr(block, TRACED, requested())
+    if _scopes.block is not None:
+        setattr(_scopes.block, TRACED, requested())
 
 
 def _inserted(kind: str, **marks: str) -> mx.AttrScope:
@@ -218,11 +289,6 @@ def _native(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], named:
     other builds each input has a guard: the backward of an identity honours the request. Labels have one too, because
     they have a gradient of zeros.
     """
-    if space is mx.nd:
-        if not native.honours_requests() and mx.autograd.is_recording():
-            inputs = [space.identity(value) for value in inputs]
-        return _returned(op, attrs, native.run(op, attrs, inputs))
-
     if not native.honours_requests():
         inputs = _guards(op, inputs, named["name"])
     if op.reads_head_gradient:
@@ -399,23 +465,23 @@ def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array |
     return outputs[0] if count == 1 else tuple(outputs[i] for i in range(count))
 
 
-def is_symbolic(error: Callable, inputs: dict) -> bool:
+def is_symbolic(error: Callable, names: Sequence[str], inputs: Sequence) -> bool:
     """True for Symbols, of which some may be None; False for NDArrays.
 
     Parameters
     ----------
     error : callable
         ``error(what, remedy)`` makes the exception for other inputs.
-    inputs : dict of str to NDArray or Symbol
+    names : sequence of str
+        Of the inputs.
+    inputs : sequence of NDArray or Symbol
     """
-    if all(type(value) is mx.nd.NDArray for value in inputs.values()):
-        return False
-    kinds = {_kind(value) for value in inputs.values()}
+    kinds = {_kind(value) for value in inputs}
     if "Symbol" in kinds:
         kinds.discard("NoneType")
     if kinds in ({"NDArray"}, {"Symbol"}):
         return kinds == {"Symbol"}
-    got = ", ".join(f"{key} is {_kind(value)}" for key, value in inputs.items())
+    got = ", ".join(f"{key} is {_kind(value)}" for key, value in zip(names, inputs))
     remedies = [remedy for kind, remedy in _REMEDIES.items() if kind in kinds]
     remedies.append("Convert arrays with mx.nd.array, and do not mix NDArrays with Symbols")
     raise error(f"{got}; expected NDArrays or Symbols", remedies[0])

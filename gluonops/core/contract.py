@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import operator
 import re
 import types as _types
 import typing
@@ -278,7 +279,10 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
+        object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
+        object.__setattr__(self, "attributes_of", _getter(names))
+        object.__setattr__(self, "inputs_of", _getter([arg.name for arg in self.inputs]))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
         for name in ("parse_key", "validate", "strings", "number_returned"):
@@ -514,10 +518,24 @@ class Op:
 def _key(values: dict) -> tuple:
     """Attributes as a key of a cache. The types are part of it, because True equals 1."""
     given = tuple(values.values())
-    types = tuple(map(type, given))
+    return tuple(values), given, value_types(given)
+
+
+def value_types(values: tuple) -> tuple:
+    """The type of each value, and for a tuple the types of its items."""
+    types = tuple(map(type, values))
     if tuple in types:
-        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in given)
-    return tuple(values), given, types
+        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in values)
+    return types
+
+
+def _getter(names: Sequence[str]) -> typing.Callable[[dict], tuple]:
+    """A function from a dict to a tuple of its values under these names."""
+    if not names:
+        return lambda values: ()
+    if len(names) == 1:
+        return lambda values, name=names[0]: (values[name],)
+    return operator.itemgetter(*names)
 
 
 def _renamed(old: str, new: str) -> None:

@@ -7,11 +7,14 @@ import os
 import pathlib
 import re
 import threading
+import weakref
 from collections.abc import Sequence
+from ctypes import c_void_p
 from typing import Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.ndarray import NDArray
 from mxnet.ndarray.register import _make_ndarray_function
 from mxnet.symbol.register import _make_symbol_function
 
@@ -19,16 +22,16 @@ from ..version import __version__
 from . import errors, stamp
 from .contract import Op
 
-__all__ = ["backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes", "library_path",
-           "load", "loaded", "operator_handle", "reason", "run", "set_threads", "target", "threads"]
+__all__ = ["Call", "backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes",
+           "library_path", "load", "loaded", "operator_handle", "reason", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
 # What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_call", "gluonops_call_error", "gluonops_find", "gluonops_target",
-             "gluonops_threads", "gluonops_set_threads", "gluonops_keep_blocks", "gluonops_kept_bytes",
-             "gluonops_place", "gluonops_honours_requests")
+FUNCTIONS = ("gluonops_build_info", "gluonops_prepare_call", "gluonops_forget_call", "gluonops_call",
+             "gluonops_call_error", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
+             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.h's
 
@@ -68,77 +71,57 @@ def honours_requests() -> bool:
     return ask()
 
 
-def run(op: Op, attrs: tuple, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-    """All outputs of an operator, hidden ones included.
+class Call:
+    """An operator with its attributes, as a function of NDArrays.
 
     The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others.
 
-    Raises
-    ------
-    OpError
-        The shapes or the dtypes of the inputs are not valid.
-    """
-    call = _prepared(op, attrs)
-    tensors = call.tensors()
-    for i, array in enumerate(inputs):
-        tensors[i] = array.handle
-    handles = _run_directly(call, tensors) or _run_in_engine(call, tensors)
-    return [mx.nd.NDArray(ctypes.c_void_p(handle)) for handle in handles]
-
-
-def _run_directly(call: _Call, tensors: ctypes.Array) -> Sequence[int] | None:
-    """The handles of the outputs, computed by this thread; None if the engine has to do it (see ``direct.h``)."""
-    answer = call.function(call.prepared, tensors)
-    if answer == REFUSED:
-        text = _call_error()
-        raise errors.from_library(text) or mx.MXNetError(text)
-    return tensors[call.inputs:] if answer == COMPUTED else None
-
-
-def _run_in_engine(call: _Call, tensors: ctypes.Array) -> Sequence[int]:
-    """The handles of the outputs. This is what MXNet's Python function does, with strings that are made once."""
-    number, outputs = ctypes.c_int(0), ctypes.POINTER(ctypes.c_void_p)()
-    mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
-        call.handle, call.inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *call.strings))
-    return outputs[:number.value]
-
-
-class _PreparedCall(ctypes.Structure):
-    """The structure of that name in ``direct.h``."""
-    _fields_ = [("operation", ctypes.c_void_p), ("attributes", ctypes.c_int),
-                ("names", ctypes.POINTER(ctypes.c_char_p)), ("texts", ctypes.POINTER(ctypes.c_char_p))]
-
-
-class _Call:
-    """An operator and its attributes in C, for the library and for MXNet.
-
-    Attributes
+    Parameters
     ----------
-    function, prepared
-        ``function(prepared, tensors)`` computes a small call in the calling thread.
-    handle, strings
-        What ``MXImperativeInvoke`` takes: the operator; the number of attributes, their names and their texts.
-    inputs : int
-        How many inputs there are.
-    tensors : type
-        Of an array of handles, those of the inputs and then those of the outputs.
+    op : Op
+        One that the library has.
+    attrs : Attrs
     """
 
     def __init__(self, op: Op, attrs: tuple):
         library = ctypes.CDLL(_state["path"])
-        library.gluonops_find.restype = ctypes.c_void_p
+        library.gluonops_prepare_call.restype = c_void_p
         strings = op.strings(attrs)
-        names, texts = mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
-        operation = library.gluonops_find(op.graph_name.encode())
-        self.function = library.gluonops_call
-        self.prepared = ctypes.byref(_PreparedCall(operation, len(strings), names, texts))
-        self.handle = ctypes.c_void_p(operator_handle(op.graph_name))
-        self.strings = len(strings), names, texts
-        self.inputs = len(op.inputs)
-        self.tensors = ctypes.c_void_p * (len(op.inputs) + len(op.outputs))
+        texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
+        self._prepared = c_void_p(library.gluonops_prepare_call(op.graph_name.encode(), *texts))
+        weakref.finalize(self, library.gluonops_forget_call, self._prepared)
+        self._compute = library.gluonops_call
+        self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
+        self._inputs = len(op.inputs)
+        self._outputs = range(len(op.inputs), len(op.tensors))
+        self._tensors = c_void_p * len(op.tensors)
 
+    def run(self, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+        """All outputs, hidden ones included. An OpError if the shapes or the dtypes of the inputs are not valid."""
+        tensors = self._tensors()
+        for i, array in enumerate(inputs):
+            tensors[i] = array.handle
+        answer = self._compute(self._prepared, tensors)   # in this thread; writes the outputs behind the inputs
+        if answer == REFUSED:
+            text = _call_error()
+            raise errors.from_library(text) or mx.MXNetError(text)
+        if answer == NOT_NOW:
+            self._run_in_engine(tensors)
+        return [NDArray(c_void_p(tensors[i])) for i in self._outputs]
 
-_prepared = functools.lru_cache(maxsize=1024)(_Call)
+    def _run_in_engine(self, tensors: ctypes.Array) -> None:
+        """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
+
+        Parameters
+        ----------
+        tensors : ctypes.Array
+            Handles of the inputs. Those of the outputs are written behind them.
+        """
+        handle, *texts = self._for_engine
+        number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
+        mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
+            handle, self._inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *texts))
+        tensors[self._inputs:] = outputs[:number.value]
 
 
 def _call_error() -> str:

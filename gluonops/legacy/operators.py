@@ -70,7 +70,7 @@ class PythonOp:
         """
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)
-        if not backend.is_symbolic(self._error, inputs):
+        if not backend.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
             return node.emit(self, mx.nd, list(inputs.values()), None)
         name = backend.full_name(name, type(self).__name__.lower())
         symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]

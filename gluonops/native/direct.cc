@@ -8,21 +8,48 @@
 #include <mxnet/c_api.h>
 #include <mxnet/engine.h>
 #include <mxnet/ndarray.h>
+#include <string.h>
 
 #include <algorithm>
-#include <functional>
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernel.h"
 #include "pool.h"
+#include "registration.h"
 #include "symbols.h"
 
 namespace gluonops {
 namespace {
+
+// The shapes and the types of the tensors of a call.
+struct Signature {
+    PartialShapes shapes;
+    std::vector<int> types;
+
+    explicit Signature(size_t count) : shapes(count), types(count, -1) {}
+
+    bool operator==(const Signature &other) const { return types == other.types && shapes == other.shapes; }
+
+    int64_t bytes() const
+    {
+        int64_t sum = 0;
+        for (size_t i = 0; i < types.size(); ++i) {
+            int64_t bytes = size_of(types[i]);
+            for (const int64_t size : shapes[i].sizes)
+                bytes *= size;
+            sum += bytes;
+        }
+        return sum;
+    }
+};
 
 // The inputs and outputs of a call together. A larger one takes a millisecond or so, in which the calling thread may
 // prepare the next one.
@@ -58,26 +85,6 @@ bool is_recording()
     check(ask_recording(&recording));
     return recording;
 }
-
-// The shapes and the types of the tensors of a call.
-struct Signature {
-    PartialShapes shapes;
-    std::vector<int> types;
-
-    explicit Signature(size_t count) : shapes(count), types(count, -1) {}
-
-    int64_t bytes() const
-    {
-        int64_t sum = 0;
-        for (size_t i = 0; i < types.size(); ++i) {
-            int64_t bytes = size_of(types[i]);
-            for (const int64_t size : shapes[i].sizes)
-                bytes *= size;
-            sum += bytes;
-        }
-        return sum;
-    }
-};
 
 // Reads what an NDArray is. Returns whether it is dense, in the processor's memory, and has elements.
 bool read(void *array, PartialShape *shape, int *type)
@@ -138,27 +145,79 @@ class Outputs {
     std::vector<void *> arrays_;
 };
 
+}  // namespace
+
+class PreparedCall {
+ public:
+    PreparedCall(const Registration &operation, int attributes, const char *const *names, const char *const *texts)
+        : operation(operation)
+    {
+        for (int i = 0; i < attributes; ++i) {
+            strings_.emplace_back(names[i], texts[i]);
+            attributes_.emplace_back(strings_.back().first.c_str(), strings_.back().second.c_str());
+        }
+    }
+    PreparedCall(const PreparedCall &) = delete;
+
+    // The outputs for these inputs. Throws a std::runtime_error if the inputs are not valid. Most calls have the inputs
+    // of the one before. Nobody waits for the lock: a forked process may have it from a thread of its parent.
+    std::shared_ptr<const Signature> infer(const Signature &inputs)
+    {
+        const std::unique_lock<std::mutex> hold(lock_, std::try_to_lock);
+        if (!hold)
+            return new_outputs(inputs);
+        if (!last_outputs_ || !(last_inputs_ == inputs)) {
+            last_outputs_ = nullptr;
+            last_inputs_ = inputs;
+            last_outputs_ = new_outputs(inputs);
+        }
+        return last_outputs_;
+    }
+
+    void forward(const std::vector<View> &inputs, const std::vector<View> &outputs) const
+    {
+        operation.forward(attributes_, inputs, outputs);
+    }
+
+    const Registration &operation;
+
+ private:
+    std::shared_ptr<const Signature> new_outputs(Signature inputs) const
+    {
+        const auto found = std::make_shared<Signature>(operation.outputs);
+        operation.infer_type(attributes_, &inputs.types, &found->types);
+        operation.infer_shape(attributes_, &inputs.shapes, &found->shapes);
+        return found;
+    }
+
+    std::deque<std::pair<std::string, std::string>> strings_;   // whose elements stay where they are
+    Texts attributes_;
+    std::mutex lock_;
+    Signature last_inputs_{0};
+    std::shared_ptr<const Signature> last_outputs_;
+};
+
+namespace {
+
 // Computes, from inputs that are ready. Returns false where the engine has to do it.
-bool compute(const Registration &operation, const Texts &attributes, const Signature &inputs, void *const *arrays,
-             void **results)
+bool compute(PreparedCall *call, const Signature &given, void **tensors)
 {
+    const Registration &operation = call->operation;
     for (size_t i = 0; i < operation.inputs; ++i)
-        if (!is_in_plain_layout(arrays[i]))
+        if (!is_in_plain_layout(tensors[i]))
             return false;
-    Signature given = inputs, made(operation.outputs);
-    operation.infer_type(attributes, &given.types, &made.types);
-    operation.infer_shape(attributes, &given.shapes, &made.shapes);
-    if (given.bytes() + made.bytes() > MOST_BYTES)
+    const std::shared_ptr<const Signature> made = call->infer(given);
+    if (given.bytes() + made->bytes() > MOST_BYTES)
         return false;
-    Outputs outputs(made);
-    std::vector<View> read, written;
-    for (size_t i = 0; i < operation.inputs; ++i)
-        read.push_back(view(arrays[i], given.shapes[i], given.types[i]));
-    for (size_t i = 0; i < operation.outputs; ++i)
-        written.push_back(view(outputs[i], made.shapes[i], made.types[i]));
+    Outputs outputs(*made);
+    std::vector<View> read(operation.inputs), written(operation.outputs);
+    for (size_t i = 0; i < read.size(); ++i)
+        read[i] = view(tensors[i], given.shapes[i], given.types[i]);
+    for (size_t i = 0; i < written.size(); ++i)
+        written[i] = view(outputs[i], made->shapes[i], made->types[i]);
     const DirectCall in_this_thread;
-    operation.forward(attributes, read, written);
-    outputs.give(results);
+    call->forward(read, written);
+    outputs.give(tensors + operation.inputs);
     return true;
 }
 
@@ -185,49 +244,60 @@ class Patience {
     int pause_ = 0, left_ = 0;
 };
 
-// What the pushed function knows. It may run after the call that has pushed it.
-struct Call {
+// What the pushed function knows. It may run after the call that has pushed it is over; then it reads nothing of it.
+struct Pushed {
+    std::atomic<int> owners{2};   // the call and MXNet
     const std::thread::id thread = std::this_thread::get_id();
+    PreparedCall *const call;
+    const Signature &given;
+    void **const tensors;
     bool is_over = false;   // of that thread
     bool was_ready = false;
     Answer answer = NOT_NOW;
     std::string error;
-    const std::function<bool()> *compute;
+
+    Pushed(PreparedCall *call, const Signature &given, void **tensors) : call(call), given(given), tensors(tensors) {}
 };
+
+void leave(Pushed *pushed)
+{
+    if (--pushed->owners == 0)
+        delete pushed;
+}
 
 void run(void *, void *on_complete, void *parameter)
 {
-    Call &call = **static_cast<std::shared_ptr<Call> *>(parameter);
-    if (call.thread == std::this_thread::get_id() && !call.is_over) {
-        call.was_ready = true;
+    Pushed &pushed = *static_cast<Pushed *>(parameter);
+    if (pushed.thread == std::this_thread::get_id() && !pushed.is_over) {
+        pushed.was_ready = true;
         try {
-            call.answer = (*call.compute)() ? COMPUTED : NOT_NOW;
+            pushed.answer = compute(pushed.call, pushed.given, pushed.tensors) ? COMPUTED : NOT_NOW;
         } catch (const std::runtime_error &error) {
-            call.answer = REFUSED;
-            call.error = error.what();
+            pushed.answer = REFUSED;
+            pushed.error = error.what();
         }
     }
     (*static_cast<mxnet::engine::CallbackOnComplete *>(on_complete))();
 }
 
-void forget(void *parameter) { delete static_cast<std::shared_ptr<Call> *>(parameter); }
+void forget(void *parameter) { leave(static_cast<Pushed *>(parameter)); }
 
-Answer push_call(const Registration &operation, void *const *inputs, const std::function<bool()> &compute,
-                 std::string *error)
+Answer push_call(PreparedCall *call, const Signature &given, void **tensors, std::string *error)
 {
     static thread_local Patience patience;
     if (patience.is_exhausted())
         return NOT_NOW;
-    const auto call = std::make_shared<Call>();
-    call->compute = &compute;
+    Pushed *const pushed = new Pushed(call, given, tensors);
     const mxnet::Context context = mxnet::Context::CPU();
     const mxnet::FnProperty property = mxnet::FnProperty::kAsync;
-    check(push(run, new std::shared_ptr<Call>(call), forget, &context, const_cast<void **>(inputs),
-               int(operation.inputs), nullptr, 0, &property, 0, operation.graph_name, false));
-    call->is_over = true;
-    patience.note(call->was_ready);
-    *error = call->error;
-    return call->answer;
+    check(push(run, pushed, forget, &context, tensors, int(call->operation.inputs), nullptr, 0, &property, 0,
+               call->operation.graph_name, false));
+    pushed->is_over = true;
+    patience.note(pushed->was_ready);
+    *error = pushed->error;
+    const Answer answer = pushed->answer;
+    leave(pushed);
+    return answer;
 }
 
 }  // namespace
@@ -247,9 +317,19 @@ void find_engine(void *library)
                  resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
 }
 
-Answer call_directly(const PreparedCall &call, void **tensors)
+PreparedCall *prepare_call(const char *graph_name, int attributes, const char *const *names, const char *const *texts)
 {
-    const Registration &operation = *call.operation;
+    for (const Registration *each = Registration::first; each; each = each->next)
+        if (!strcmp(each->graph_name, graph_name))
+            return new PreparedCall(*each, attributes, names, texts);
+    return nullptr;
+}
+
+void forget_call(PreparedCall *call) { delete call; }
+
+Answer call_directly(PreparedCall *call, void **tensors)
+{
+    const Registration &operation = call->operation;
     try {
         if (!has_engine || !operation.forward || is_recording())
             return NOT_NOW;
@@ -259,13 +339,7 @@ Answer call_directly(const PreparedCall &call, void **tensors)
                 return NOT_NOW;
         if (given.bytes() > MOST_BYTES)
             return NOT_NOW;
-        Texts attributes;
-        for (int i = 0; i < call.attributes; ++i)
-            attributes.emplace_back(call.names[i], call.texts[i]);
-        const std::function<bool()> body = [&] {
-            return compute(operation, attributes, given, tensors, tensors + operation.inputs);
-        };
-        return push_call(operation, tensors, body, &error_text);
+        return push_call(call, given, tensors, &error_text);
     } catch (const std::runtime_error &failure) {
         error_text = failure.what();
         return REFUSED;

@@ -72,19 +72,22 @@ GLUONOPS_PUBLIC bool gluonops_honours_requests()
     return gluonops::honours_requests();
 }
 
-// An operator of this library by its name in graphs, for a PreparedCall; nullptr if there is none.
-GLUONOPS_PUBLIC const gluonops::Registration *gluonops_find(const char *graph_name)
+// An operator of this library with its attributes, for gluonops_call; nullptr if there is no such operator.
+GLUONOPS_PUBLIC gluonops::PreparedCall *gluonops_prepare_call(const char *graph_name, int attributes,
+                                                              const char *const *names, const char *const *texts)
 {
-    const gluonops::Registration *found = gluonops::Registration::first;
-    while (found && strcmp(found->graph_name, graph_name))
-        found = found->next;
-    return found;
+    return gluonops::prepare_call(graph_name, attributes, names, texts);
+}
+
+GLUONOPS_PUBLIC void gluonops_forget_call(gluonops::PreparedCall *call)
+{
+    gluonops::forget_call(call);
 }
 
 // Computes a small call in the calling thread: see direct.h. Returns an Answer.
-GLUONOPS_PUBLIC int gluonops_call(const gluonops::PreparedCall *call, void **tensors)
+GLUONOPS_PUBLIC int gluonops_call(gluonops::PreparedCall *call, void **tensors)
 {
-    return gluonops::call_directly(*call, tensors);
+    return gluonops::call_directly(call, tensors);
 }
 
 // Why the thread's last gluonops_call was refused.

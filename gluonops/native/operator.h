@@ -10,6 +10,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attributes.h"
@@ -161,17 +162,24 @@ MXReturnValue guarded(const char *where, const Body &body)
     }
 }
 
-inline bool are_equal(const Strings &strings, const Texts &texts)
-{
-    if (strings.size() != texts.size())
-        return false;
-    for (const auto &text : texts) {
-        const auto found = strings.find(text.first);
-        if (found == strings.end() || found->second != text.second)
+// A copy of a node's attributes, to compare the next node's with. MXNet lists the same ones in the same order.
+class KeptTexts {
+ public:
+    void set(const Texts &texts) { kept_.assign(texts.begin(), texts.end()); }
+
+    bool operator==(const Texts &texts) const
+    {
+        if (kept_.size() != texts.size())
             return false;
+        for (size_t i = 0; i < texts.size(); ++i)
+            if (kept_[i].first != texts[i].first || kept_[i].second != texts[i].second)
+                return false;
+        return true;
     }
-    return true;
-}
+
+ private:
+    std::vector<std::pair<std::string, std::string>> kept_;
+};
 
 // The functions that MXNet calls, from what is generated of an operator: NAME, INPUTS, OUTPUTS, Attrs, attributes(),
 // parse(), tensors(), types(), shapes(), forward() and backward().
@@ -187,12 +195,12 @@ struct Registered {
     // The same for the functions of registration.h. Most calls in a thread have the attributes of the one before.
     static const Attrs &parse(const Texts &texts)
     {
-        static thread_local Strings strings;
+        static thread_local KeptTexts kept;
         static thread_local std::optional<Attrs> attrs;
-        if (!attrs || !are_equal(strings, texts)) {
+        if (!attrs || !(kept == texts)) {
             attrs.reset();
-            strings = Strings(texts.begin(), texts.end());
-            attrs = parse(strings);
+            kept.set(texts);
+            attrs = parse(Strings(texts.begin(), texts.end()));
         }
         return *attrs;
     }
@@ -246,13 +254,13 @@ struct Registered {
     // before has asked.
     static void infer_shape(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     {
-        static thread_local Strings strings;
+        static thread_local KeptTexts kept;
         static thread_local PartialShapes known_inputs, known_outputs, found_inputs, found_outputs;
-        const bool asked = found_inputs.size() && are_equal(strings, texts) && known_inputs == *inputs &&
+        const bool asked = found_inputs.size() && kept == texts && known_inputs == *inputs &&
                            known_outputs == *outputs;
         if (!asked) {
             found_inputs.clear();
-            strings = Strings(texts.begin(), texts.end());
+            kept.set(texts);
             known_inputs = *inputs;
             known_outputs = *outputs;
             reported(Op::NAME, [&] { complete(parse(texts), inputs, outputs); });

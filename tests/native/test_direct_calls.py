@@ -24,23 +24,23 @@ def _library():
 def ways(monkeypatch):
     """Which way each call has gone: ``direct`` or ``engine``."""
     taken = []
-    in_engine = native._run_in_engine
+    run, run_in_engine = native.Call.run, native.Call._run_in_engine
 
-    def noted(*arguments):
-        taken.append("engine")
-        return in_engine(*arguments)
-
-    directly = native._run_directly
-
-    def noted_directly(*arguments):
-        outputs = directly(*arguments)
-        taken.extend([] if outputs is None else ["direct"])
+    def noted(call, inputs):
+        by_engine = taken.count("engine")
+        outputs = run(call, inputs)
+        if taken.count("engine") == by_engine:
+            taken.append("direct")
         return outputs
+
+    def noted_in_engine(call, tensors):
+        taken.append("engine")
+        run_in_engine(call, tensors)
 
     with gops.backend("native"):
         regain_patience()
-        monkeypatch.setattr(native, "_run_in_engine", noted)
-        monkeypatch.setattr(native, "_run_directly", noted_directly)
+        monkeypatch.setattr(native.Call, "run", noted)
+        monkeypatch.setattr(native.Call, "_run_in_engine", noted_in_engine)
         yield taken
 
 
@@ -89,14 +89,36 @@ def test_a_large_call_is_the_engines(ways):
     assert ways == ["engine", "engine"]
 
 
-def test_both_ways_have_the_same_bits(ways, monkeypatch):
+def test_both_ways_have_the_same_bits(ways):
     data, label = random(33, 10), mx.nd.array(np.arange(33) % 10)
     label.wait_to_read()
     direct = gops.ops.softmax_cross_entropy(data, label)
-    monkeypatch.setattr(native, "_run_directly", lambda *arguments: None)
-    by_engine = gops.ops.softmax_cross_entropy(data, label)
+    with mx.autograd.record():
+        by_engine = gops.ops.softmax_cross_entropy(data, label)
     assert ways == ["direct", "engine"]
     np.testing.assert_array_equal(direct.asnumpy(), by_engine.asnumpy())
+
+
+def test_each_shape_and_type_has_its_own_outputs(ways):
+    """A call keeps the shapes and the types that it has inferred last."""
+    for shape in ((3, 4), (4, 3), (12,), (3, 4), (2, 2, 3)):
+        for dtype in ("float32", "float64", "float16"):
+            data = random(*shape).astype(dtype)
+            data.wait_to_read()
+            result = gops.ops.abs(data)
+            assert (result.shape, result.dtype) == (shape, np.dtype(dtype))
+            np.testing.assert_array_equal(result.asnumpy(), np.abs(data.asnumpy()))
+    assert set(ways) == {"direct"}
+
+
+def test_an_error_is_not_kept(ways):
+    data, label, other = random(4, 3), mx.nd.zeros(4), mx.nd.zeros(5)
+    mx.nd.waitall()
+    for _ in range(2):
+        with pytest.raises(gops.OpError, match=r"gluonops\.softmax_cross_entropy: label has shape \(5,\)"):
+            gops.ops.softmax_cross_entropy(data, other)
+        assert gops.ops.softmax_cross_entropy(data, label).shape == (4,)
+    assert ways == ["direct", "direct"]
 
 
 def in_new_thread(function):
@@ -176,7 +198,7 @@ def test_no_elements(ways, shape):
 def test_several_outputs(ways):
     op = registry.get("softmax_cross_entropy").op
     attrs = op.parse({})
-    outputs = native.run(op, attrs, [random(4, 3), mx.nd.array([0, 1, 2, 0])])
+    outputs = native.Call(op, attrs).run([random(4, 3), mx.nd.array([0, 1, 2, 0])])
     assert len(outputs) == len(op.outputs)
     for array in outputs:
         array.asnumpy()
@@ -219,17 +241,35 @@ def test_an_input_that_fails(ways, pause):
 
 
 def test_many_threads(ways):
-    data = random(64, 100)
-    expected = gops.ops.softmax(data).asnumpy()
+    """Each with data of another shape: they share what a call has inferred last."""
+    inputs = [random(64, 100 + i) for i in range(4)]
+    expected = [gops.ops.softmax(data).asnumpy() for data in inputs]
 
-    def work(_):
+    def work(i):
         with gops.backend("native"):
-            return [gops.ops.softmax(data).asnumpy() for _ in range(50)]
+            return [gops.ops.softmax(inputs[i]).asnumpy() for _ in range(50)]
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for results in pool.map(work, range(4)):
+        for results, right in zip(pool.map(work, range(4)), expected):
             for result in results:
-                np.testing.assert_array_equal(result, expected)
+                np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("right, wrong", [({"axis": 1}, {"axis": True}), ({"axis": 1}, {"axis": 1.0})])
+def test_equal_values_of_another_type(ways, right, wrong):
+    """True equals 1. It is refused even after a call with 1."""
+    gops.ops.softmax(random(2, 3), **right)
+    with pytest.raises(gops.OpError, match="axis is"):
+        gops.ops.softmax(random(2, 3), **wrong)
+
+
+@pytest.mark.parametrize("wrong", [(2.0, 1), (2, True), [2, True]])
+def test_equal_items_of_another_type(ways, wrong):
+    data = random(2, 3)
+    for right in ((2, 1), [2, 1]):
+        assert gops.ops.tile(data, tiles=right).shape == (4, 3)
+    with pytest.raises(gops.OpError, match="tiles is"):
+        gops.ops.tile(data, tiles=wrong)
 
 
 def resident_bytes():
