@@ -89,7 +89,8 @@ class Call:
         strings = op.strings(attrs)
         texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
         self._prepared = c_void_p(library.gluonops_prepare_call(op.graph_name.encode(), *texts))
-        weakref.finalize(self, library.gluonops_forget_call, self._prepared)
+        forget = weakref.finalize(self, library.gluonops_forget_call, self._prepared)
+        forget.atexit = False   # another thread may be in a call when the process ends
         self._compute = library.gluonops_call
         self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
         self._inputs = len(op.inputs)
