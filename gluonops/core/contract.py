@@ -279,10 +279,11 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
-        object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
-        object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
+        # Functions from a dict to a tuple: the values of all attributes, and of all inputs.
         object.__setattr__(self, "attributes_of", _getter(names))
         object.__setattr__(self, "inputs_of", _getter([arg.name for arg in self.inputs]))
+        object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
+        object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
         for name in ("parse_key", "validate", "strings", "number_returned"):
