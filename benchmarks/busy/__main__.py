@@ -27,7 +27,7 @@ from .load import busy
 
 MODULE = "benchmarks.busy"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = ROOT / "benchmarks" / "README.md"
+README = ROOT / "README.md"
 TURNS, SECONDS = 5, 0.25   # of every peer, at every load
 SETTINGS = ("OMP_", "GOMP_", "KMP_", "MKL_", "MXNET_", "MALLOC_", "GLUONOPS_")
 NEEDS = {ORT: "onnxruntime", TORCH: "torch", BESIDE: "torch", COMPILED: "torch"}
@@ -72,11 +72,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of every turn (default: %(default)s)")
     parser.add_argument("--files", type=pathlib.Path, metavar="DIR", help="keep the exported networks here, for the "
                         "next run")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
-                        "same cases in the file (with --readme: read)")
-    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
-                        help="measure nothing; write the results of --json into this file, between its markers")
-    parser.add_argument("--short", action="store_true", help="with --readme: one table of medians")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, which replace those of "
+                        "the same cases in the file (with --readme: read)")
+    parser.add_argument("--readme", action="store_true",
+                        help="measure nothing; write the results of --json into README.md")
     return parser
 
 
@@ -149,9 +148,7 @@ def main(arguments: Sequence[str]) -> int:
     if args.readme:
         if not args.json:
             parser.error("--readme needs --json FILE, the results to write")
-        measured = results.load(args.json)
-        content = report.short(measured) if args.short else report.markdown(measured)
-        tables.put(args.readme, "busy", f"{content}\n\n{machine.sentence(measured)}")
+        tables.put(README, "busy", report.summary(results.load(args.json)))
         return 0
     print(report.text(measure_all(args, arguments)))
     return 0

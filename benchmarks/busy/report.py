@@ -1,9 +1,9 @@
-"""What becomes of the measurements: a table for every load, and the targets."""
+"""What becomes of the measurements: a table for each load, the targets, and the table of the README."""
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..common import tables
+from ..common import machine, tables
 from .cases import ARITHMETIC, CASES, LOADS, ORT, OURS, PEERS, TARGETS, TORCH, Target
 
 TITLES = {0: "quiet", 1: "one busy process for every core", 2: "two busy processes for every core"}
@@ -57,15 +57,8 @@ def text(measured: dict) -> str:
     return "\n\n".join([*parts, tables.targets_text(verdicts(measured))])
 
 
-def markdown(measured: dict) -> str:
-    """The same for a page, the busy machine first."""
-    parts = [tables.markdown(head(load), table(measured, load)) for load in (1, 0, 2)]
-    parts.append(tables.markdown(FLOOR_HEAD, floor(measured)))
-    return "\n\n".join([*parts, *tables.targets_markdown(verdicts(measured))])
-
-
-def short(measured: dict) -> str:
-    """One table of medians for a page, the busy machine first; without the bare call, which is no work of a user's."""
+def summary(measured: dict) -> str:
+    """A table of medians, the busy machine first. It leaves out the bare call, which is no work of a user's."""
     bare = {case.name for case in CASES if case.kind == "call"}
     columns = [(peer, load) for load in (1, 0) for peer in (OURS, ORT, TORCH)]
     lines = []
@@ -75,7 +68,7 @@ def short(measured: dict) -> str:
             continue
         lines.append([case["name"], *["" if median is None else f"{median:.3g}" for median in medians]])
     names = [f"{peer}, {'busy' if load else 'quiet'}" for peer, load in columns]
-    return tables.markdown(["median, ms", *names], lines)
+    return f"{tables.markdown(['median, ms', *names], lines)}\n\n{machine.sentence(measured)}"
 
 
 def verdicts(measured: dict) -> list[dict]:

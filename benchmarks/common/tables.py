@@ -6,6 +6,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
+README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
 VERDICTS = {True: "passed", False: "MISSED", None: "-"}
 
 
@@ -31,23 +32,19 @@ def verdict(case: str, target: str, measured: str, passed: bool | None) -> dict:
     return {"case": case, "target": target, "measured": measured, "passed": passed}
 
 
-def verdict_lines(verdicts: Sequence[dict]) -> list[list[str]]:
-    return [[v["case"], v["target"], v["measured"], VERDICTS[v["passed"]]] for v in verdicts]
-
-
 def targets_text(verdicts: Sequence[dict]) -> str:
     """The targets as lines of text."""
     if not verdicts:
         return "no target speaks of these cases"
-    return "\n".join(aligned(verdict_lines(verdicts)))
+    lines = [[v["case"], v["target"], v["measured"], VERDICTS[v["passed"]]] for v in verdicts]
+    return "\n".join(aligned(lines))
 
 
-def targets_markdown(verdicts: Sequence[dict], note: str = "") -> list[str]:
-    """How many targets are met, and all of them as a table."""
+def targets_met(verdicts: Sequence[dict]) -> str:
+    """How many targets are met, as a sentence."""
     passed = sum(v["passed"] is True for v in verdicts)
     judged = sum(v["passed"] is not None for v in verdicts)
-    return [f"**Targets**{note}: {passed} of {judged} passed.",
-            markdown(["case", "target", "measured", ""], verdict_lines(verdicts))]
+    return f"{passed} of {judged} targets are met."
 
 
 def put(path: str | os.PathLike, name: str, body: str) -> None:

@@ -129,8 +129,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--op", action="append", help="only this operator; may be repeated")
     parser.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is taken "
                         "of (default 10; 0: check only)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results (with --readme: read)")
+    parser.add_argument("--readme", action="store_true",
+                        help="measure nothing; write the results of --json into benchmarks/README.md")
     args = parser.parse_args(arguments)
+    if args.readme:
+        if not args.json:
+            parser.error("--readme needs --json FILE, the results to write")
+        tables.put(tables.README, "gpu", report.summary(results.load(args.json)))
+        return 0
     try:
         plan = load(args)
         if not plan["cases"]:

@@ -3,9 +3,14 @@
     python -m benchmarks.gpu.model                             # or: make cuda-model
     python -m benchmarks.gpu.model --op reorg --against measured.json
 
-Some blocks of each launch of a case are executed in the interpreter of ``tests/ptx``. The parts of a GPU work at the
-same time, but not wholly: issuing instructions, moving bytes, special functions, float64, and waiting where the warps
-are few. README.md describes the method and its errors.
+Some blocks of each launch of a case are executed in the interpreter of ``tests/ptx``: about 4096 threads, or all where
+a pass has several small launches. Of launches that decide what later ones do, all blocks are executed (``DECIDING`` in
+``rows``). Counted are the instructions of each warp, the 32-byte sectors of global memory, the wavefronts of shared
+memory, and how often a warp waits for loads. Registers and shared memory are those that ptxas names for sm_90.
+
+The parts of a GPU work at the same time, but not wholly: a launch takes a norm of the times that each part would need
+alone, and a constant time between two launches. ``data_sheets.py`` has the numbers, and says which of them are fitted.
+What the blocks of a row tell each other takes no time here, and neither do barriers.
 """
 from __future__ import annotations
 
@@ -198,21 +203,6 @@ def times(path: pathlib.Path | None) -> dict:
             for record in results.load(path)["cases"]}
 
 
-def slow_rows(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
-    """The passes that were measured below their target, or 0.85 of a copy, as Markdown rows with the reasons."""
-    wanted = {target.part: target.at_least for target in report.targets(case.op) if target.than == "copy"}
-    for direction, found in passes.items():
-        ours, copied = (measured.get(name, {}).get(direction) for name in ("gluonops", "copy"))
-        if not ours or not copied or copied / ours >= wanted.get(direction, cases.COMPUTING):
-            continue
-        parts, _ = bound_by(found, judged_gpu())
-        largest = max(found.counted.launches, key=lambda launched: sum(launched.executed.values()))
-        longest = sorted(parts, key=parts.get, reverse=True)[:3]
-        shown = ", ".join(f"{name} {1e6 * parts[name]:.0f}" for name in longest)
-        yield (f"| {title(case)}, {direction} | {copied / ours:.2f} | {found.share(judged_gpu()):.2f}"
-               f" | {1e3 * ours:.0f} | {shown} | {resident(largest, judged_gpu())} |")
-
-
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.model", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -221,13 +211,12 @@ def main(arguments: Sequence[str]) -> int:
                         help=f"compare with times on an {JUDGED}: a JSON of python -m benchmarks.gpu")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was counted")
     args = parser.parse_args(arguments)
-    measured, judged, records, errors, slow = times(args.against), [], [], [], []
+    measured, judged, records, errors = times(args.against), [], [], []
     for case in cases.cases(ops=args.op):
         passes, of_case = work(case), measured.get((case.name, case.shape, case.dtype), {})
         real = of_case.get("gluonops", {})
         print("\n".join(lines(case, passes, real)), flush=True)
         judged += verdicts(case, passes)
-        slow += slow_rows(case, passes, of_case)
         for direction, ms in real.items():
             if direction in passes:
                 ratio = 1e3 * passes[direction].estimate(judged_gpu()) / ms
@@ -237,7 +226,7 @@ def main(arguments: Sequence[str]) -> int:
                         "parts": bound_by(found, judged_gpu())[0]} for direction, found in passes.items()}})
     if judged:
         print(f"\n{tables.targets_text(judged)}")
-    print("\n".join([*error_lines(errors), *slow]))
+    print("\n".join(error_lines(errors)))
     if args.json:
         results.save(args.json, {"targets": judged, "cases": records})
     return 0

@@ -42,6 +42,29 @@ def _time(record, peer, part) -> Optional[float]:
     return record["ms"].get(peer, {}).get(part)
 
 
+def summary(results: dict) -> str:
+    """A line for each operator: over its cases, the lowest and the highest share of a copy's speed and of torch's."""
+    records = {}
+    for record in results["cases"]:
+        records.setdefault(record["op"], []).append(record)
+    compared = (("copy", "forward"), ("copy", "backward"), ("torch", "both"))
+    lines = [[op, str(len(found)), *(_range(found, peer, part) for peer, part in compared)]
+             for op, found in records.items()]
+    machine = results["machine"]
+    return "\n\n".join([
+        tables.markdown(["operator", "cases", "forward, of a copy", "backward, of a copy", "both, of torch"], lines),
+        tables.targets_met(results["targets"]),
+        f"{machine['gpu']}; CuPy {machine['cupy']}, torch {machine['torch']}; {results['date']}; "
+        f"`{results['command']}`"])
+
+
+def _range(records, peer, part) -> str:
+    """`0.96 to 1.01`: how many times as fast as a peer ours is, in all cases that it has a time of."""
+    times = [(_time(record, "gluonops", part), _time(record, peer, part)) for record in records]
+    ratios = [f"{theirs / ours:.2f}" for ours, theirs in times if ours and theirs]
+    return " to ".join(dict.fromkeys((min(ratios, key=float), max(ratios, key=float)))) if ratios else ""
+
+
 def title(case: dict) -> str:
     return f"{case['name']} ({'x'.join(map(str, case['shape']))}) {case['dtype']}"
 

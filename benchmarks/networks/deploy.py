@@ -24,7 +24,6 @@ from .cases import BATCHES, COMPILED, NATIVE, NET, NETS, ORT, PEERS, TOLERANCE
 
 MODULE = "benchmarks.networks.deploy"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = ROOT / "benchmarks" / "README.md"
 TURNS, SECONDS, QUICK_TURNS, QUICK_SECONDS = 15, 0.15, 2, 0.01   # of every peer; the seconds of each of its turns
 
 
@@ -43,11 +42,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a miniature network, only to check that it runs")
     parser.add_argument("--profile", action="store_true", help="instead: the time of every kind of layer, in MXNet "
                         "and in onnxruntime")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
-                        "same cases in the file (with --readme: read)")
-    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
-                        help="measure nothing; write the results of --json into this file, between its markers")
-    parser.add_argument("--short", action="store_true", help="with --readme: the fastest of ours and three peers")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, which replace those of "
+                        "the same cases in the file (with --readme: read)")
+    parser.add_argument("--readme", action="store_true",
+                        help="measure nothing; write the results of --json into benchmarks/README.md")
     parser.add_argument("--spoil", metavar="PEER", help="add 1 to this peer's output, to see that the check works")
     parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
@@ -219,11 +217,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_readme(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Write the results of --json into a page; the exit status."""
+    """Write the results of --json into benchmarks/README.md; the exit status."""
     if not args.json:
         parser.error("--readme needs --json FILE, the results to write")
     try:
-        report.write_readme(results.load(args.json), args.readme, args.short)
+        report.write_readme(results.load(args.json), tables.README)
     except (OSError, ValueError) as error:
         sys.exit(str(error))
     return 0

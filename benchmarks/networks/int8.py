@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import os
 import pathlib
 import statistics
 import subprocess
@@ -22,11 +23,11 @@ from collections.abc import Iterator, Sequence
 from ..common import machine, results, tables
 from . import cases
 from .cases import INT8, INT8_NETS, INT8_PEERS, INT8_TARGETS, INT8_TOLERANCE, MODULE
-from .deploy import QUICK_SECONDS, QUICK_TURNS, README, SECONDS, TURNS, Worker, describe_machine, output, summary, timed
+from .deploy import QUICK_SECONDS, QUICK_TURNS, SECONDS, TURNS, Worker, describe_machine, output, summary, timed
 
 COMMAND = "benchmarks.networks.int8"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = (README, ROOT / "docs" / "int8.md")
+PAGE = ROOT / "docs" / "int8.md"
 QUICK_NET = "small"
 THREADS = (1, 2)
 
@@ -42,10 +43,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--files", type=pathlib.Path, metavar="DIR", help="keep the exported networks here, and use "
                         "those of an earlier run")
     parser.add_argument("--export", action="store_true", help="with --files: measure nothing")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, in place of those of the "
-                        "same cases in the file (with --readme: read)")
-    parser.add_argument("--readme", action="store_true", help="measure nothing; write the results of --json into the "
-                        "pages, between their markers")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, which replace those of "
+                        "the same cases in the file (with --readme: read)")
+    parser.add_argument("--readme", action="store_true",
+                        help="measure nothing; write the results of --json into docs/int8.md")
     return parser
 
 
@@ -132,30 +133,28 @@ def verdicts(measured: Sequence[dict]) -> list[dict]:
 
 
 def markdown(measured: dict) -> str:
-    """Machine, targets and times."""
+    """Times, targets and machine."""
     found = measured["cases"]
     return "\n\n".join([
-        f"{machine.sentence(measured)}; onnxruntime {measured['machine']['onnxruntime']}",
-        *tables.targets_markdown(verdicts(found)),
-        "**Times** for an image. In brackets: times MXNet's int8.",
-        tables.markdown(["peer", *map(title, found)], [[peer, *[cell(case, peer) for case in found]]
-                                                       for peer in INT8_PEERS])])
+        tables.markdown(["time for an image", *map(title, found)], [[peer, *[cell(case, peer) for case in found]]
+                                                                    for peer in INT8_PEERS]),
+        tables.targets_met(verdicts(found)),
+        f"{machine.sentence(measured)}; onnxruntime {measured['machine']['onnxruntime']}"])
 
 
-def write_pages(measured: dict) -> None:
-    """Put the figures between the markers of the pages.
+def write_page(measured: dict, path: str | os.PathLike) -> None:
+    """Put the figures between the markers of a page.
 
     Raises
     ------
     ValueError
-        The run was quick, a result was wrong, or a page has no markers.
+        The run was quick, a result was wrong, or the page has no markers.
     """
     if measured["quick"]:
         raise ValueError("these results are of a --quick run, whose network says nothing; run without it")
     if any(case["mismatches"] for case in measured["cases"]):
         raise ValueError("a result did not match: there are no figures to show")
-    for page in PAGES:
-        tables.put(page, "int8", markdown(measured))
+    tables.put(path, "int8", markdown(measured))
 
 
 def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
@@ -190,7 +189,7 @@ def main(arguments: Sequence[str]) -> int:
     if args.readme:
         if not args.json:
             parser.error("--readme needs --json FILE, the results to write")
-        write_pages(results.load(args.json))
+        write_page(results.load(args.json), PAGE)
         return 0
     measured = measure_all(args, arguments)
     print(tables.targets_text(verdicts(measured["cases"])))

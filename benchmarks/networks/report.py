@@ -59,8 +59,8 @@ def _verdict(case, target):
     return tables.verdict(title(case), words, f"{measured:.2f} x ({name})", measured >= target.at_least)
 
 
-def write_readme(results: dict, path: str | os.PathLike, short: bool = False) -> None:
-    """Put the figures between the markers of a README.
+def write_readme(results: dict, path: str | os.PathLike) -> None:
+    """Put :func:`summary` between the markers of a page.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def write_readme(results: dict, path: str | os.PathLike, short: bool = False) ->
         raise ValueError("these results are of a --quick run, whose network says nothing; run without it")
     if any(case["mismatches"] for case in results["cases"]):
         raise ValueError("a result did not match: there are no figures to show")
-    tables.put(path, "deploy", (summary if short else markdown)(results))
+    tables.put(path, "deploy", summary(results))
 
 
 def summary(results: dict) -> str:
@@ -80,17 +80,8 @@ def summary(results: dict) -> str:
     for case in results["cases"]:
         _, ours = best(case)
         times = [of(case, peer) for peer in (ORT, EAGER, COMPILED)]
-        lines.append([title(case), f"{ours:.3g} ms", *["" if time is None else f"{time:.3g} ms" for time in times]])
-    return "\n\n".join([f"Exported networks, milliseconds for each image on {results['machine']['threads']} cores:",
-                        tables.markdown(["network", "gluonops", ORT, EAGER, "torch.compile"], lines)])
-
-
-def markdown(results: dict) -> str:
-    """Machine, targets and times as Markdown."""
-    cases = results["cases"]
-    rows = [[peer, *[_cell(case, peer) for case in cases]] for peer in PEERS]
+        lines.append([title(case), f"{ours:.3g}", *["" if time is None else f"{time:.3g}" for time in times]])
     return "\n\n".join([
-        f"{machine.sentence(results)}; onnxruntime {results['machine']['onnxruntime'] or 'not installed'}",
-        *tables.targets_markdown(verdicts(cases)),
-        "**Times** for each image. In brackets: times the fastest of ours.",
-        tables.markdown(["peer", *map(title, cases)], [row for row in rows if any(row[1:])])])
+        tables.markdown(["milliseconds for each image", "gluonops", ORT, EAGER, "torch.compile"], lines),
+        tables.targets_met(verdicts(results["cases"])),
+        f"{machine.sentence(results)}; onnxruntime {results['machine']['onnxruntime'] or 'not installed'}"])

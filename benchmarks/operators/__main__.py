@@ -18,7 +18,6 @@ from ..common import machine, results, tables
 
 MODULE = "benchmarks.operators"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = ROOT / "benchmarks" / "README.md"
 # The largest sizes need all the memory: they get a process of their own.
 GROUPS = (("case", "corner", "call", "node"), ("sweep",))
 
@@ -34,13 +33,11 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw a PNG; needs matplotlib")
     allocator = parser.add_mutually_exclusive_group()
     for name, text in (("tuned", "only with a malloc that keeps memory, as torch and NumPy need"),
-                       ("untuned", "only with everything as it comes"),
+                       ("untuned", "only with default settings"),
                        ("both", "one after the other, each in a process of its own (the default)")):
         allocator.add_argument(f"--{name}", dest="allocator", action="store_const", const=name, help=text)
-    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE", nargs="?", const=README,
-                        help="measure nothing; write the results of --json into this file, between its markers "
-                        "(default: benchmarks/README.md)")
-    parser.add_argument("--short", action="store_true", help="with --readme: one line per case")
+    parser.add_argument("--readme", action="store_true",
+                        help="measure nothing; write the results of --json into benchmarks/README.md")
     parser.add_argument("--spoil", metavar="PEER", help="add 1 to what this peer puts out, to see that the check works")
     parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(allocator="both")
@@ -129,14 +126,13 @@ def main(arguments: Sequence[str]) -> int | None:
 
 
 def write_readme(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Write the results of --json into a page; the exit status."""
+    """Write the results of --json into benchmarks/README.md; the exit status."""
     from . import report
 
     if not args.json:
         parser.error("--readme needs --json FILE, the results to write")
-    figure = args.plot and os.path.relpath(args.plot, args.readme.parent)
     try:
-        report.write_readme(results.load(args.json), args.readme, figure, args.short)
+        report.write_readme(results.load(args.json), tables.README)
     except (OSError, ValueError) as error:
         sys.exit(str(error))
     return 0

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import os
-import pathlib
 from collections.abc import Iterable, Sequence
 
 from ..common import machine, tables
@@ -162,131 +161,40 @@ def _verdict(case, target, value, passes, words):
 OTHERS = ("custom", "numpy", "torch")   # every other peer is made of MXNet's operators
 
 
-def write_readme(results: dict, path: str | os.PathLike, figure: str | None = None, short: bool = False) -> None:
-    """Put the figures between the markers of a README; ``short`` is one line per case.
-
-    Those of a run of corners alone have markers of their own. A page may have markers for :func:`compositions` too.
+def write_readme(results: dict, path: str | os.PathLike) -> None:
+    """Put :func:`summary` between the markers of a page.
 
     Raises
     ------
     ValueError
         There are no markers, the run was quick, or a result was wrong.
     """
-    only_corners = _kinds(results) == {"corner"}
-    section = "corners" if only_corners else "bench"
-    tables.marked(path, section)
     if results["quick"]:
         raise ValueError("these results are of a --quick run, whose sizes say nothing; run without it")
     if any(case["mismatches"] for cases in results["runs"].values() for case in cases):
         raise ValueError("a result did not match: there are no figures to show")
-    write = corners if only_corners else summary if short else markdown
-    tables.put(path, section, write(results, figure))
-    if not only_corners and "<!-- compositions:begin -->" in pathlib.Path(path).read_text(encoding="utf-8"):
-        tables.put(path, "compositions", compositions(results))
+    tables.put(path, "operators", summary(results))
 
 
-def _kinds(results):
-    return {case["kind"] for cases in results["runs"].values() for case in cases}
-
-
-def _setting(results, figure):
-    """The machine, and the plot."""
-    yield machine.sentence(results)
-    if figure:
-        yield f"![Time of every peer over copyto; time against size]({figure})"
-
-
-def summary(results: dict, figure: str | None = None) -> str:
-    """One line per case: our time in a net, over copyto's, and how many times as long the peers take."""
+def summary(results: dict) -> str:
+    """The first case of each operator: our time in a net, over copyto's, and how many times as long the peers take."""
     allocator = next(iter(results["runs"]))
-    cases = [case for case in results["runs"][allocator] if case["kind"] == "case" and case["times"]]
+    first = {}
+    for case in results["runs"][allocator]:
+        if case["kind"] == "case" and case["times"]:
+            first.setdefault(case["op"], case)
     lines = []
-    for case in cases:
+    for case in first.values():
         ours = of(case, OURS, "net", "both")
-        times = [of(case, peer, "net", "both") for peer in OTHERS]
-        own = [of(case, peer, "net", "both") for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
-        lines.append([title(case), _time(ours), f"{ours / limit(case):.2f}",
-                      *["" if time is None else f"{time / ours:.1f}x" for time in (*times, min(own, default=None))]])
-    return "\n\n".join([
-        f"Forward and backward in a hybridized net, {SETTINGS[allocator]}; `copyto` is one NumPy copy of the data, and "
-        "a peer's column says how many times as long it takes. `numpy` is a CustomOp as the tutorials have it.",
-        tables.markdown(["case", OURS, "/ copyto", *OTHERS, "the fastest of MXNet's own"], lines),
-        *_setting(results, figure)])
+        times = [of(case, "numpy", "net", "both"), of(case, "torch", "net", "both"), of_mxnet(case)]
+        shape = "x".join(map(str, case["shape"]))
+        lines.append([f"{case['name']} ({shape})", _time(ours), f"{ours / limit(case):.2f}",
+                      *["" if time is None else f"{time / ours:.1f}x" for time in times]])
+    return "\n\n".join([tables.markdown(["case", "gluonops", "/ copy", "NumPy", "torch", "MXNet"], lines),
+                        tables.targets_met(results["targets"]), machine.sentence(results)])
 
 
-COMPOSED = "at least 1.3 x faster than torch"   # the target of the operators that replace compositions
-
-
-def compositions(results: dict) -> str:
-    """One line per operator that replaces a composition: our time in a net, and how many times as long others take.
-
-    ``MXNet`` is the composition that users write, or our graph of MXNet's own operators.
-    """
-    allocator = next(iter(results["runs"]))
-    composed = [judged["case"] for judged in results["targets"] if judged["target"] == COMPOSED]
-    lines = []
-    for case in results["runs"][allocator]:
-        if case["kind"] != "case" or not any(name.startswith(title(case)) for name in composed):
-            continue
-        theirs = "mxnet" if "mxnet" in case["peers"] else "builtin"
-        ours = [of(case, OURS, "net", part) for part in PASSES]
-        times = ["" if time is None else _time(time) for time in ours[:2]]
-        factors = [[_factor(of(case, peer, "net", part), time) for part, time in zip(PASSES, ours)]
-                   for peer in (theirs, "torch")]
-        lines.append([title(case), *times, *(" / ".join(factor) for factor in factors)])
-    return tables.markdown(["case", "forward", "backward", "MXNet: forward / backward / both",
-                            "torch: forward / backward / both"], lines)
-
-
-def _factor(theirs, ours):
-    return "-" if theirs is None or ours is None else speedup(theirs, ours)
-
-
-def corners(results: dict, figure: str | None = None) -> str:
-    """One line per case and pass: our time in a net, over copyto's, and torch's."""
-    allocator = next(iter(results["runs"]))
-    lines = []
-    for case in results["runs"][allocator]:
-        for part in ("forward", "backward"):
-            ours, torch = (of(case, peer, "net", part) for peer in (OURS, "torch"))
-            if ours is None:
-                continue
-            measured = [_time(ours), f"{ours / limit(case):.1f}"] if ours > 0 else ["within noise", ""]
-            lines.append([title(case), part, _time(limit(case)), *measured, "" if torch is None else _time(torch)])
-    return "\n\n".join([
-        tables.markdown(["case", "pass", "copyto", OURS, "/ copyto", "torch"], lines),
-        *_setting(results, figure)])
-
-
-def markdown(results: dict, figure: str | None = None) -> str:
-    """Machine, targets and cases as Markdown."""
-    parts = list(_setting(results, figure))
-    if results["targets"]:
-        parts += tables.targets_markdown(results["targets"], ", allocator tuned")
-    for setting, cases in results["runs"].items():
-        parts.append(f"**Cases**, {SETTINGS[setting]}. In brackets: times copyto for `{OURS}`, and how many times "
-                     f"faster `{OURS}` is for the others.")
-        for case in (case for case in cases if case["kind"] != "sweep" and case["times"]):
-            heads = [f"{mode} {part}" for mode, part in columns(case)]
-            lines = []
-            for name, cells in rows(case):
-                missing = len(heads) - len(cells)
-                lines.append([name, *cells, *[""] * missing])
-            parts.append(tables.markdown([title(case), *heads], lines))
-        sweep = [case for case in cases if case["kind"] == "sweep" and case["times"]]
-        if sweep:
-            parts.append(f"Time against size, alone, forward, {SETTINGS[setting]}:")
-            parts.append(_sweep(sweep))
-    return "\n\n".join(parts)
-
-
-def _sweep(cases):
-    ops = list(dict.fromkeys(case["op"] for case in cases))
-    sizes = list(dict.fromkeys(case["bytes"] for case in cases))
-    by = {(case["op"], case["bytes"]): case for case in cases}
-    copies = {size: limit(next(by[op, size] for op in ops if (op, size) in by)) for size in sizes}
-    lines = []
-    for size in sizes:
-        ours = [of(by[op, size], OURS, "alone", "forward") if (op, size) in by else None for op in ops]
-        lines.append([amount(size), _time(copies[size]), *["" if time is None else _time(time) for time in ours]])
-    return tables.markdown(["data", "copyto", *[f"{OURS} {op}" for op in ops]], lines)
+def of_mxnet(case: dict) -> float | None:
+    """The fastest of MXNet's own operators, or else a graph of them."""
+    names = [peer for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)] or ["builtin"]
+    return min((of(case, name, "net", "both") for name in names), default=None)

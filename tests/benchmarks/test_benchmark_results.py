@@ -3,8 +3,12 @@ import json
 import pathlib
 
 import pytest
-from benchmarks.common import results
-from benchmarks.operators import report
+from benchmarks.busy import report as busy
+from benchmarks.common import results, tables
+from benchmarks.gpu import report as gpu
+from benchmarks.networks import int8
+from benchmarks.networks import report as networks
+from benchmarks.operators import report as operators
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 MEASURED = {
@@ -40,7 +44,31 @@ def test_the_results_in_the_repository_are_compact(path):
     assert len(text.splitlines()) < 200 + len(content.get("targets", ()))
 
 
-def test_a_case_without_a_peer_of_mxnet_has_a_line_in_the_summary():
+@pytest.mark.parametrize("page, name, file, body", [
+    ("benchmarks/README.md", "operators", "operators/results.json", operators.summary),
+    ("benchmarks/README.md", "deploy", "networks/deploy.json", networks.summary),
+    ("benchmarks/README.md", "gpu", "gpu/results.json", gpu.summary),
+    ("README.md", "busy", "busy/results.json", busy.summary),
+    ("docs/int8.md", "int8", "networks/int8.json", int8.markdown),
+])
+def test_a_page_shows_the_figures_of_its_file(page, name, file, body, tmp_path):
+    """So no figure is typed by hand."""
+    copy = tmp_path / "page.md"
+    copy.write_text((FOLDER.parent / page).read_text(encoding="utf-8"), encoding="utf-8")
+    tables.put(copy, name, body(results.load(FOLDER / file)))
+    assert copy.read_text(encoding="utf-8") == (FOLDER.parent / page).read_text(encoding="utf-8")
+
+
+def test_an_operator_that_mxnet_lacks_is_compared_with_a_graph_of_its_operators():
     measured = results.load(FOLDER / "operators" / "results.json")
-    line, = [line for line in report.summary(measured).splitlines() if line.startswith("| mish ")]
-    assert line.endswith("|  |")
+    case = next(case for case in measured["runs"]["tuned"] if case["name"] == "mish")
+    assert operators.of_mxnet(case) == operators.of(case, "builtin", "net", "both")
+
+
+def test_the_table_of_the_gpu_has_the_range_of_an_operators_cases():
+    def record(ours, copy):
+        return {"op": "abs", "ms": {"gluonops": {"forward": ours}, "copy": {"forward": copy}}}
+
+    about = {"machine": {"gpu": "G", "cupy": "1", "torch": None}, "date": "today", "command": "c", "targets": []}
+    table = gpu.summary({**about, "cases": [record(2.0, 1.0), record(1.0, 1.0), record(4.0, 3.0)]})
+    assert "| abs | 3 | 0.50 to 1.00 |  |  |" in table.splitlines()

@@ -65,12 +65,11 @@ def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
     with pytest.raises(ValueError, match="did not match"):
         report.write_readme(results, page)
     results["cases"][0]["mismatches"] = {}
-    for short in (False, True):
-        report.write_readme(results, page, short)
-        written = page.read_text()
-        assert written.startswith("before\n<!-- deploy:begin -->\n")
-        assert written.endswith("<!-- deploy:end -->\nafter\n")
-        assert "old" not in written and "small 64, batch 2" in written
+    report.write_readme(results, page)
+    written = page.read_text()
+    assert written.startswith("before\n<!-- deploy:begin -->\n")
+    assert written.endswith("<!-- deploy:end -->\nafter\n")
+    assert "old" not in written and "small 64, batch 2" in written
 
 
 def test_targets():

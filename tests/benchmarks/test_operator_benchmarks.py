@@ -95,34 +95,26 @@ def test_a_wrong_result_gets_no_figures(tmp_path):
 
 def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
     page = tmp_path / "README.md"
-    page.write_text("before\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nafter\n")
+    page.write_text("before\n<!-- operators:begin -->\nold\n<!-- operators:end -->\nafter\n")
     results = copy.deepcopy(quick[1])
     with pytest.raises(ValueError, match="--quick run"):
         report.write_readme(results, page)
     results["quick"] = False
-    report.write_readme(results, page, "plot.png")
+    report.write_readme(results, page)
     written = page.read_text()
-    assert written.startswith("before\n<!-- bench:begin -->\n") and written.endswith("<!-- bench:end -->\nafter\n")
-    assert "old" not in written and "plot.png" in written and "reorg darknet" in written
+    assert written.startswith("before\n<!-- operators:begin -->\n")
+    assert written.endswith("<!-- operators:end -->\nafter\n")
+    assert "old" not in written and "reorg darknet" in written
     tables = [line for line in written.splitlines() if line.startswith("|")]
     assert tables and all(line.endswith("|") for line in tables)
-    report.write_readme(results, page, "plot.png")
+    report.write_readme(results, page)
     assert page.read_text() == written
     results["runs"]["tuned"][0]["mismatches"] = {"native": "output is 1"}
     with pytest.raises(ValueError, match="did not match"):
         report.write_readme(results, page)
     page.write_text("no markers")
-    with pytest.raises(ValueError, match="bench:begin"):
+    with pytest.raises(ValueError, match="operators:begin"):
         report.write_readme(quick[1], page)
-
-
-def test_corners_alone_have_markers_of_their_own(quick, tmp_path):
-    page = tmp_path / "README.md"
-    page.write_text("<!-- bench:begin -->\n<!-- bench:end -->\n<!-- corners:begin -->\n<!-- corners:end -->\n")
-    cases = [case for case in quick[1]["runs"]["tuned"] if case["kind"] == "corner"]
-    report.write_readme({**quick[1], "quick": False, "runs": {"tuned": cases}}, page)
-    bench, corners = page.read_text().split("<!-- corners:begin -->")
-    assert "reorg" not in bench and corners.count("reorg stride 3") == 2   # a line for each pass
 
 
 def test_the_plot(quick, tmp_path):
