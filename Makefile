@@ -35,7 +35,7 @@ test: $(STAMP) ## the tests, without the slow ones
 test-all: $(STAMP) ## all tests, and every case in every mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
-matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.md: how many vary what; some minutes
+matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.json: how many vary what; some minutes
 	mkdir -p out
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p matrix_recorder --matrix out/matrix.json $(PYTEST) tests/ops
 	$(BIN)/python tools/matrix.py out/matrix.json
@@ -86,7 +86,7 @@ lint: $(STAMP) ## ruff
 format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code alone
 	$(BIN)/python -m ruff check --fix .
 
-table: $(STAMP) ## write the operators' tables of README.md and docs/ops.md anew, from the contracts
+table: $(STAMP) ## write the names of layers and losses in README.md anew
 	$(BIN)/python tools/table.py
 
 docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
@@ -101,7 +101,7 @@ new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files ar
 	$(BIN)/python tools/new_op.py "$(NAME)"
 
 clean: ## remove what was built and cached; keeps .venv and out/
-	rm -rf build dist *.egg-info docs/_build docs/ops docs/api docs/drawn .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info docs/_build docs/ops docs/api docs/drawn docs/tables .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(STAMP): setup.py pyproject.toml

@@ -1,4 +1,4 @@
-"""The settings of Sphinx. `make docs` generates the pages in docs/ops and docs/api, and builds all into docs/_build."""
+"""The settings of Sphinx. `make docs` generates pages and tables, and builds all into docs/_build."""
 from __future__ import annotations
 
 import pathlib
@@ -34,11 +34,13 @@ nitpicky = False
 
 def write_pages(app: Sphinx) -> None:
     """Write a page for each operator and its pictures into docs/ops, pictures of other pages into docs/drawn, and the
-    reference into docs/api."""
+    reference into docs/api, and tables into docs/tables."""
     import guide_pictures
     import operator_pages
     import pictures
     import reference
+    import tables
+    tables.write(HERE / "tables")
     reference.write(HERE / "api")
     pictures.draw(HERE / "drawn", guide_pictures.PICTURES)
     guide_pictures.draw_folding(HERE / "drawn")

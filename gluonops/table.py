@@ -128,12 +128,11 @@ def _choices(attr: Attr) -> tuple:
 
 
 def catalogue() -> str:
-    """What the operators do, in Markdown: a line for each, for the README."""
-    keys = ("layer", "op", "summary")
-    lines = ["| " + " | ".join(HEADINGS[key] for key in keys) + " |", "|" + " --- |" * len(keys)]
-    for row in rows():
-        cells = _quoted(row)
-        lines.append("| " + " | ".join(cells[key].replace("|", "\\|") for key in keys) + " |")
+    """The names of all layers and losses, in Markdown, for the README."""
+    lines = ["| | |", "| --- | --- |"]
+    for words, room in (("Layers", nn), ("Losses", loss)):
+        names = ", ".join(f"`{name}`" for name in sorted(room.__all__))
+        lines.append(f"| {words} in `{room.__name__}` | {names} |")
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -173,14 +174,10 @@ def test_an_unsupported_file_prints_its_reason(monkeypatch):
     assert "no CUDA kernel: one line of mx.nd" in table.sections("ops")
 
 
-def test_the_catalogue_has_a_line_for_each_operator(monkeypatch):
-    lines = table.catalogue().splitlines()
-    assert lines[0] == "| Layer or loss | Operator | What it does |"
-    assert [line.split(" | ")[1] for line in lines[2:]] == [f"`{name}`" for name in gops.ops.list()]
-    entry = registry.get("abs")
-    summary = dataclasses.replace(entry.op, summary="one | two")
-    monkeypatch.setattr(registry, "entries", lambda: {"abs": dataclasses.replace(entry, op=summary)})
-    assert table.catalogue().endswith("| `nn.Abs` | `abs` | one \\| two |")
+def test_the_catalogue_names_every_layer_and_loss():
+    *_, layers, losses = table.catalogue().splitlines()
+    assert re.findall(r"`(\w+)`", layers) == sorted(gops.nn.__all__)
+    assert re.findall(r"`(\w+)`", losses) == sorted(gops.loss.__all__)
 
 
 def test_sections_hold_what_the_table_does():

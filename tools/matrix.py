@@ -1,4 +1,7 @@
-"""Write docs/matrix.md from the counts of ``tests/matrix_recorder.py``: ``tools/matrix.py FILE``."""
+"""Write docs/matrix.json from the counts of ``tests/matrix_recorder.py``: ``tools/matrix.py FILE``.
+
+``make docs`` turns that file into the tables of docs/matrix.md.
+"""
 from __future__ import annotations
 
 import collections
@@ -11,7 +14,10 @@ from collections.abc import Iterator
 from gluonops.core import registry
 from gluonops.core.contract import Op
 
-PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "matrix.md"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DATA = ROOT / "docs" / "matrix.json"
+sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
+from benchmarks.common import results  # noqa: E402
 
 AXES = {
     "backend": ("custom", "reference", "native", "builtin", "cuda"),
@@ -35,21 +41,6 @@ REASONS = {
     "A batch of 0 is an imperative call, because MXNet's own operators do not take it in a graph.": (
         ("empty",), ("hybridized", "static", "reloaded", "executor", "module")),
 }
-HEAD = """\
-# What the operators' tests vary
-
-Every operator runs in each backend, mode, dtype, request and class of shapes. `make matrix` runs the checks that all
-operators share (`tests/op_suite.py`), counts those that pass, and writes this page. Nearly all of them compare the
-output and every gradient with the operator's oracle in float64.
-
-- **Backends**: `reference` is `custom` without the C++ library, and `cuda` is `custom` with its CUDA kernels, run on
-  the CPU.
-- **Modes**: `static` is hybridized with static memory, `reloaded` is a graph that was written as JSON and read again,
-  `executor` is a graph that is bound to arrays.
-- **Requests** of the gradient: tests of integers have none.
-- **Shapes** of the first input: `size 1` has a size of 1, `prime` one that is a prime from 5 on, `offset` begins inside
-  a larger array, `empty` has a batch of 0. Others are in no column.
-"""
 OPERATORS = """\
 ## By operator
 A cell is the number of tests. The first columns are backends, the others dtypes. `combinations` counts the different
@@ -101,40 +92,59 @@ def by_pair(counts: list) -> dict[frozenset, set[str]]:
     return having
 
 
+def condense(counts: list) -> dict:
+    """What the page needs of the counts.
+
+    Returns
+    -------
+    dict
+        ``operators``: of each operator the number of tests by value, and of different combinations as
+        ``combinations``. ``lacking``: for each pair of values, the operators that can have it and have no test of it.
+    """
+    tests, having = by_value(counts), by_pair(counts)
+    combinations = collections.Counter(operator for operator, *_ in counts)
+    operators = {name: {**tests[name], "combinations": combinations[name]} for name in sorted(tests)}
+    lacking = {f"{left}, {right}": sorted(able(left, right) - having[frozenset((left, right))])
+               for left, right in pairs()}
+    return {"operators": operators, "lacking": {pair: names for pair, names in lacking.items() if names}}
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    """Every two values of different axes."""
+    for rows, columns in itertools.combinations(AXES, 2):
+        yield from itertools.product(AXES[rows], AXES[columns])
+
+
 def row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def operators_table(counts: list) -> Iterator[str]:
+def operators_table(operators: dict) -> Iterator[str]:
     """The table by operator."""
-    tests = by_value(counts)
-    combinations = collections.Counter(operator for operator, *_ in counts)
     columns = (*AXES["backend"], *AXES["dtype"])
     yield row("operator", *columns, "combinations")
     yield "|---" * (len(columns) + 2) + "|"
-    for name in registry.entries():
+    for name, tests in operators.items():
         op = registry.get(name).op
-        cells = [tests[name][column] if can_have(op, column) else "-" for column in columns]
-        yield row(name, *cells, combinations[name])
+        cells = [tests.get(column, 0) if can_have(op, column) else "-" for column in columns]
+        yield row(name, *cells, tests["combinations"])
 
 
-def pair_tables(counts: list) -> Iterator[str]:
+def pair_tables(lacking: dict) -> Iterator[str]:
     """A table for each pair of axes."""
-    having = by_pair(counts)
     for rows, columns in itertools.combinations(AXES, 2):
         yield row(f"{rows}, {columns}", *AXES[columns])
         yield "|---" * (len(AXES[columns]) + 1) + "|"
         for left in AXES[rows]:
-            yield row(left, *(pair_cell(left, right, having) for right in AXES[columns]))
+            yield row(left, *(pair_cell(left, right, lacking) for right in AXES[columns]))
         yield ""
 
 
-def pair_cell(left: str, right: str, having: dict[frozenset, set[str]]) -> str:
+def pair_cell(left: str, right: str, lacking: dict) -> str:
     """How many operators have a test of a pair, of those that can."""
-    found = len(having[frozenset((left, right))])
-    if reason(left, right):
-        return str(found or "")
-    return f"{found} of {len(able(left, right))}"
+    can = len(able(left, right))
+    found = can - len(lacking.get(f"{left}, {right}", ()))
+    return str(found or "") if reason(left, right) else f"{found} of {can}"
 
 
 def able(left: str, right: str) -> set[str]:
@@ -143,30 +153,30 @@ def able(left: str, right: str) -> set[str]:
             if can_have(entry.op, left) and can_have(entry.op, right)}
 
 
-def gaps(counts: list) -> Iterator[str]:
+def gaps(lacking: dict) -> Iterator[str]:
     """The pairs that an operator can have, and has no test of, without a reason."""
-    having = by_pair(counts)
-    for rows, columns in itertools.combinations(AXES, 2):
-        for left, right in itertools.product(AXES[rows], AXES[columns]):
-            missing = able(left, right) - having[frozenset((left, right))]
-            if missing and not reason(left, right):
-                yield f"- {left}, {right}: {', '.join(sorted(missing))}"
+    for left, right in pairs():
+        names = lacking.get(f"{left}, {right}")
+        if names and not reason(left, right):
+            yield f"- {left}, {right}: {', '.join(names)}"
 
 
-def page(counts: list) -> str:
-    """The whole page."""
-    total = sum(count for *_, count in counts)
+def page(data: dict) -> str:
+    """The tables of the page, from what :func:`condense` returns."""
+    operators, lacking = data["operators"], data["lacking"]
+    total = sum(tests[backend] for tests in operators.values() for backend in AXES["backend"] if backend in tests)
+    combinations = sum(tests["combinations"] for tests in operators.values())
     reasons = [f"- {text}" for text in REASONS]
-    return "\n".join([HEAD, f"The last run counted {total:,} tests of {len(counts):,} combinations.", "",
-                      OPERATORS, *operators_table(counts), "", PAIRS, *reasons, "", *pair_tables(counts),
+    return "\n".join([f"The last run counted {total:,} tests of {combinations:,} combinations.", "",
+                      OPERATORS, *operators_table(operators), "", PAIRS, *reasons, "", *pair_tables(lacking),
                       "## Gaps", "Pairs that an operator could have, and has no test of:", "",
-                      *(list(gaps(counts)) or ["- none"]), ""])
+                      *(list(gaps(lacking)) or ["- none"]), ""])
 
 
 def main() -> None:
     file, = sys.argv[1:]
-    PAGE.write_text(page(json.loads(pathlib.Path(file).read_text(encoding="utf-8"))), encoding="utf-8")
-    print(f"{PAGE} is written")
+    results.save(DATA, condense(json.loads(pathlib.Path(file).read_text(encoding="utf-8"))))
+    print(f"{DATA} is written")
 
 
 if __name__ == "__main__":

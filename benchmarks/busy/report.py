@@ -58,17 +58,20 @@ def text(measured: dict) -> str:
 
 
 def summary(measured: dict) -> str:
-    """A table of medians, the busy machine first. It leaves out the bare call, which is no work of a user's."""
+    """A table of medians, quiet and busy. It leaves out the bare call, which is no work of a user's."""
     bare = {case.name for case in CASES if case.kind == "call"}
-    columns = [(peer, load) for load in (1, 0) for peer in (OURS, ORT, TORCH)]
     lines = []
     for case in measured["cases"]:
-        medians = [figure(case["times"], peer, load, 50) for peer, load in columns]
-        if case["name"] in bare or not any(medians):
-            continue
-        lines.append([case["name"], *["" if median is None else f"{median:.3g}" for median in medians]])
-    names = [f"{peer}, {'busy' if load else 'quiet'}" for peer, load in columns]
-    return f"{tables.markdown(['median, ms', *names], lines)}\n\n{machine.sentence(measured)}"
+        medians = [[figure(case["times"], peer, load, 50) for load in (0, 1)] for peer in (OURS, ORT, TORCH)]
+        if case["name"] not in bare and any(map(any, medians)):
+            lines.append([case["name"], *map(_quiet_and_busy, medians)])
+    return f"{tables.markdown(['ms, quiet (busy)', OURS, ORT, TORCH], lines)}\n\n{machine.sentence(measured)}"
+
+
+def _quiet_and_busy(medians: list[float | None]) -> str:
+    """`1.3 (2.15)`, or nothing where neither was measured."""
+    quiet, busy = ("-" if median is None else f"{median:.3g}" for median in medians)
+    return f"{quiet} ({busy})" if any(medians) else ""
 
 
 def verdicts(measured: dict) -> list[dict]:

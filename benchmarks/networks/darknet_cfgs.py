@@ -1,7 +1,6 @@
 """Whether every cfg that Darknet ships loads, how near it comes to its program, and whether it exports to ONNX.
 
     python -m benchmarks.networks.darknet_cfgs CFG ... --program pjreddie=PATH --double pjreddie=PATH
-    python -m benchmarks.networks.darknet_cfgs --write      # the table of docs/darknet.md, from darknet_cfgs.json
 
 A program is tests/golden/darknet/record.c, built with one of the two Darknets; its double is built with float64 for
 float32 (tests/golden/README.md says how). Without them a net is only loaded and exported. The folder of a cfg has the
@@ -11,7 +10,8 @@ of a layer's output, in that layer's standard deviations: of float32 from the pr
 which tells rounding from another computation. An ONNX file is run in onnxruntime; its deviation is that of the outputs,
 or the largest difference of a score of the detections. The speed is that of one image in one thread, as milliseconds of
 CPU time, so that it says something on a busy machine too: of the exported network in Module, in onnxruntime, and in the
-program; without detections. Set OMP_NUM_THREADS=1. Results of earlier runs stay in darknet_cfgs.json.
+program; without detections. Set OMP_NUM_THREADS=1. Results of earlier runs stay in
+darknet_cfgs.json, from which `make docs` makes the table of docs/darknet.md.
 """
 from __future__ import annotations
 
@@ -37,12 +37,9 @@ from . import peers
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
-PAGE = ROOT / "docs" / "darknet.md"
-BEGIN, END = "<!-- cfgs: made by benchmarks.networks.darknet_cfgs -->", "<!-- end of cfgs -->"
 SIZES = (96, 128, 256)   # tried in this order
 SEED = 5
 THRESHOLD = 0.1   # of the detections
-NOT_MEASURED = "-"
 # The last layers of these kinds return another thing than gluonops: the loss, another order, nothing.
 NOT_COMPARED = {"cost", "contrastive"}
 OTHER_ORDER = {("alexeyab", "region")}
@@ -53,10 +50,9 @@ ROUNDS = 5        # of timed calls
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cfg", type=pathlib.Path, nargs="*")
+    parser.add_argument("cfg", type=pathlib.Path, nargs="+")
     parser.add_argument("--program", action="append", default=[], help="NAME=PATH, of float32")
     parser.add_argument("--double", action="append", default=[], help="NAME=PATH, of float64")
-    parser.add_argument("--write", action="store_true", help="write the table of docs/darknet.md")
     args = parser.parse_args()
     programs, doubles = (dict(word.split("=", 1) for word in words) for words in (args.program, args.double))
     for cfg in args.cfg:
@@ -67,8 +63,6 @@ def main() -> None:
         results = files.load(RESULTS) if RESULTS.exists() else {}
         results[name] = row
         files.save(RESULTS, dict(sorted(results.items())))
-    if args.write:
-        write(files.load(RESULTS))
 
 
 def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
@@ -274,34 +268,6 @@ def milliseconds(call: Callable) -> float:
     begin = time.process_time()
     call()
     return 1e3 * (time.process_time() - begin)
-
-
-def write(results: dict[str, dict]) -> None:
-    """Put the table into the page."""
-    names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
-    lines = [BEGIN, f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [_line(name, row) for name, row in sorted(results.items())]
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + "\n".join([*lines, END]) + after, encoding="utf-8")
-
-
-def _line(name: str, row: dict) -> str:
-    """A row of the table."""
-    if "refused" in row:
-        return f"| {name} | not loaded: {row['refused']} | | | | |"
-    size = row["size"]
-    if row.get("own_size", size) != size:
-        size += f" (of {row['own_size']})"
-    single = f"{row['deviation']:.1e} ({row['layer']})" if "deviation" in row else NOT_MEASURED
-    double = f"{row['double']:.1e}" if "double" in row else NOT_MEASURED
-    onnx = row.get("onnx", NOT_MEASURED)
-    if row.get("onnx_deviation") is not None:
-        onnx += f" ({row['onnx_deviation']:.1e})"
-    taken = [row.get(f"{peer}_ms") for peer in ("gluonops", "onnxruntime", "program")]
-    speeds = ", ".join(NOT_MEASURED if one is None else f"{one:.3g}" for one in taken)
-    return f"| {name} | {size} | {single} | {double} | {onnx} | {speeds} |"
 
 
 if __name__ == "__main__":

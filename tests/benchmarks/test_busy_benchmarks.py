@@ -41,7 +41,7 @@ def test_a_table_has_what_was_measured_at_its_load():
     measured = {"cases": [{"name": "yolov2, 416 x 416", "times": [row(cases.OURS, 1, 2.0, 3.0)]}]}
     assert report.table(measured, 0) == []
     assert report.table(measured, 1) == [["yolov2, 416 x 416", "2 (3)", *[""] * (len(cases.PEERS) - 1)]]
-    assert report.summary({**MEASURED, **measured}).splitlines()[-3] == "| yolov2, 416 x 416 | 2 |  |  |  |  |  |"
+    assert report.summary({**MEASURED, **measured}).splitlines()[-3] == "| yolov2, 416 x 416 | - (2) |  |  |"
 
 
 def test_arithmetic_has_a_table_of_its_own():

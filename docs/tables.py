@@ -1,0 +1,49 @@
+"""The tables that no page holds: `make docs` makes them from the contracts and from committed results."""
+from __future__ import annotations
+
+import json
+import pathlib
+import runpy
+
+from gluonops import table
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+NOT_MEASURED = "-"
+
+
+def write(folder: pathlib.Path) -> None:
+    """Write ``<table>.inc`` for each table. Pages include them."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {"operators": table.sections("ops"), "matrix": matrix(), "cfgs": cfgs()}.items():
+        (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
+
+
+def matrix() -> str:
+    """What the operators' tests vary."""
+    page = runpy.run_path(str(ROOT / "tools" / "matrix.py"))["page"]
+    return page(json.loads((ROOT / "docs" / "matrix.json").read_text(encoding="utf-8")))
+
+
+def cfgs() -> str:
+    """Each cfg that Darknet ships, from the results of ``benchmarks.networks.darknet_cfgs``."""
+    results = json.loads((ROOT / "benchmarks" / "networks" / "darknet_cfgs.json").read_text(encoding="utf-8"))
+    names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
+    lines = [names, ["---"] * len(names), *(_cfg(name, row) for name, row in sorted(results.items()))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cfg(name: str, row: dict) -> list[str]:
+    """The cells of a row."""
+    if "refused" in row:
+        return [name, f"not loaded: {row['refused']}", "", "", "", ""]
+    size = row["size"]
+    if row.get("own_size", size) != size:
+        size += f" (of {row['own_size']})"
+    single = f"{row['deviation']:.1e} ({row['layer']})" if "deviation" in row else NOT_MEASURED
+    double = f"{row['double']:.1e}" if "double" in row else NOT_MEASURED
+    onnx = row.get("onnx", NOT_MEASURED)
+    if row.get("onnx_deviation") is not None:
+        onnx += f" ({row['onnx_deviation']:.1e})"
+    taken = [row.get(f"{peer}_ms") for peer in ("gluonops", "onnxruntime", "program")]
+    speeds = ", ".join(NOT_MEASURED if one is None else f"{one:.3g}" for one in taken)
+    return [name, size, single, double, onnx, speeds]
