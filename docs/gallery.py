@@ -31,8 +31,8 @@ LARGEST = 300_000                 # bytes of a picture
 HEAD = """\
 # Gallery
 
-What the scripts in `examples/` do, and what came out when `make gallery` ran them on two cores. The runs are short, so
-the numbers are lower than with the scripts' defaults. [Fine-tuning](fine_tuning.md) describes the options.
+`make gallery` ran each script in `examples/` on two cores, and wrote this page. The runs are short, so the numbers are lower
+than with the scripts' defaults. [Fine-tuning](fine_tuning.md) describes the options.
 """
 
 
@@ -80,8 +80,8 @@ EXAMPLES = [
             r"On 100 images, .*?average\.", "out/finetune_detector/detections.png",
             "Held-out scenes: what the detector finds, and the ground truth in dashes."),
     Example("Train the net of a Darknet cfg",
-            "Tiny YOLOv3 at half its width, as its cfg says: loss, changes of images, momentum, decay and steps of the "
-            "learning rate. The cfg gets the classes and anchors of the scenes, and Darknet reads what comes out.",
+            "Tiny YOLOv3 at half its width learns with the options of its cfg: loss, augmentation, momentum, decay and "
+            "learning rate. The script gives the cfg the classes and anchors of the scenes. Darknet reads the result.",
             ("python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --jitter 0.1 "
              "--lr 0.004 --epochs 20",),
             r"On 200 held-out images, .*?\.\d+\."),
@@ -95,14 +95,14 @@ EXAMPLES = [
             ("python examples/detect_folder.py scenes --exported out/finetune_detector/detector",),
             r"There are \d+ objects in \d+ images\.", "out/detect_folder/scene1.png.png", "One of the images."),
     Example("Train a classifier on digits, and export it",
-            "`make demo` runs this script. LeNet has a reorg in the place of its first pooling. The exported files run "
-            "in Module, with MXNet's own operators only.",
+            "`make demo` runs this script. LeNet has a reorg instead of its first pooling. The exported files run in "
+            "Module, with MXNet's own operators only.",
             ("python examples/train_digits.py --epochs 8",),
             r"The net classifies .*? at most\.", "out/train_digits/predictions.png",
             "Held-out digits, the wrong ones first."),
     Example("Make a small data set of shapes",
-            "A few dozen pictures of coloured shapes, as YOLO's folders and as a folder for each class, to try the "
-            "scripts on.",
+            "The script writes a few dozen pictures of coloured shapes, as YOLO's folders and as a folder for each "
+            "class.",
             ("python examples/make_shapes.py --seed 1",),
             r"\d+ pictures to train on .*? both layouts\."),
     Example("Draw classes together with the center loss",
@@ -112,37 +112,37 @@ EXAMPLES = [
             r"The net classifies .*? rightly\.", "out/finetune_classifier/embedding.png",
             "The two features of each held-out digit, a colour for each class."),
     Example("Compare classes that the net has never seen",
-            "ArcFace trains on the digits 0 to 4. Then pairs of images of 5 to 9 are compared by the angle between "
-            "their vectors: does a pair show one class? [Which loss](which_loss.md) compares five losses by it.",
+            "ArcFace trains on the digits 0 to 4. Then the script compares pairs of images of 5 to 9 by the angle "
+            "between their vectors. [Which loss](which_loss.md) compares five losses in this way.",
             ("python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 --epochs 15 --seed 1",),
             r"Of pairs of .*? is [\d.]+\d\.", "out/finetune_classifier/roc.png",
             "The share of pairs of one class that it accepts, over the share of pairs of two classes that it accepts.",
             called="arcface"),
     Example("Fine-tune on new classes",
-            "A net that knows the digits 0 to 4 gets a new output for 5 to 9. First the output alone is trained, then "
-            "the whole net.",
+            "A net that knows the digits 0 to 4 gets a new output for 5 to 9. The script trains first the output "
+            "alone, then the whole net.",
             ("python examples/finetune_digits.py --epochs 4",),
             r"Share of the held-out .*?released +[\d.]+"),
     Example("Fine-tune an exported net with Module",
-            "The net is loaded from files, cut at an inner output, and gets a `softmax_output` head. `Module.fit` "
-            "trains the head. Everything below it stays the same, bit for bit.",
+            "The script loads a net from files, cuts it at an inner output, and adds a `softmax_output` head. "
+            "`Module.fit` trains the head. Everything below it stays the same, bit for bit.",
             ("python examples/module_finetune.py --epochs 5",),
             r"The net was cut .*? at most\.", "out/module_finetune/predictions.png",
             "Held-out digits 5 to 9, the wrong ones first."),
     Example("Train an MLP of Symbols",
-            "This is the way of MXNet's tutorials: `mx.sym.Custom`, `Module.fit`, `predict` and `score`.",
+            "The script works as MXNet's tutorials do, with `mx.sym.Custom`, `Module.fit`, `predict` and `score`.",
             ("python examples/module_mlp.py --epochs 8",
              "gluonops viz out/module_mlp/mlp --data-shape data=32,1,28,28 --data-shape softmax_label=32 "
              "-o out/module_mlp/net.png"),
             r"The net classifies .*? rightly\.", "out/module_mlp/net.png",
             "The net. The operator of gluonops is orange."),
     Example("Two layers in a net of your own",
-            "The shortest script: reorg and SoftmaxCELoss in a net, trained, exported and loaded again.",
+            "The shortest script puts reorg and SoftmaxCELoss into a net, trains it, exports it and loads it again.",
             ("python examples/drop_in.py", "gluonops viz out/drop_in/drop_in -o out/drop_in/net.png"),
             r"The net classifies .*? at most\.", "out/drop_in/net.png", "The exported net."),
     Example("Train with several processes",
-            "MXNet's parameter server on one machine: a scheduler, a server and two workers. [Several "
-            "machines](several_machines.md) need the same script.",
+            "The script starts MXNet's parameter server on one machine: a scheduler, a server and two workers. "
+            "[Several machines](several_machines.md) need the same script.",
             ("python examples/launch_local.py --workers 2 -- python examples/finetune_classifier.py "
              "--kvstore dist_sync --epochs 3 --out out/two_workers",),
             r"The net classifies .*? rightly\."),
