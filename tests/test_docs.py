@@ -155,6 +155,13 @@ def test_python_fits_its_column():
     assert re.search(r"pre[^{]*\{[^}]*white-space: pre-wrap", css)
 
 
+def test_a_table_does_not_break_the_names_of_scripts():
+    """Sphinx's theme sets how text wraps; a name breaks where `overflow-wrap` lets it break anywhere."""
+    css = (DOCS / "static" / "gluonops.css").read_text(encoding="utf-8")
+    *_, last = re.findall(r"article (?:td )?code[^{]*\{[^}]*overflow-wrap: (\w+)", css)
+    assert last == "normal"
+
+
 def test_every_page_is_in_the_table_of_contents():
     listed = re.findall(r"^([a-z0-9_/]+)$", PAGES["index"], re.M)
     assert sorted([*listed, "index"]) == sorted([*PAGES, "api/index"])

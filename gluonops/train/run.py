@@ -417,19 +417,19 @@ class Run:
             mine, images, parts = self._unread.popleft()
             values = {name: part.asscalar() for name, part in parts.items()}
             if not all(math.isfinite(value) for value in values.values()):
-                raise self._diverged(f"the loss is no number any more in epoch {self.epoch + 1}: {values}")
+                raise self._diverged(f"the loss became NaN or infinite in epoch {self.epoch + 1}: {values}")
             self.sums = {name: self.sums.get(name, 0.0) + float(value) for name, value in values.items()}
             self.measured, self.counted = self.measured + mine, self.counted + images
             means = {name: f"{mean:.3f}" for name, mean in self._means().items()}
             self._bar.advance(images, {"epoch": self.epoch + 1, **means})
 
     def _check_parameters(self):
-        """A last update can leave parameters that are no numbers behind a loss that still was one."""
+        """A last update can make parameters NaN or infinite although the loss before it was finite."""
         arrays = [parameter._reduce() for block in self.blocks.values() for parameter in
                   block._collect_params_with_prefix().values()]
         arrays = [array for array in arrays if array.dtype == np.float32]
         if not mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar():
-            raise self._diverged(f"the parameters are no numbers any more in epoch {self.epoch + 1}")
+            raise self._diverged(f"parameters became NaN or infinite in epoch {self.epoch + 1}")
 
     def _diverged(self, what):
         """The error of a run that diverged. The checkpoint is from before, if there is one."""

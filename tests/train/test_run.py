@@ -284,9 +284,9 @@ def test_frozen_parts_keep_their_parameters(tmp_path):
         assert (values[1][name] != values[2][name]).any(), name
 
 
-def test_a_loss_that_is_no_number(tmp_path):
+def test_a_loss_that_becomes_infinite(tmp_path):
     """The error names the rate, and one to try."""
-    with pytest.raises(gops.OpError, match="the loss is no number any more in epoch 1: .*; the learning rate is "
+    with pytest.raises(gops.OpError, match="the loss became NaN or infinite in epoch 1: .*; the learning rate is "
                        r".*e.30. Lower --lr, for instance to 1e\+29, or raise --warmup\.$"):
         finish(make(tmp_path, lr=1e30))
     assert not (tmp_path / "last.checkpoint").exists()
@@ -303,7 +303,7 @@ def test_a_run_that_diverges_keeps_its_checkpoint(tmp_path, spoiled):
             before.append((tmp_path / "last.checkpoint").read_bytes())
             run.net.weight.set_data(run.net.weight.data() * np.nan)
 
-    with pytest.raises(gops.OpError, match=f"the {spoiled}.* no numbers? any more in epoch 2.*last.checkpoint is from "
+    with pytest.raises(gops.OpError, match=f"{spoiled} became NaN or infinite in epoch 2.*last.checkpoint is from "
                        "before"):
         for epoch in run.epochs():
             for images in run.batches(Rows(), stack):
