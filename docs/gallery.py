@@ -31,8 +31,8 @@ LARGEST = 300_000                 # bytes of a picture
 HEAD = """\
 # Gallery
 
-`make gallery` ran each script in `examples/` on two cores, and wrote this page. The runs are short, so the numbers are lower
-than with the scripts' defaults. [Fine-tuning](fine_tuning.md) describes the options.
+`make gallery` ran each script in `examples/` on two cores, and wrote this page. The runs are short, so the numbers are
+lower than with the scripts' defaults. [Fine-tuning](fine_tuning.md) describes the options.
 """
 
 
