@@ -70,7 +70,7 @@ def summary(measured: dict) -> str:
 
 def _quiet_and_busy(medians: list[float | None]) -> str:
     """`1.3 (2.15)`, or nothing where neither was measured."""
-    quiet, busy = ("-" if median is None else f"{median:.3g}" for median in medians)
+    quiet, busy = ("-" if median is None else f"{median:.{3 if median < 1000 else 4}g}" for median in medians)
     return f"{quiet} ({busy})" if any(medians) else ""
 
 
