@@ -35,7 +35,6 @@ from gluonops.darknet.weighted import Weighted
 from ..common import results as files
 from . import peers
 
-ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
 SIZES = (96, 128, 256)   # tried in this order
 SEED = 5
