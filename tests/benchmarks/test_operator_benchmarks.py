@@ -114,7 +114,7 @@ def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
         report.write_readme(results, page)
     page.write_text("no markers")
     with pytest.raises(ValueError, match="operators:begin"):
-        report.write_readme(quick[1], page)
+        report.write_readme({**quick[1], "quick": False}, page)
 
 
 def test_the_plot(quick, tmp_path):
