@@ -97,7 +97,7 @@ def output_paths(output: str | None, images: Sequence[str], where: str) -> dict[
     for image, path in paths.items():
         if _format(path) is None:
             suffix = pathlib.Path(path).suffix.lower()
-            raise OpError(where, f"cannot write {path}: {suffix or 'no extension'} is no image format",
+            raise OpError(where, f"cannot write {path}: {suffix or 'no extension'} is not an image format",
                           "Give the output an extension such as .png or .jpg, or name a folder that exists")
         if os.path.realpath(image) == os.path.realpath(path):
             raise OpError(where, f"{path} is one of the images, and would be replaced", "Choose another -o")

@@ -31,9 +31,9 @@ def check_target(where: str, *paths: str) -> None:
 
 
 def check_regular(path: str | os.PathLike) -> None:
-    """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
+    """Raise an OSError if a file does not exist or is not a regular file: opening a FIFO would wait for ever."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
 def read_lines(path: str | os.PathLike) -> list[str]:
@@ -42,7 +42,7 @@ def read_lines(path: str | os.PathLike) -> list[str]:
     Raises
     ------
     OSError
-        The file cannot be read, is no regular file or is not text; ``strerror`` says why.
+        The file cannot be read, is not a regular file or is not text; ``strerror`` says why.
     """
     check_regular(path)
     try:

@@ -265,7 +265,7 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
     texts = (item["op"], item["name"], *attrs, *attrs.values())
     wrong = [text for text in texts if not isinstance(text, str)]
     if wrong:
-        raise TypeError(f"{wrong[0]!r} is no text")
+        raise TypeError(f"{wrong[0]!r} is not text")
     inputs = [_entry(nodes, entry) for entry in item["inputs"]]
     return Node(item["op"], item["name"], attrs, inputs, item.get("subgraphs"))
 
@@ -274,7 +274,7 @@ def _entry(nodes: list[Node], entry: list[int]) -> Entry:
     """The output that an input or a head reads. An IndexError if it does not exist: MXNet would crash."""
     number, index = entry[:2]
     if type(number) is not int or type(index) is not int:   # True is an int, and would be node 1
-        raise TypeError(f"{entry!r} is no output of a node")
+        raise TypeError(f"{entry!r} is not an output of a node")
     if number < 0 or index < 0:
         raise IndexError(f"output {index} of node {number}")
     return nodes[number], index

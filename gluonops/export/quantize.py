@@ -219,7 +219,7 @@ def _choose(model, errors, keep, layer_limit):
     layers = layers_of(model)
     unknown = keep.difference(layer.name for layer in layers)
     if unknown:
-        raise OpError(WHERE, f"keep names {sorted(unknown)[0]!r}, which is no layer of the net; it has "
+        raise OpError(WHERE, f"keep names {sorted(unknown)[0]!r}, which is not a layer of the net; it has "
                       f"{', '.join(layer.name for layer in layers)}", "Use these names")
     rows = []
     for layer in layers:

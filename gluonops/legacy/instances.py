@@ -52,7 +52,7 @@ def find(operator: str, instance: str, given: str | None = None) -> object:
         if given is None:
             raise OpError(f"legacy.{cls.__name__}", "a node of a loaded graph needs an instance that is not here: it "
                           "is a copy, or its constructor was given more than numbers and strings",
-                          "Build the graph anew, and load the parameters only")
+                          "Build the graph again, and load the parameters only")
         args, kwargs = ast.literal_eval(given)
         existing = cls(*args, **kwargs)
         _set_token(existing, instance)

@@ -51,8 +51,8 @@ class Rtc:
         arrays = self.inputs + self.outputs
         for text in [name, *arrays]:
             if not re.fullmatch(r"[A-Za-z_]\w*", str(text)) or arrays.count(text) > 1:
-                raise OpError(self.where, f"{text!r} is no name in C, or two arrays have it; the kernel is {name!r}, "
-                              f"its arrays {', '.join(map(repr, arrays))}", "Rename it")
+                raise OpError(self.where, f"{text!r} is not a name in C, or two arrays have it; the kernel is "
+                              f"{name!r}, its arrays {', '.join(map(repr, arrays))}", "Rename it")
         if not outputs:
             raise OpError(self.where, f"the kernel {name} has no output", "Pass at least one")
         self._compiled([array for _, array in inputs], [array for _, array in outputs])

@@ -132,7 +132,7 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
         train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes().decode())
         version = train_state["format"]
     except (KeyError, TypeError, ValueError) as error:
-        raise OpError(WHERE, f"{path} is no checkpoint of gluonops", remedy) from error
+        raise OpError(WHERE, f"{path} is not a checkpoint of gluonops", remedy) from error
     if version not in READABLE:
         raise OpError(WHERE, f"{path} has format {version}; expected {' or '.join(map(str, READABLE))}",
                       "Continue it with the version of gluonops that wrote it")

@@ -130,7 +130,8 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     left = options.max_batches - seen // batch
     if left <= 0:
         raise OpError(where, f"the weights have seen {seen} images, {seen // batch} batches; expected less "
-                      f"than max_batches, {options.max_batches}", "Pass --clear to begin anew, or more --batches")
+                      f"than max_batches, {options.max_batches}",
+                      "Pass --clear to start from the beginning, or more --batches")
     repeats = max(1, round(min(LEAST_UPDATES, left) * batch / images))
     updates = updates_per_epoch(repeats * images, options.mini_batch, workers, options.subdivisions)
     return math.ceil(left / updates), repeats

@@ -39,7 +39,7 @@ def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbo
             raise OpError(where, f"there is no file {path}",
                           "Let --prefix be the path of an exported net without -symbol.json")
     graph = read_graph(where, paths[0])
-    tagged = load_arrays(where, paths[1], "Export it anew")
+    tagged = load_arrays(where, paths[1], "Export it again")
     check_digest(where, graph, {name[4:]: value for name, value in tagged.items()}, epoch, paths[1])
     arguments, states = ({name[4:]: value for name, value in tagged.items() if name.startswith(tag)}
                          for tag in ("arg:", "aux:"))

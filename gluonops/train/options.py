@@ -118,7 +118,7 @@ class Options:
             self.add("data", "--classes", nargs="+", help="names of the classes to train on")
             self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
             self.add("data", "--flip", type=fraction, default=0,
-                     help="probability of mirroring an image; 0.5 but for digits and letters")
+                     help="probability of mirroring an image; 0.5 except for digits and letters")
 
     def add_pretrained(self) -> None:
         """``--pretrained`` and ``--pretrained-names``."""
@@ -312,5 +312,5 @@ def _read_config(path):
     if isinstance(content, dict) and isinstance(content.get("options"), dict):
         content = content["options"]
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
-        raise OpError(WHERE, f"the config {path} is no mapping of options", "Write `name: value` for each option")
+        raise OpError(WHERE, f"the config {path} is not a mapping of options", "Write `name: value` for each option")
     return content

@@ -198,7 +198,7 @@ class Run:
         missing = [name for name in (*TRAIN_STATE, "updates", "counts") if name not in train_state]
         if missing:
             raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}",
-                          "Resume from another checkpoint, or start anew")
+                          "Resume from another checkpoint, or start from the beginning")
         self._check_options(path, train_state)
         try:
             restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
@@ -395,7 +395,7 @@ class Run:
         if before is not None and before != self.extra["data"]:
             raise OpError(WHERE, f"the images or labels to train on are others (fingerprint {self.extra['data']}) than "
                           f"those of the run in {path} ({before})",
-                          f"Put those back, or start anew with --pretrained {path} and another --out")
+                          f"Put those back, or start again with --pretrained {path} and another --out")
 
     def _copy_files(self, path):
         """Copy the files of the run to ``out``, if it is resumed from another folder."""

@@ -124,10 +124,11 @@ def test_lines_of_what_is_no_text_file(tmp_path):
     """Opening a FIFO would wait for ever."""
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
     os.mkfifo(tmp_path / "fifo")
-    reasons = {"latin": "it is not a text file", "fifo": "it is no regular file", "none": "No such file or directory"}
+    reasons = {"latin": "it is not a text file", "fifo": "it is not a regular file",
+               "none": "No such file or directory"}
     for name, reason in reasons.items():
         with pytest.raises(OSError) as found:
             files.read_lines(tmp_path / name)
         assert found.value.strerror == reason and found.value.filename == str(tmp_path / name)
-    with pytest.raises(gops.OpError, match="the class names in .*fifo cannot be read: it is no regular file"):
+    with pytest.raises(gops.OpError, match="the class names in .*fifo cannot be read: it is not a regular file"):
         class_names(tmp_path / "fifo", "test")

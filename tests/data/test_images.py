@@ -95,5 +95,5 @@ def test_too_large(tmp_path, rng, monkeypatch):
 def test_a_fifo_is_refused(tmp_path):
     """Opening it would wait for ever."""
     os.mkfifo(tmp_path / "image.png")
-    with pytest.raises(gops.OpError, match="image.png cannot be read: it is no regular file"):
+    with pytest.raises(gops.OpError, match="image.png cannot be read: it is not a regular file"):
         read_image(str(tmp_path / "image.png"), "test")

@@ -110,9 +110,9 @@ def note(**facts):
 
 DAMAGED = {
     "attrs_of_a_node_a_list": (lambda content: content["nodes"][2].update(attrs=["kernel"]), "is not a symbol in JSON"),
-    "name_a_number": (lambda content: content["nodes"][2].update(name=5), "is not a symbol in JSON .*5 is no text"),
-    "op_a_list": (lambda content: content["nodes"][2].update(op=["x"]), "is not a symbol in JSON .*is no text"),
-    "head_true": (lambda content: content.update(heads=[[True, 0, 0]]), "is not a symbol in JSON .*is no output of a"),
+    "name_a_number": (lambda content: content["nodes"][2].update(name=5), "is not a symbol in JSON .*5 is not text"),
+    "op_a_list": (lambda content: content["nodes"][2].update(op=["x"]), "is not a symbol in JSON .*is not text"),
+    "head_true": (lambda content: content.update(heads=[[True, 0, 0]]), "JSON .*is not an output of a"),
     "attrs_a_list": (lambda content: content.update(attrs=["x"]), "is not a symbol in JSON"),
     "note_a_string": (lambda content: content["attrs"].update(gluonops="x"), "the note of gluonops .* is damaged: 'x'"),
     "note_a_number": (lambda content: content["attrs"].update(gluonops=["str", "5"]), "the note of .* is damaged"),

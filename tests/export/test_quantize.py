@@ -250,7 +250,7 @@ def test_layers_that_are_kept(net, tmp_path):
     kept = gops.export.quantize(net, None, images(8), onnx=tmp_path / "net.onnx", keep=["net_conv0_fwd"])
     assert [(layer.name, layer.reason) for layer in kept.layers if not layer.is_quantized] == [
         ("net_conv0_fwd", "asked for")]
-    with pytest.raises(gops.OpError, match="keep names 'conv9', which is no layer of the net; it has net_conv0_fwd"):
+    with pytest.raises(gops.OpError, match="keep names 'conv9', which is not a layer of the net; it has net_conv0_fwd"):
         gops.export.quantize(net, None, images(8), onnx=tmp_path / "net.onnx", keep=["conv9"])
 
 

@@ -57,9 +57,9 @@ FOUND = [
     ("old_checkpoint", [["set", 24102, "7f"]], "does not say where the run stood: it lacks batch"),
     ("config_json", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
     ("config_yaml", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
-    ("config_yaml", [["line", 0, b"-9: 3".hex()]], "is no mapping of options"),
+    ("config_yaml", [["line", 0, b"-9: 3".hex()]], "is not a mapping of options"),
     ("names", [["cut", 0, "00"]], r"classes in .*my\.names are \(\)"),
-    ("yolo_list", [["line", 0, b"/etc/passwd".hex()]], r"train\.txt, line 1: /etc/passwd is no image"),
+    ("yolo_list", [["line", 0, b"/etc/passwd".hex()]], r"train\.txt, line 1: /etc/passwd is not an image"),
 ]
 
 

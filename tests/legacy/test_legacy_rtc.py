@@ -124,8 +124,8 @@ def test_without_a_gpu():
 
 
 @pytest.mark.parametrize("change, text", [
-    ({"name": "1f"}, "'1f' is no name in C"),
-    ({"inputs": "y"}, "'y' is no name in C, or two arrays have it"),
+    ({"name": "1f"}, "'1f' is not a name in C"),
+    ({"inputs": "y"}, "'y' is not a name in C, or two arrays have it"),
     ({"outputs": None}, "the kernel f has no output"),
     ({"dtype": "bool"}, "x is bool_; expected float16, float32"),
     ({"ins": 0}, "f got 0 inputs and 1 outputs; expected 1 and 1"),

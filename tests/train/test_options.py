@@ -76,7 +76,7 @@ def test_a_config_reproduces_a_run(options, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("content, text", [
-    (None, "there is no config .*c.json"), ("{", "c.json cannot be read"), ("[1]", "is no mapping of options"),
+    (None, "there is no config .*c.json"), ("{", "c.json cannot be read"), ("[1]", "is not a mapping of options"),
     ('{"rate": 1}', "c.json has the option rate; expected one of accumulate, average")])
 def test_configs_that_are_refused(options, tmp_path, content, text):
     if content is not None:

@@ -77,7 +77,7 @@ def test_what_is_no_checkpoint(tmp_path, header):
     if header is None:
         tensors = {"weight": mx.nd.ones(1)}
     mx.nd.save(str(tmp_path / "odd.checkpoint"), tensors)
-    text = "has format 3; expected 1 or 2" if header and b"format" in header else "is no checkpoint of gluonops"
+    text = "has format 3; expected 1 or 2" if header and b"format" in header else "is not a checkpoint of gluonops"
     refused(f"odd.checkpoint {text}", train.read_checkpoint, tmp_path / "odd.checkpoint")
 
 

@@ -120,7 +120,7 @@ def _images(file: str) -> list[str]:
         if found is None:
             raise _error(file, line_number, f"there is no image {line}", "Correct the line, or add the image")
         if not line.lower().endswith(EXTENSIONS):
-            raise _error(file, line_number, f"{line} is no image ({', '.join(EXTENSIONS)})",
+            raise _error(file, line_number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
                          "Correct the line, or convert the image")
         images.append(found)
     if not images:

@@ -170,7 +170,7 @@ def _listed(root, path):
             raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(candidates))}",
                           "Correct the line, or add the image")
         if not line.lower().endswith(EXTENSIONS):
-            raise OpError(WHERE, f"{path}, line {number}: {line} is no image ({', '.join(EXTENSIONS)})",
+            raise OpError(WHERE, f"{path}, line {number}: {line} is not an image ({', '.join(EXTENSIONS)})",
                           "Correct the line, or convert the image")
         images.append(existing[0])
     if not images:

@@ -146,7 +146,7 @@ def _from_darknet(path, weights, device, options, progress):
         net = net.detector(**options)
         task = "detection"
     elif options:
-        raise OpError(WHERE, f"{next(iter(options))} is given for {path}, which is no detector", "Leave it out")
+        raise OpError(WHERE, f"{next(iter(options))} is given for {path}, which is not a detector", "Leave it out")
     else:
         task = "classification"
     net.hybridize(static_alloc=True)

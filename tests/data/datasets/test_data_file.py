@@ -68,7 +68,7 @@ def test_refuses(folder, old, new, text):
 
 @pytest.mark.parametrize("content, text", [
     ("images/0.png\n\nimages/9.png\n", "train.txt, line 3: there is no image images/9.png"),
-    ("my.names\n", r"train.txt, line 1: my.names is no image \(.jpg"), ("\n", "train.txt is empty")])
+    ("my.names\n", r"train.txt, line 1: my.names is not an image \(.jpg"), ("\n", "train.txt is empty")])
 def test_lists(folder, content, text):
     (folder / "train.txt").write_text(content)
     with pytest.raises(gops.OpError, match=text):

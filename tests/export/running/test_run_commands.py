@@ -65,7 +65,7 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
             (["detect", "net", "a.png", "--nms", "0.3"], "nms is given for the exported net net, where it is fixed"),
             (["detect", "net", "a.png", "missing.png", "-o", "new"], "missing.png cannot be read"),
             (["detect", "net", "a.png", "b.png", "-o", "new.png"], "-o new.png is one picture, and there are 2 images"),
-            (["detect", "net", "a.png", "-o", "new"], "cannot write new: no extension is no image format"),
+            (["detect", "net", "a.png", "-o", "new"], "cannot write new: no extension is not an image format"),
             (["detect", "net", "a.png", "-o", "a.png"], "a.png is one of the images, and would be replaced"),
             (["detect", "net", "a.png", "b.png", "-o", "."], "a.png is one of the images, and would be replaced"),
             (["detect", "net", "a.png", "deep/a.png", "-o", "new"], "two images would be drawn into new/a.png")):
