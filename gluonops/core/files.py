@@ -1,15 +1,16 @@
 """Reads regular files only, and writes files completely or not at all."""
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
 import re
+import secrets
 import shutil
 import socket
 import stat
-import tempfile
-from typing import Callable
+from collections.abc import Callable
 
 import mxnet as mx
 
@@ -18,6 +19,7 @@ from .errors import OpError
 __all__ = ["check_regular", "check_target", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is not there yet, not even as a link
 
 
 def check_target(where: str, *paths: str) -> None:
@@ -80,55 +82,71 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
         A file cannot be written, for instance because the disk is full or a folder has its name.
     """
     try:
-        _replace(savers)
+        _replace(where, savers)
     except (OSError, mx.MXNetError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
         raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; what was there before is untouched",
                       "Make room on the disk, or choose another path") from error
 
 
-def _replace(savers: dict[str, Callable[[str], object]]) -> None:
-    temporary = {}   # path -> the new file
-    backups = {}     # path -> a copy of the old file
-    renamed = []
+def _replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
+    new, old = {}, {}   # path -> the temporary file with its new content, and with its old
     try:
         for path, save in savers.items():
             _remove_leftovers(path)
-            temporary[path] = _beside(path)
-            save(temporary[path])
-            _to_disk(temporary[path])
-            os.chmod(temporary[path], 0o666 & ~_umask())
+            new[path] = _name_beside(path)
+            os.close(os.open(new[path], CREATE, 0o666))
+            save(new[path])
+            _to_disk(new[path])
         for path in list(savers)[:-1]:   # nothing can fail after the last rename
             if os.path.isfile(path):
-                backups[path] = _beside(path)
-                shutil.copy2(path, backups[path])
-        for path in savers:
-            os.replace(temporary[path], path)
-            del temporary[path]
-            renamed.append(path)
+                old[path] = _name_beside(path)
+                shutil.copy2(path, old[path])
+        _rename(where, new, old)
+    finally:
+        for name in (*new.values(), *old.values()):
+            _remove(name)
+
+
+def _rename(where: str, new: dict[str, str], old: dict[str, str]) -> None:
+    try:
+        for path, name in new.items():
+            os.replace(name, path)
     except BaseException:
-        _restore(renamed, backups)
+        while not _put_back(where, new, old):
+            pass
         raise
     finally:
-        for path in (*temporary.values(), *backups.values()):
-            os.unlink(path)
+        for name in old.values():   # Ctrl-C here leaves the rest to the caller
+            _remove(name)
 
 
-def _restore(paths: list[str], backups: dict[str, str]) -> None:
-    """Put the old files back. A file that is new is removed."""
-    for path in paths:
-        if path in backups:
-            os.replace(backups.pop(path), path)
-        else:
-            os.unlink(path)
+def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
+    """Put the old files back, unless all are renamed. Returns False if Ctrl-C interrupts it: call it again then.
+
+    Ctrl-C may also come before or after a rename, so only the file system knows what is done.
+    """
+    try:
+        renamed = [path for path, name in new.items() if not os.path.exists(name)]
+        if len(renamed) == len(new):
+            return True
+        for path in renamed:
+            if path not in old:
+                _remove(path)
+            elif os.path.exists(old[path]):
+                os.replace(old[path], path)
+        return True
+    except KeyboardInterrupt:
+        return False
+    except OSError as error:
+        backup = old.pop(path)
+        raise OpError(where, f"{path} is half of what was to be written, and cannot be put back: {error.strerror}",
+                      f"Rename {backup}, which is the file of before") from error
 
 
-def _beside(path: str) -> str:
-    """A new temporary file in the same folder. Its name has this machine and this process."""
-    handle, name = tempfile.mkstemp(f".{_machine()}.{os.getpid()}{TEMPORARY}", os.path.basename(path) + ".",
-                                    os.path.dirname(path) or ".")
-    os.close(handle)
-    return name
+def _name_beside(path: str) -> str:
+    """A name for a temporary file in the same folder. It has this machine and this process."""
+    return f"{path}.{secrets.token_hex(4)}.{_machine()}.{os.getpid()}{TEMPORARY}"
 
 
 def _machine() -> str:
@@ -142,7 +160,13 @@ def _remove_leftovers(path: str) -> None:
     for name in glob.glob(f"{glob.escape(path)}.*{TEMPORARY}"):
         match = pattern.fullmatch(name)
         if match and not _is_alive(int(match.group(1))):
-            os.unlink(name)
+            _remove(name)
+
+
+def _remove(path: str) -> None:
+    """Remove a file, if that is possible."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def _is_alive(process: int) -> bool:
@@ -159,9 +183,3 @@ def _to_disk(path: str) -> None:
     """Wait until the content is on the disk: a rename may reach it first."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
