@@ -21,9 +21,10 @@ from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from .averaging import ParameterAverage
 from .files import save_tensors
+from .interrupting import CHECKPOINTS
 
-__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
-           "save_checkpoint"]
+__all__ = ["find_checkpoint", "net_tensors", "next_order", "read_checkpoint", "read_parameters", "restore_checkpoint",
+           "restore_net", "save_checkpoint"]
 
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
@@ -54,15 +55,21 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
         return None
     if resume == "auto":
         path, pretraining = (pathlib.Path(out) / f"{part}.checkpoint" for part in (name, "pretraining"))
-        if not path.exists() or (pretraining.exists() and _is_newer(pretraining, path)):
+        if not path.exists() or (pretraining.exists() and _order(path) < _order(pretraining)):
             return None   # the last one of a run in the same folder whose pretraining is not over
         return path
     is_pretraining = pathlib.Path(resume).name == "pretraining.checkpoint"
     return pathlib.Path(resume) if is_pretraining == (name == "pretraining") else None
 
 
-def _is_newer(path, other):
-    return path.stat().st_mtime_ns > other.stat().st_mtime_ns
+def next_order(path: pathlib.Path) -> int:
+    """What a checkpoint says that a run begins to write now: its place above the others in its folder."""
+    return 1 + max(_order(path.with_name(name)) for name in CHECKPOINTS if name != path.name)
+
+
+def _order(path):
+    """0 without a file, and for one of an older version."""
+    return read_checkpoint(path)[1].get("order", 0) if path.exists() else 0
 
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
