@@ -16,7 +16,7 @@ import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_regular", "check_target", "make_folder", "read_lines", "replace"]
+__all__ = ["check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is not there yet, not even as a link
@@ -159,7 +159,7 @@ def _remove_leftovers(path: str) -> None:
     pattern = re.compile(rf".+\.{re.escape(_machine())}\.(\d+){re.escape(TEMPORARY)}")
     for name in glob.glob(f"{glob.escape(path)}.*{TEMPORARY}"):
         match = pattern.fullmatch(name)
-        if match and not _is_alive(int(match.group(1))):
+        if match and not is_alive(int(match.group(1))):
             _remove(name)
 
 
@@ -169,7 +169,8 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number, of any user, on this machine."""
     try:
         os.kill(process, 0)   # sends nothing
     except ProcessLookupError:
