@@ -16,7 +16,7 @@ import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
+__all__ = ["check_name", "check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is not there yet, not even as a link
@@ -25,6 +25,7 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is
 def check_target(where: str, *paths: str) -> None:
     """Raise an OpError if a file cannot be written: its folder does not exist, or it is a folder itself."""
     for path in paths:
+        check_name(where, path)
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise OpError(where, f"the folder {folder} does not exist", "Create it first")
@@ -32,9 +33,20 @@ def check_target(where: str, *paths: str) -> None:
             raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
 
 
+def check_name(where: str, path: str | os.PathLike) -> None:
+    """Raise an OpError for a name that the system or MXNet, which takes UTF-8 only, cannot have."""
+    if re.search("[\0\ud800-\udfff]", os.fspath(path)):
+        raise OpError(where, f"{os.fspath(path)!r} is no name of a file; expected UTF-8 without NUL characters",
+                      "Choose another name")
+
+
 def check_regular(path: str | os.PathLike) -> None:
     """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:   # a NUL character
+        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
@@ -56,6 +68,7 @@ def read_lines(path: str | os.PathLike) -> list[str]:
 
 def make_folder(where: str, path: str) -> None:
     """Make the folder of a file, and its parents, if they do not exist."""
+    check_name(where, path)
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, exist_ok=True)

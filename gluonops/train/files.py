@@ -13,7 +13,7 @@ from typing import Callable
 
 from ..core.arrays import check_written
 from ..core.errors import OpError
-from ..core.files import is_alive, replace
+from ..core.files import check_name, is_alive, replace
 
 __all__ = ["lock_folder", "make_folder", "save_tensors", "write"]
 
@@ -74,6 +74,7 @@ def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pa
     OpError
         There is a file of this name, or no permission, or the file system is read-only.
     """
+    check_name(where, path)
     path = pathlib.Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)

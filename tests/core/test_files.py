@@ -9,8 +9,9 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.core import files
-from gluonops.core.arrays import save_arrays
+from gluonops.core.arrays import load_arrays, save_arrays
 from gluonops.data.base import class_names
+from gluonops.train import make_folder as make_out
 
 
 def saver(text):
@@ -166,6 +167,16 @@ def test_targets(names):
         files.check_target("test", "a.json", "folder")
     with pytest.raises(gops.OpError, match="gluonops.test: the folder nowhere does not exist. Create it first"):
         files.check_target("test", "nowhere/a.json")
+
+
+@pytest.mark.parametrize("name", ["a\0b", os.fsdecode(b"caf\xe9")])
+def test_names_that_mxnet_cannot_open(names, name):
+    for function in (files.check_target, files.make_folder, load_arrays, lambda where, path: make_out(path, where)):
+        with pytest.raises(gops.OpError, match="gluonops.test: .* is no name of a file; expected UTF-8 without NUL"):
+            function("test", name)
+    assert os.listdir() == []
+    with pytest.raises(OSError, match="null byte|No such file"):
+        files.read_lines(name)
 
 
 def test_folders(names):
