@@ -38,7 +38,8 @@ WHERE = "train.Run"
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
-TRAIN_STATE = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
+TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
+               "counted": int}   # of a Run, in its checkpoint
 BEST = "best.params"
 
 
@@ -94,7 +95,7 @@ class Run:
     save_every : int, default 0
         Batches between checkpoints within an epoch; 0: none.
     data : str, optional
-        A fingerprint of the training images. It has to be the same when the run is resumed.
+        A fingerprint of the training images. It has to be the same when the run is resumed. By default their number.
     options : dict, optional
         JSON: further options that have to be the same when the run is resumed.
     extra : dict, optional
@@ -140,7 +141,7 @@ class Run:
             lock_folder(self.out, WHERE)
             self.order = next_order(self.path)
         self.keep_best, self.title, self.unit = keep_best, title, unit
-        self.extra, self.means_over = {**(extra or {}), "data": data}, means_over or {}
+        self.extra, self.means_over = {**(extra or {}), "data": data or f"{images} images"}, means_over or {}
         own = {"epochs": epochs, "batch_size": batch_size, "seed": seed, "accumulate": accumulate, "clip": clip,
                "average": average, "dtype": dtype}
         self.options = json.loads(json.dumps({**own, **(options or {}), "workers": self.workers.count}, default=str))
@@ -196,9 +197,10 @@ class Run:
             return False
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
-        missing = [name for name in (*TRAIN_STATE, "updates", "counts") if name not in train_state]
+        expected = {**TRAIN_STATE, "updates": int, "counts": dict, "options": dict}
+        missing = [name for name, kind in expected.items() if not isinstance(train_state.get(name), kind)]
         if missing:
-            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}",
+            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
                           "Resume from another checkpoint, or start anew")
         self._check_options(path, train_state)
         try:
