@@ -9,6 +9,8 @@ detection/       Darknet's: images/train/0.png, labels/train/0.txt with a line `
                  the names of the classes in shapes.names
 classification/  a folder per class: train/circle/0.png, with one shape in each picture
 """
+import pathlib
+
 import gluonops as gops
 from gluonops import train
 from PIL import Image
@@ -32,16 +34,24 @@ def write_detection(scenes, split, folder):
         for left, top, right, bottom, class_id, _ in boxes:
             x, y = (left + right) / 2 / width, (top + bottom) / 2 / height
             lines.append(f"{class_id:.0f} {x:.6f} {y:.6f} {(right - left) / width:.6f} {(bottom - top) / height:.6f}\n")
-        Image.fromarray(image).save(images / f"{i}.png")
-        (labels / f"{i}.txt").write_text("".join(lines))
-    (folder / "shapes.names").write_text("".join(f"{name}\n" for name in scenes.classes))
+        write_image(images / f"{i}.png", image)
+        write_lines(labels / f"{i}.txt", lines)
+    write_lines(folder / "shapes.names", [f"{name}\n" for name in scenes.classes])
 
 
 def write_classification(scenes, split, folder):
     """Pictures with one shape each."""
     for i, (image, boxes) in enumerate(scenes):
         name = scenes.classes[int(boxes[0, 4])]
-        Image.fromarray(image).save(train.make_folder(folder / split / name) / f"{i}.png")
+        write_image(train.make_folder(folder / split / name) / f"{i}.png", image)
+
+
+def write_image(path, image):
+    train.write(path, lambda name: Image.fromarray(image).save(name, format="png"))
+
+
+def write_lines(path, lines):
+    train.write(path, lambda name: pathlib.Path(name).write_text("".join(lines)))
 
 
 def main(args):

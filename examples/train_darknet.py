@@ -160,6 +160,8 @@ def main(args):
     train.make_folder(args.out)
     devices = train.devices(args.gpus or args.ctx)
     workers = train.join_workers(args.kvstore, len(devices))
+    if workers.rank == 0:
+        train.lock_folder(args.out)
     images = training, validation, classes = load_images(args)
     weights, names = args.out / "best.weights", args.out / "net.names"
     path = write_cfg(args, training, classes, workers)
@@ -177,7 +179,7 @@ def main(args):
     net, best = make_net(path, args), run.best_row
     net.load_parameters(str(run.best_path))
     save_weights(net, weights, seen + best["epoch"] * run.images)
-    names.write_text("".join(f"{name}\n" for name in classes))
+    train.write(names, lambda name: pathlib.Path(name).write_text("".join(f"{line}\n" for line in classes), "utf-8"))
     train.write_results({"options": vars(args), "classes": classes, "epochs": run.history, **best,
                          "seconds": time.time() - began}, args.out / "results.json")
     reached = f"an mAP of {best['mAP']:.4f}" if args.task == "detection" else f"an accuracy of {best['accuracy']:.4f}"

@@ -27,7 +27,8 @@ def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read
     """
     limits = [math.inf]
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, group = line.partition(":")
+        controllers, _, path = group.partition(":")
         if not controllers:
             limits += _limits(root / "sys/fs/cgroup", path, version_2)
         elif controller in controllers.split(","):
@@ -39,12 +40,21 @@ def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read
 def _limits(mount: pathlib.Path, path: str, read: Read) -> list[float]:
     """The limits of a group and of all above it. In a container the path may be one that only the host has."""
     folder = mount / path.lstrip("/")
-    return [read(group) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
+    return [_limit(group, read) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
+
+
+def _limit(group: pathlib.Path, read: Read) -> float:
+    """The limit of one group; infinity where its files hold no such number, as in an emulated system."""
+    try:
+        limit = read(group)
+    except (ValueError, ArithmeticError):
+        return math.inf
+    return limit if limit >= 0 else math.inf
 
 
 def text(path: pathlib.Path) -> str | None:
     """The text of a file of the kernel, without blanks at its ends; None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
-    except OSError:
+    except (OSError, ValueError):
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -67,6 +68,8 @@ EXAMPLES = {
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES."""
     args = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")   # the name of a file is printed as the system has it
     try:
         code = args.run(args)
         sys.stdout.flush()

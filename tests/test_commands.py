@@ -1,5 +1,6 @@
 """gluonops convert and gluonops detect, on random weights and scikit-image's photographs."""
 import json
+import os
 import pathlib
 import runpy
 
@@ -53,6 +54,16 @@ def test_convert_detections(network, tmp_path, capsys):
     block = mx.gluon.SymbolBlock.imports(written["symbol"], ["data"], written["params"])
     for found, expected in zip(block(data), gops.darknet.load(*network).detector(0.1, 0.45, 7)(data)):
         np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_an_image_whose_name_is_not_utf8(network, photograph, capsysbinary):
+    """It is printed as it is; a picture of such a name is not drawn."""
+    name = os.path.join(os.path.dirname(os.fsencode(photograph)), b"caf\xe9.png")
+    os.rename(photograph, name)
+    assert cli.main(["detect", *network, os.fsdecode(name)]) == 0
+    assert capsysbinary.readouterr().out.startswith(name)
+    assert cli.main(["detect", *network, os.fsdecode(name), "-o", os.fsdecode(name + b".png")]) == 1
+    assert b"is no name of a file; expected UTF-8" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["found.png", "deeper/found.jpg"])

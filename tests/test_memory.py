@@ -274,10 +274,11 @@ def test_usable_memory_follows_the_limit_of_the_cgroup(tmp_path, groups, file):
     assert memory.usable_memory(tmp_path) == 512 * MIB
 
 
-def test_no_limit_is_none(tmp_path):
+@pytest.mark.parametrize("limit", ["max", "", "much", "nan", "-1", "9223372036854771712", "1e400"])
+def test_no_limit_is_none(tmp_path, limit):
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
-    (group / "memory.max").write_text("max\n")
+    (group / "memory.max").write_text(f"{limit}\n")
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/\n")
     assert memory.usable_memory(tmp_path) > 512 * MIB

@@ -99,6 +99,22 @@ class TestUsableCores:
                        **{f"{mount}/job/cpu.cfs_quota_us": quota, f"{mount}/job/cpu.cfs_period_us": "100000"})
         assert threads.usable_cores(root) == cores
 
+    @pytest.mark.parametrize("quota", ["", "max", "many 100000", "100000 many", "100000 0", "-5 100000"])
+    @pytest.mark.parametrize("groups", ["0::/job", "4:cpu:/job", "no group at all", "4:cpu", ":", "0::/a\0b"])
+    def test_what_is_no_quota_is_no_limit(self, tmp_path, groups, quota):
+        files = dict.fromkeys(("job/cpu.max", "cpu/job/cpu.cfs_quota_us", "cpu/job/cpu.cfs_period_us"), quota)
+        assert threads.usable_cores(machine(tmp_path, groups=groups, **files)) == 8
+
+    @pytest.mark.parametrize("quota", [b"\xff", b"100000 \xff"])
+    def test_a_quota_that_is_no_text(self, tmp_path, quota):
+        root = machine(tmp_path, groups="0::/job", **{"job/cpu.max": ""})
+        (root / "sys/fs/cgroup/job/cpu.max").write_bytes(quota)
+        assert threads.usable_cores(root) == 8
+
+    def test_a_quota_of_nothing(self, tmp_path):
+        """There is one thread, at least."""
+        assert threads.usable_cores(machine(tmp_path, groups="0::/job", **{"job/cpu.max": "0 100000"})) == 1
+
 
 class TestFreshProcess:
     def test_as_it_comes(self):

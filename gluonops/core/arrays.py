@@ -17,7 +17,7 @@ import mxnet as mx
 import numpy as np
 
 from .errors import OpError
-from .files import check_regular
+from .files import check_name, check_regular
 
 __all__ = ["check_written", "digest", "load_arrays", "save_arrays"]
 
@@ -93,6 +93,7 @@ def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arr
     OpError
         The file cannot be read, is damaged, or has arrays without names. The message has the place in the file.
     """
+    check_name(where, path)
     try:
         check_regular(path)
         with open(path, "rb") as file:

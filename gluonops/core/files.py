@@ -1,28 +1,31 @@
 """Reads regular files only, and writes files completely or not at all."""
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
 import re
+import secrets
 import shutil
 import socket
 import stat
-import tempfile
-from typing import Callable
+from collections.abc import Callable
 
 import mxnet as mx
 
 from .errors import OpError
 
-__all__ = ["check_regular", "check_target", "make_folder", "read_lines", "replace"]
+__all__ = ["check_name", "check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is not there yet, not even as a link
 
 
 def check_target(where: str, *paths: str) -> None:
     """Raise an OpError if a file cannot be written: its folder does not exist, or it is a folder itself."""
     for path in paths:
+        check_name(where, path)
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise OpError(where, f"the folder {folder} does not exist", "Create it first")
@@ -30,9 +33,20 @@ def check_target(where: str, *paths: str) -> None:
             raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
 
 
+def check_name(where: str, path: str | os.PathLike) -> None:
+    """Raise an OpError for a name that the system or MXNet, which takes UTF-8 only, cannot have."""
+    if re.search("[\0\ud800-\udfff]", os.fspath(path)):
+        raise OpError(where, f"{os.fspath(path)!r} is not the name of a file; expected UTF-8 without NUL characters",
+                      "Choose another name")
+
+
 def check_regular(path: str | os.PathLike) -> None:
     """Raise an OSError if a file does not exist or is not a regular file: opening a FIFO would wait for ever."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:   # a NUL character
+        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
@@ -54,6 +68,7 @@ def read_lines(path: str | os.PathLike) -> list[str]:
 
 def make_folder(where: str, path: str) -> None:
     """Make the folder of a file, and its parents, if they do not exist."""
+    check_name(where, path)
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, exist_ok=True)
@@ -80,55 +95,71 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
         A file cannot be written, for instance because the disk is full or a folder has its name.
     """
     try:
-        _replace(savers)
+        _replace(where, savers)
     except (OSError, mx.MXNetError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
         raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; what was there before is untouched",
                       "Make room on the disk, or choose another path") from error
 
 
-def _replace(savers: dict[str, Callable[[str], object]]) -> None:
-    temporary = {}   # path -> the new file
-    backups = {}     # path -> a copy of the old file
-    renamed = []
+def _replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
+    new, old = {}, {}   # path -> the temporary file with its new content, and with its old
     try:
         for path, save in savers.items():
             _remove_leftovers(path)
-            temporary[path] = _beside(path)
-            save(temporary[path])
-            _to_disk(temporary[path])
-            os.chmod(temporary[path], 0o666 & ~_umask())
+            new[path] = _name_beside(path)
+            os.close(os.open(new[path], CREATE, 0o666))
+            save(new[path])
+            _to_disk(new[path])
         for path in list(savers)[:-1]:   # nothing can fail after the last rename
             if os.path.isfile(path):
-                backups[path] = _beside(path)
-                shutil.copy2(path, backups[path])
-        for path in savers:
-            os.replace(temporary[path], path)
-            del temporary[path]
-            renamed.append(path)
+                old[path] = _name_beside(path)
+                shutil.copy2(path, old[path])
+        _rename(where, new, old)
+    finally:
+        for name in (*new.values(), *old.values()):
+            _remove(name)
+
+
+def _rename(where: str, new: dict[str, str], old: dict[str, str]) -> None:
+    try:
+        for path, name in new.items():
+            os.replace(name, path)
     except BaseException:
-        _restore(renamed, backups)
+        while not _put_back(where, new, old):
+            pass
         raise
     finally:
-        for path in (*temporary.values(), *backups.values()):
-            os.unlink(path)
+        for name in old.values():   # Ctrl-C here leaves the rest to the caller
+            _remove(name)
 
 
-def _restore(paths: list[str], backups: dict[str, str]) -> None:
-    """Put the old files back. A file that is new is removed."""
-    for path in paths:
-        if path in backups:
-            os.replace(backups.pop(path), path)
-        else:
-            os.unlink(path)
+def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
+    """Put the old files back, unless all are renamed. Returns False if Ctrl-C interrupts it: call it again then.
+
+    Ctrl-C may also come before or after a rename, so only the file system knows what is done.
+    """
+    try:
+        renamed = [path for path, name in new.items() if not os.path.exists(name)]
+        if len(renamed) == len(new):
+            return True
+        for path in renamed:
+            if path not in old:
+                _remove(path)
+            elif os.path.exists(old[path]):
+                os.replace(old[path], path)
+        return True
+    except KeyboardInterrupt:
+        return False
+    except OSError as error:
+        backup = old.pop(path)
+        raise OpError(where, f"{path} is half of what was to be written, and cannot be put back: {error.strerror}",
+                      f"Rename {backup}, which is the file of before") from error
 
 
-def _beside(path: str) -> str:
-    """A new temporary file in the same folder. Its name has this machine and this process."""
-    handle, name = tempfile.mkstemp(f".{_machine()}.{os.getpid()}{TEMPORARY}", os.path.basename(path) + ".",
-                                    os.path.dirname(path) or ".")
-    os.close(handle)
-    return name
+def _name_beside(path: str) -> str:
+    """A name for a temporary file in the same folder. It has this machine and this process."""
+    return f"{path}.{secrets.token_hex(4)}.{_machine()}.{os.getpid()}{TEMPORARY}"
 
 
 def _machine() -> str:
@@ -141,11 +172,18 @@ def _remove_leftovers(path: str) -> None:
     pattern = re.compile(rf".+\.{re.escape(_machine())}\.(\d+){re.escape(TEMPORARY)}")
     for name in glob.glob(f"{glob.escape(path)}.*{TEMPORARY}"):
         match = pattern.fullmatch(name)
-        if match and not _is_alive(int(match.group(1))):
-            os.unlink(name)
+        if match and not is_alive(int(match.group(1))):
+            _remove(name)
 
 
-def _is_alive(process: int) -> bool:
+def _remove(path: str) -> None:
+    """Remove a file, if that is possible."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number, of any user, on this machine."""
     try:
         os.kill(process, 0)   # sends nothing
     except ProcessLookupError:
@@ -159,9 +197,3 @@ def _to_disk(path: str) -> None:
     """Wait until the content is on the disk: a rename may reach it first."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -44,7 +44,7 @@ from .darknet_recipe import (
 )
 from .devices import KVSTORES, Workers, devices, join_workers
 from .exporting import DETECTIONS, OUTPUTS, Comparison, export_and_check
-from .files import make_folder, save_tensors, write
+from .files import lock_folder, make_folder, save_tensors, write
 from .fitting import fit_classifier, predict_logits, split_batches
 from .freezing import clear_graphs, freeze
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
@@ -144,8 +144,8 @@ __all__ = [
     "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
     "gradient_limit", "hint_for_classifier", "hint_for_detector", "how_to_run", "initialize_darknet", "is_small",
     "join_workers", "keep_statistics", "load_detector", "load_first_layers", "load_module",
-    "load_pretrained_classifier", "load_pretrained_detector", "make_folder", "make_trainer", "natural", "net_tensors",
-    "non_negative", "passes_over_objects", "plan", "positive", "predict_logits", "pretrain_backbone",
+    "load_pretrained_classifier", "load_pretrained_detector", "lock_folder", "make_folder", "make_trainer", "natural",
+    "net_tensors", "non_negative", "passes_over_objects", "plan", "positive", "predict_logits", "pretrain_backbone",
     "pretrained_source", "read_checkpoint", "read_parameters", "repeats", "reproducible", "restore_checkpoint",
     "restore_net", "run_arguments", "run_script", "save_checkpoint", "save_example", "save_figure", "save_tensors",
     "schedule", "schedule_of", "set_seeds", "shorten_cfg", "split_batches", "total", "updates_per_epoch",

@@ -6,6 +6,7 @@ code.
 """
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -21,9 +22,10 @@ from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from .averaging import ParameterAverage
 from .files import save_tensors
+from .interrupting import CHECKPOINTS
 
-__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
-           "save_checkpoint"]
+__all__ = ["find_checkpoint", "net_tensors", "next_order", "read_checkpoint", "read_parameters", "restore_checkpoint",
+           "restore_net", "save_checkpoint"]
 
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
@@ -54,15 +56,21 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
         return None
     if resume == "auto":
         path, pretraining = (pathlib.Path(out) / f"{part}.checkpoint" for part in (name, "pretraining"))
-        if not path.exists() or (pretraining.exists() and _is_newer(pretraining, path)):
+        if not path.exists() or (pretraining.exists() and _order(path) < _order(pretraining)):
             return None   # the last one of a run in the same folder whose pretraining is not over
         return path
     is_pretraining = pathlib.Path(resume).name == "pretraining.checkpoint"
     return pathlib.Path(resume) if is_pretraining == (name == "pretraining") else None
 
 
-def _is_newer(path, other):
-    return path.stat().st_mtime_ns > other.stat().st_mtime_ns
+def next_order(path: pathlib.Path) -> int:
+    """What a checkpoint says that a run begins to write now: its place above the others in its folder."""
+    return 1 + max(_order(path.with_name(name)) for name in CHECKPOINTS if name != path.name)
+
+
+def _order(path):
+    """0 without a file, and for one of an older version."""
+    return read_checkpoint(path)[1].get("order", 0) if path.exists() else 0
 
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
@@ -168,11 +176,11 @@ def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mappin
         The checkpoint is of another net, or has no average.
     """
     parameters_by_name = _named(blocks)
-    _check_names(tensors, "param:", parameters_by_name)
+    _check_tensors(tensors, "param:", parameters_by_name)
     for name, parameter in parameters_by_name.items():
         parameter.set_data(tensors[f"param:{name}"])
     if average is not None:
-        _check_names(tensors, "average:net.", average.values)
+        _check_tensors(tensors, "average:net.", average.values)
         average.updates = train_state["average_updates"]
         for name, value in average.values.items():
             tensors[f"average:net.{name}"].copyto(value)
@@ -239,17 +247,23 @@ def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):
         for name in train_state["counts"]:
             index = indices[parameters_by_name[name].name]
             template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
-            updater.states[index] = _filled(template, iter(range(1 << 30)), tensors, f"state:{name}", context)
+            numbers = itertools.count()
+            updater.states[index] = _filled(template, numbers, tensors, f"state:{name}", context)
+            if f"state:{name}:{next(numbers)}" in tensors:
+                raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
+                              "Continue with the optimizer that the run was started with")
             updater.states_synced[index] = True
     optimizer._set_current_context(trainer._contexts[0].device_id)
 
 
-def _check_names(tensors, prefix, expected):
-    saved = {name[len(prefix):] for name in tensors if name.startswith(prefix)}
-    if saved != set(expected):
-        different = sorted(saved ^ set(expected))
+def _check_tensors(tensors, prefix, expected):
+    saved = {name[len(prefix):]: value.shape for name, value in tensors.items() if name.startswith(prefix)}
+    shapes = {name: value.shape for name, value in expected.items()}
+    different = sorted(name for name in {*saved, *shapes} if saved.get(name) != shapes.get(name))
+    if different:
         raise OpError(WHERE, f"the checkpoint and the net differ in {len(different)} parameters, first "
-                      f"{different[0]}", "Continue with the options that the run was started with")
+                      f"{different[0]}: it is {saved.get(different[0])} and {shapes.get(different[0])}",
+                      "Continue with the options that the run was started with")
 
 
 def _named(blocks):

@@ -1,23 +1,24 @@
 """Files of a run: written completely or not at all, and on the disk before they replace the old ones."""
 from __future__ import annotations
 
-import atexit
 import errno
 import fcntl
 import os
 import pathlib
+import re
 import socket
+import stat
 import tempfile
 from typing import Callable
 
 from ..core.arrays import check_written
 from ..core.errors import OpError
-from ..core.files import replace
+from ..core.files import check_name, is_alive, replace
 
 __all__ = ["lock_folder", "make_folder", "save_tensors", "write"]
 
 LOCK = ".run.lock"
-_locks = {}   # path -> its open file
+_locks = {}   # path -> its open file's number; closing the file would give the lock back
 
 
 def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.write") -> None:
@@ -73,6 +74,7 @@ def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pa
     OpError
         There is a file of this name, or no permission, or the file system is read-only.
     """
+    check_name(where, path)
     path = pathlib.Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -89,27 +91,42 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
 
     The file ``.run.lock`` in it says who has it. It stays there, and means nothing when that process has ended.
 
+    On a file system without locks, that file alone tells: it keeps the processes of one machine apart.
+
     Raises
     ------
     OpError
-        Another process has the folder. The message says which.
+        Another process has the folder; the message says which. Or the file cannot be written.
     """
     name = os.path.join(os.path.realpath(path), LOCK)
     if name in _locks:
         return
-    file = open(name, "a+", encoding="utf-8")   # closing it gives the lock back
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        owner = _other_owner(lock)
+        if owner is None:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"process {os.getpid()} of {socket.gethostname()}\n".encode(), 0)
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN):   # a file system without locks
-            file.close()
-            return
-        file.seek(0)
-        owner = file.read().strip() or "another process"
-        file.close()
-        raise OpError(where, f"{owner} writes its run to {path}", "Wait for it, or choose another --out") from error
-    file.truncate(0)
-    file.write(f"process {os.getpid()} of {socket.gethostname()}\n")
-    file.flush()
-    _locks[name] = file
-    atexit.register(file.close)
+        raise OpError(where, f"{name}, which keeps two runs apart, cannot be written: {error.strerror}",
+                      "Remove it or make room on the disk, or choose another --out") from error
+    if owner is not None:
+        os.close(lock)
+        raise OpError(where, f"{owner} writes its run to {path}", "Wait for it, or choose another --out")
+    _locks[name] = lock
+
+
+def _other_owner(lock: int) -> str | None:
+    """The process that has a lock, in words; None if it is this one now."""
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    text = os.pread(lock, 1000, 0).decode(errors="replace").strip()
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return text or "another process"
+        process = re.fullmatch(rf"process (\d+) of {re.escape(socket.gethostname())}", text)
+        if process and int(process[1]) != os.getpid() and is_alive(int(process[1])):
+            return text
+    return None

@@ -1,12 +1,14 @@
 """A script from its command line to its exit status: errors and Ctrl-C end it with a sentence, not with a traceback."""
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import pathlib
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 from ..core.errors import OpError
@@ -37,6 +39,7 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
     # A handler runs when MXNet's call returns, which in a distributed job may never happen: leave SIGTERM as it is.
     if "DMLC_ROLE" not in os.environ:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _send_again_what_python_drops()
     try:
         args = arguments()
         paths = [pathlib.Path(args.out) / name for name in saves]
@@ -52,6 +55,25 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
         else:
             print("\nThe script was interrupted. Nothing of this training is saved yet.", file=sys.stderr)
         sys.exit(130)
+
+
+def _send_again_what_python_drops() -> None:
+    """Ctrl-C or SIGTERM in a callback of a weakref, of ctypes or in ``__del__`` comes again, until it is noticed."""
+    report = sys.unraisablehook
+
+    def hook(dropped):
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            _thread.start_new_thread(_interrupt_soon, ())   # threading's locks may be held here
+        else:
+            report(dropped)
+
+    sys.unraisablehook = hook
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.01)
+    is_handled = callable(signal.getsignal(signal.SIGTERM))
+    os.kill(os.getpid(), signal.SIGTERM if is_handled else signal.SIGINT)
 
 
 def how_to_resume() -> str:

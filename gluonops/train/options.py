@@ -23,7 +23,8 @@ __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative"
            "run_arguments", "schedule_of", "seed"]
 
 WHERE = "train.Options"
-MOST_YAML = 1 << 20   # characters of a config in YAML
+MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes
+MOST_YAML = 1 << 20   # its parser is in Python and slow; the one in C dies of deep nesting
 # Options that a resumed run may change, and that --config does not take over: they do not change the numbers.
 WITHOUT_EFFECT = ("config", "ctx", "gpus", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
 # Options of the machine that --config takes over nevertheless, because a split of batches rounds in another way.
@@ -229,6 +230,10 @@ class Options:
                               "Remove it, or name the config of another script")
             if name in WITHOUT_EFFECT and name not in IN_CONFIG:
                 continue
+            values = value if isinstance(value, list) else [value]
+            if any(isinstance(each, (list, dict)) for each in values):
+                raise OpError(WHERE, f"{path} has lists or mappings inside the option {name}; expected a value or a "
+                              "list of values", "Write it as on the command line")
             words += _words(actions[name], value)
         return words
 
@@ -288,23 +293,30 @@ def _words(action, value):
     return [f"{option}={value}"]
 
 
-def _parse_yaml(path, text):
-    """The parser is in Python and slow. The one in C dies of deep nesting."""
-    if len(text) > MOST_YAML:
-        raise OpError(WHERE, f"the config {path} has {len(text)} characters; expected at most {MOST_YAML}",
-                      "Shorten it, or write it in JSON")
-    return require("yaml", WHERE).safe_load(text)
+def _parse_yaml(text):
+    """Without aliases: a few lines of them are gigabytes of values."""
+    yaml = require("yaml", WHERE)
+
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent, index):
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError(f"it has the alias *{self.peek_event().anchor}; expected values only")
+            return super().compose_node(parent, index)
+
+    return yaml.load(text, Loader)
 
 
 def _read_config(path):
     if not os.path.isfile(path):
         raise OpError(WHERE, f"there is no config {path}", "Name a JSON or YAML file, such as a run's results.json")
+    is_yaml = pathlib.Path(path).suffix in (".yaml", ".yml")
+    size, most = os.path.getsize(path), MOST_YAML if is_yaml else MOST_JSON
+    if size > most:
+        raise OpError(WHERE, f"the config {path} has {size} bytes; expected at most {most}",
+                      "Shorten it, or write it in JSON" if is_yaml else "Shorten it")
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
-        if pathlib.Path(path).suffix in (".yaml", ".yml"):
-            content = _parse_yaml(path, text)
-        else:
-            content = json.loads(text)
+        content = _parse_yaml(text) if is_yaml else json.loads(text)
     except OpError:
         raise
     except Exception as error:   # yaml's errors have a base class of their own

@@ -21,7 +21,7 @@ from ..core.errors import OpError
 from ..data import Batches
 from . import freezing
 from .averaging import ParameterAverage
-from .checkpoint import read_checkpoint, restore_checkpoint, save_checkpoint
+from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_checkpoint
 from .devices import Workers
 from .files import lock_folder, make_folder, save_tensors
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
@@ -38,7 +38,8 @@ WHERE = "train.Run"
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
-TRAIN_STATE = ("epoch", "batch", "seen", "history", "sums", "measured", "counted")   # of a Run, in its checkpoint
+TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
+               "counted": int}   # of a Run, in its checkpoint
 BEST = "best.params"
 
 
@@ -94,7 +95,7 @@ class Run:
     save_every : int, default 0
         Batches between checkpoints within an epoch; 0: none.
     data : str, optional
-        A fingerprint of the training images. It has to be the same when the run is resumed.
+        A fingerprint of the training images. It has to be the same when the run is resumed. By default their number.
     options : dict, optional
         JSON: further options that have to be the same when the run is resumed.
     extra : dict, optional
@@ -135,11 +136,12 @@ class Run:
         self.average = ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
+        self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
         if self.workers.rank == 0:
             lock_folder(self.out, WHERE)
-        self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
+            self.order = next_order(self.path)
         self.keep_best, self.title, self.unit = keep_best, title, unit
-        self.extra, self.means_over = {**(extra or {}), "data": data}, means_over or {}
+        self.extra, self.means_over = {**(extra or {}), "data": data or f"{images} images"}, means_over or {}
         own = {"epochs": epochs, "batch_size": batch_size, "seed": seed, "accumulate": accumulate, "clip": clip,
                "average": average, "dtype": dtype}
         self.options = json.loads(json.dumps({**own, **(options or {}), "workers": self.workers.count}, default=str))
@@ -195,9 +197,10 @@ class Run:
             return False
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
-        missing = [name for name in (*TRAIN_STATE, "updates", "counts") if name not in train_state]
+        expected = {**TRAIN_STATE, "updates": int, "counts": dict, "options": dict}
+        missing = [name for name, kind in expected.items() if not isinstance(train_state.get(name), kind)]
         if missing:
-            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}",
+            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
                           "Resume from another checkpoint, or start from the beginning")
         self._check_options(path, train_state)
         try:
@@ -207,7 +210,7 @@ class Run:
         self.precision.restore(train_state.get("precision", {}))
         for name in TRAIN_STATE:
             setattr(self, name, train_state[name])
-        self._copy_files(path)
+        self._take_files(path)
         self.say(f"The run continues from {path}: {self.epoch} of {self.epoch_count} epochs and {self.batch} batches "
                  "are done.")
         return True
@@ -218,7 +221,7 @@ class Run:
         if self.workers.rank == 0:
             self._check_parameters()
             train_state = {name: getattr(self, name) for name in TRAIN_STATE}
-            train_state.update(self.extra, options=self.options, precision=self.precision.state())
+            train_state.update(self.extra, options=self.options, precision=self.precision.state(), order=self.order)
             save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
 
     def say(self, text: str) -> None:
@@ -397,8 +400,8 @@ class Run:
                           f"those of the run in {path} ({before})",
                           f"Put those back, or start again with --pretrained {path} and another --out")
 
-    def _copy_files(self, path):
-        """Copy the files of the run to ``out``, if it is resumed from another folder."""
+    def _take_files(self, path):
+        """Write the files of the run to ``out``, if it is resumed from another folder."""
         best = path.with_name(BEST)
         has_best = self.keep_best and self.history
         if has_best and not best.is_file():
@@ -406,7 +409,7 @@ class Run:
                           "Put it there: they may be the best of the whole run")
         if self.workers.rank > 0 or path.resolve() == self.path.resolve():
             return
-        save_tensors(self.path, lambda name: shutil.copyfile(path, name), WHERE)
+        self.save()
         if has_best and best.resolve() != self.best_path.resolve():
             save_tensors(self.best_path, lambda name: shutil.copyfile(best, name), WHERE)
             write_history(self.history, self.out / "history.csv")

@@ -9,8 +9,9 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.core import files
-from gluonops.core.arrays import save_arrays
+from gluonops.core.arrays import load_arrays, save_arrays
 from gluonops.data.base import class_names
+from gluonops.train import make_folder as make_out
 
 
 def saver(text):
@@ -18,6 +19,9 @@ def saver(text):
         with open(path, "w") as file:
             file.write(text)
     return save
+
+
+NEW_PAIR = {"a.json": "new", "b.params": "new"}
 
 
 @pytest.fixture
@@ -51,6 +55,97 @@ def test_a_rename_that_fails(failing, before, names, monkeypatch):
     monkeypatch.undo()
 
 
+def replace_interrupted(at):
+    """Write a pair, with Ctrl-C before the ``at``-th line of files.py that runs; return how many lines there were."""
+    lines = []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != files.__file__:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == at:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        files.replace("export", {name: saver("new") for name in NEW_PAIR})
+    finally:
+        sys.settrace(before)
+    return len(lines)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")   # a file that Python was about to close
+@pytest.mark.parametrize("before", [{}, {"a.json": "old"}, {"a.json": "old", "b.params": "older"}],
+                         ids=["none", "one", "both"])
+def test_ctrl_c_at_every_line(names, before, monkeypatch):
+    """The folder has the old pair or the new one, and nothing else."""
+    results = []
+    for line in range(1, replace_interrupted(0) + 1):
+        folder = pathlib.Path(str(line))
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        for name, text in before.items():
+            saver(text)(name)
+        with pytest.raises(KeyboardInterrupt):
+            replace_interrupted(line)
+        results.append(found())
+        monkeypatch.chdir("..")
+    assert results[0] == before and results[-1] == NEW_PAIR
+    assert [line for line, result in enumerate(results, 1) if result not in (before, NEW_PAIR)] == []
+
+
+@pytest.mark.parametrize("interrupted", [[2, 3], [3, 4], [3, 5], [3, 4, 5, 6]])
+def test_ctrl_c_while_old_files_are_put_back(names, monkeypatch, interrupted):
+    """Which calls of os.replace are interrupted: those of new files, then those of old ones, until they are back."""
+    for name in names:
+        saver("old")(name)
+    rename, calls = os.replace, []
+
+    def replace(source, target):
+        calls.append(target)
+        if len(calls) in interrupted:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        files.replace("export", {name: saver("new") for name in names})
+    assert found() == dict.fromkeys(names, "old") and len(calls) > max(interrupted)
+
+
+def test_an_old_file_that_cannot_be_put_back(names, monkeypatch):
+    """It stays beside, and the error says where."""
+    saver("old")("a.json")
+    rename = os.replace
+
+    def once(source, target):
+        if os.path.exists("renamed"):
+            raise OSError(30, "Read-only file system")
+        saver("")("renamed")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", once)
+    with pytest.raises(gops.OpError, match="a.json is half of what was to be written, and cannot be put back: Read-only"
+                       r" file system. Rename a.json.*\.tmp, which is the file of before\.") as error:
+        files.replace("export", {name: saver("new") for name in NEW_PAIR})
+    assert pathlib.Path(error.value.remedy.split()[1].rstrip(",")).read_text() == "old"
+
+
+def test_the_umask(names, monkeypatch):
+    """A file has the permissions of any new file. The mask stays as it is meanwhile: other threads make files too."""
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "umask")
+            files.replace("export", {"a.json": saver("new")})
+    finally:
+        os.umask(before)
+    assert os.stat("a.json").st_mode & 0o777 == 0o640
+
+
 def test_a_folder_in_the_place_of_the_last(names):
     saver("old")("a.json")
     os.mkdir("c.txt")
@@ -72,6 +167,16 @@ def test_targets(names):
         files.check_target("test", "a.json", "folder")
     with pytest.raises(gops.OpError, match="gluonops.test: the folder nowhere does not exist. Create it first"):
         files.check_target("test", "nowhere/a.json")
+
+
+@pytest.mark.parametrize("name", ["a\0b", os.fsdecode(b"caf\xe9")])
+def test_names_that_mxnet_cannot_open(names, name):
+    for function in (files.check_target, files.make_folder, load_arrays, lambda where, path: make_out(path, where)):
+        with pytest.raises(gops.OpError, match="gluonops.test: .* is no name of a file; expected UTF-8 without NUL"):
+            function("test", name)
+    assert os.listdir() == []
+    with pytest.raises(OSError, match="null byte|No such file"):
+        files.read_lines(name)
 
 
 def test_folders(names):

@@ -31,6 +31,16 @@ def test_both_layouts(tmp_path, monkeypatch, capsys):
         assert len(folders) == count and set(folders.classes) <= set(scenes.classes)
 
 
+def test_a_full_disk(tmp_path, monkeypatch):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(gops.OpError, match="cannot write .*train/0.png: File too large; what was there"):
+            make(tmp_path, monkeypatch, "--count", "1", "1", "--size", "96")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 SMALL = ("--dataset", "yolo", "--root", "out/shapes/detection", "--size", "64", "--head-channels", "8", "8",
          "--threads", "1")
 

@@ -1,4 +1,5 @@
 """train_darknet.py: a detector and a classifier of a few layers, as their cfgs say."""
+import errno
 import subprocess
 import sys
 
@@ -44,6 +45,21 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(train, capsys):
     best = content(whole, "best.params")
     for name, parameter in net._collect_params_with_prefix().items():
         np.testing.assert_array_equal(parameter.data().asnumpy(), best[name])
+
+
+def test_a_second_run_changes_nothing(train, tmp_path, monkeypatch):
+    """Another process trains in the folder."""
+    out = tmp_path / "taken"
+    out.mkdir()
+    (out / "net.cfg").write_text("of the first")
+
+    def taken(*_):
+        raise BlockingIOError(errno.EAGAIN, "")
+
+    monkeypatch.setattr(gops.train.files.fcntl, "lockf", taken)
+    with pytest.raises(gops.OpError, match="another process writes its run to taken"):
+        train("taken", *QUICK)
+    assert (out / "net.cfg").read_text() == "of the first"
 
 
 def test_first_layers_of_another_net(train):

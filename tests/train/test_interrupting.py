@@ -1,10 +1,13 @@
 """What ends a script: an error, Ctrl-C or SIGTERM; what is said, and how to go on."""
 import argparse
+import ctypes
 import importlib.util
 import os
 import pathlib
 import signal
 import sys
+import time
+import weakref
 
 import gluonops as gops
 import pytest
@@ -20,6 +23,7 @@ def run(monkeypatch, tmp_path, capsys):
 
     def run(main, **options):
         signal.signal(signal.SIGINT, signal.default_int_handler)   # the tests may have been started with it ignored
+        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
         monkeypatch.setattr(sys, "argv", ["script.py", "--out", "out"])
         with pytest.raises(SystemExit) as error:
             train.run_script(main, lambda: argparse.Namespace(out=tmp_path), **options)
@@ -35,6 +39,44 @@ def test_before_anything_is_saved(run, tmp_path, number):
     (tmp_path / "last.checkpoint").write_text("")   # what is there from before is not of this run
     assert run(lambda args: os.kill(os.getpid(), number)) == (
         130, "The script was interrupted. Nothing of this training is saved yet.")
+
+
+class Thing:
+    """Interrupts the process when it goes."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def in_a_destructor():
+    Thing()
+
+
+def in_the_callback_of_a_weak_reference():
+    class Empty:
+        pass
+
+    thing = Empty()
+    weakref.finalize(thing, os.kill, os.getpid(), signal.SIGTERM)
+    del thing
+
+
+def in_a_callback_of_c():
+    ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGTERM))()
+
+
+@pytest.mark.parametrize("interrupt", [in_a_destructor, in_the_callback_of_a_weak_reference, in_a_callback_of_c])
+@pytest.mark.parametrize("ignored", [[], [signal.SIGINT]], ids=["", "SIGINT ignored"])
+def test_where_python_drops_exceptions(run, interrupt, ignored):
+    """The script ends all the same."""
+    def main(args):
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+        interrupt()
+        for _ in range(300):
+            time.sleep(0.01)
+
+    assert run(main) == (130, "The script was interrupted. Nothing of this training is saved yet.")
 
 
 @pytest.mark.parametrize("name", train.interrupting.CHECKPOINTS)

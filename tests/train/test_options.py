@@ -1,6 +1,7 @@
 """The options of a script: groups, defaults, ranges, and configs that reproduce a run."""
 import argparse
 import json
+import os
 
 import gluonops as gops
 import pytest
@@ -49,7 +50,34 @@ def test_a_long_yaml_is_refused(options, tmp_path):
     """Its parser takes many seconds for a damaged file of megabytes."""
     path = tmp_path / "config.yaml"
     path.write_text("epochs: 3\n" + "# a comment\n" * (1 << 17))
-    with pytest.raises(gops.OpError, match="config.yaml has 1572874 characters; expected at most 1048576"):
+    with pytest.raises(gops.OpError, match="config.yaml has 1572874 bytes; expected at most 1048576"):
+        options.parse(["--config", str(path)])
+
+
+ALIASES = "\n".join(f"- &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))
+INSIDE = "has lists or mappings inside the option root; expected a value or a list of values"
+
+
+@pytest.mark.parametrize("name, text, why", [
+    ("c.yaml", f"root:\n- &a0 [x]\n{ALIASES}", r"cannot be read: it has the alias \*a0; expected values only"),
+    ("c.yaml", "root: &a [*a]", r"cannot be read: it has the alias \*a"),
+    ("c.yaml", "root: " + "[" * 5000, "cannot be read: maximum recursion depth"), ("c.yaml", "root: [[a]]", INSIDE),
+    ("c.json", '{"root": ' + "[" * 100_000, "cannot be read: maximum recursion depth"),
+    ("c.json", '{"root": ' + "[" * 500 + "]" * 500 + "}", INSIDE), ("c.json", '{"root": {"a": 1}}', INSIDE)])
+def test_values_of_a_config_that_are_refused(options, tmp_path, name, text, why):
+    """At once: twelve lines of aliases would be gigabytes."""
+    if name == "c.yaml":
+        pytest.importorskip("yaml", reason="PyYAML is not installed")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(gops.OpError, match=f"{name} {why}"):
+        options.parse(["--config", str(tmp_path / name)])
+
+
+def test_a_huge_json_is_refused(options, tmp_path):
+    path = tmp_path / "config.json"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(gops.OpError, match="config.json has 1099511627776 bytes; expected at most 67108864. Shorten"):
         options.parse(["--config", str(path)])
 
 

@@ -1,5 +1,7 @@
 """The pretraining of a detector's backbone: what it learns from, that it learns, and that it can be stopped."""
 import os
+import pathlib
+import shutil
 import signal
 
 import gluonops as gops
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from bars import Bars
 from gluonops import data, train
+from toy_run import make, stopped
 
 
 def backbone():
@@ -86,21 +89,60 @@ def test_refused(tmp_path):
 def test_which_checkpoint_is_meant(tmp_path):
     for name in ("last", "pretraining"):
         assert train.find_checkpoint(tmp_path, None, name) is train.find_checkpoint(tmp_path, "auto", name) is None
-        path = tmp_path / f"{name}.checkpoint"
-        path.write_text("")
+        path = stop(tmp_path, name)
         assert train.find_checkpoint(tmp_path, "auto", name) == train.find_checkpoint("x", path, name) == path
         other = {"last": "pretraining", "pretraining": "last"}[name]
         assert train.find_checkpoint("x", path, other) is None
     assert str(train.find_checkpoint("x", "old.checkpoint")) == "old.checkpoint"
 
 
-def test_the_last_checkpoint_of_an_earlier_run_is_not_resumed(tmp_path):
-    """Where a new run in the same folder was stopped while it pretrained."""
-    last, pretraining = tmp_path / "last.checkpoint", tmp_path / "pretraining.checkpoint"
-    for time, path in enumerate((pretraining, last)):
-        path.write_text("")
-        os.utime(path, (time, time))
+def stop(out, name, resume=None):
+    """A run that is stopped in its second batch: of a pretraining, or of what follows it."""
+    run = make(out, name=name)
+    run.resume(resume)
+    stopped(run, 2)
+    return out / f"{name}.checkpoint"
+
+
+def touch(path):
+    os.utime(path, (2**32, 2**32))
+
+
+def test_the_order_of_checkpoints_is_in_the_files(tmp_path):
+    """Not in their times: a touched file of the pretraining would start a finished run anew, and replace it."""
+    pretraining, last = stop(tmp_path, "pretraining"), stop(tmp_path, "last")
+    touch(pretraining)
     assert train.find_checkpoint(tmp_path, "auto") == last
-    os.utime(pretraining, (2, 2))
+    stop(tmp_path, "last", last)
+    touch(pretraining)
+    assert train.find_checkpoint(tmp_path, "auto") == last
+
+
+def test_the_last_checkpoint_of_an_earlier_run_is_not_resumed(tmp_path):
+    """Where a new run in the same folder was stopped while it pretrained, and stopped again."""
+    last, pretraining = stop(tmp_path, "last"), stop(tmp_path, "pretraining")
+    for _ in range(2):
+        touch(last)
+        assert train.find_checkpoint(tmp_path, "auto") is None
+        assert train.find_checkpoint(tmp_path, "auto", "pretraining") == pretraining
+        stop(tmp_path, "pretraining", pretraining)
+    stop(tmp_path, "last")
+    assert train.find_checkpoint(tmp_path, "auto") == last
+
+
+def test_a_run_of_another_folder_stands_above_what_is_there(tmp_path):
+    stop(tmp_path / "here", "last")
+    pretraining = stop(tmp_path / "here", "pretraining")
+    make(tmp_path / "here").resume(stop(tmp_path / "there", "last"))
+    touch(pretraining)
+    assert train.find_checkpoint(tmp_path / "here", "auto") == tmp_path / "here" / "last.checkpoint"
+
+
+def test_checkpoints_without_an_order(tmp_path):
+    """Of an older version: the pretraining is over. A new one in the folder stands above them."""
+    golden = pathlib.Path(__file__).parents[1] / "golden" / "checkpoints" / "format1.checkpoint"
+    for name in ("last", "pretraining"):
+        shutil.copy(golden, tmp_path / f"{name}.checkpoint")
+    assert train.find_checkpoint(tmp_path, "auto") == tmp_path / "last.checkpoint"
+    stop(tmp_path, "pretraining")
     assert train.find_checkpoint(tmp_path, "auto") is None
-    assert train.find_checkpoint(tmp_path, "auto", "pretraining") == pretraining

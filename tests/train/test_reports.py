@@ -1,10 +1,13 @@
 """Sentences, CSV, results.json, and TensorBoard's event files."""
+import errno
 import json
+import os
+import resource
+import socket
 import subprocess
 import sys
 import types
 
-import fresh
 import gluonops as gops
 import numpy as np
 import pytest
@@ -57,15 +60,6 @@ sys.stdin.read()
 """
 
 
-LOCKED_AT_EXIT = """
-import atexit
-import sys
-from gluonops.train import files
-atexit.register(lambda: print([file.closed for file in files._locks.values()]))
-files.lock_folder(sys.argv[1])
-"""
-
-
 def test_two_runs_in_one_folder(tmp_path):
     """The second is refused, and learns which process has it. When the first has ended, the folder is free."""
     command = [sys.executable, "-c", LOCKED, str(tmp_path)]
@@ -78,10 +72,52 @@ def test_two_runs_in_one_folder(tmp_path):
     files.lock_folder(tmp_path)   # once more in the same process
 
 
-def test_the_lock_is_closed_at_exit(tmp_path):
-    """Python warns of a file that is still open when it takes the modules apart."""
-    done = fresh.python("-c", LOCKED_AT_EXIT, str(tmp_path))
-    assert done.stdout == "[True]\n", done.stderr
+def without_locks(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def test_two_runs_on_a_file_system_without_locks(tmp_path, monkeypatch):
+    """The file says who has the folder; what it says of a process that has ended or of another machine is void."""
+    monkeypatch.setattr(files.fcntl, "lockf", without_locks)
+    lock = tmp_path / files.LOCK
+    machine = socket.gethostname()
+    lock.write_text(f"process {os.getppid()} of {machine}\n")
+    with pytest.raises(gops.OpError, match=f"process {os.getppid()} of {machine} writes its run to {tmp_path}. Wait"):
+        files.lock_folder(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for number, text in enumerate((f"process {ended.pid} of {machine}", f"process {os.getppid()} of elsewhere",
+                                   f"process {os.getpid()} of {machine}", "")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / files.LOCK).write_text(text)
+        files.lock_folder(folder)
+        assert (folder / files.LOCK).read_text() == f"process {os.getpid()} of {machine}\n"
+
+
+def make_a_link(path):
+    path.with_name("other").write_text("content")
+    path.symlink_to("other")
+
+
+@pytest.mark.parametrize("make, why", [
+    (os.mkdir, "Is a directory"), (os.mkfifo, "it is no regular file"), (make_a_link, "Too many levels of symbolic")])
+def test_a_lock_that_is_no_file(tmp_path, make, why):
+    """A link is not followed: its target would be lost."""
+    make(tmp_path / files.LOCK)
+    with pytest.raises(gops.OpError, match=f"run.lock, which keeps two runs apart, cannot be written: {why}.*Remove"):
+        files.lock_folder(tmp_path)
+    assert make is not make_a_link or (tmp_path / "other").read_text() == "content"
+
+
+def test_a_lock_on_a_full_disk(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(gops.OpError, match="run.lock, .* cannot be written: File too large. .* make room"):
+            files.lock_folder(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):

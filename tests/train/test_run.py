@@ -1,4 +1,5 @@
 """Runs: stopped and resumed to the same numbers, averages, accumulation, clipping, devices, and what is refused."""
+import json
 import os
 import resource
 import signal
@@ -186,6 +187,40 @@ def test_other_data_and_another_net_are_refused(tmp_path):
     net.initialize()
     with pytest.raises(gops.OpError, match="the checkpoint and the net differ in 4 parameters"):
         make(tmp_path, net=net).resume()
+    with pytest.raises(gops.OpError, match=r"differ in 2 parameters, first net.bias: it is \(2,\) and \(3,\)"):
+        make(tmp_path, net=dense(units=3)).resume()
+
+
+def test_another_number_of_images_is_refused(tmp_path):
+    """Where there is no fingerprint of them."""
+    stopped(make(tmp_path, data=None), 2)
+    with pytest.raises(gops.OpError, match=r"are others \(fingerprint 12 images\) than those of .* \(20 images\)"):
+        make(tmp_path, images=12, data=None).resume()
+    assert make(tmp_path, data=None).resume()
+
+
+def test_another_optimizer_is_refused(tmp_path):
+    """Adam's mean of the gradients would be taken for a momentum."""
+    stopped(make(tmp_path / "adam", optimizer="adam"), 2)
+    stopped(make(tmp_path / "sgd"), 2)
+    with pytest.raises(gops.OpError, match="the checkpoint is of another optimizer: it has further states of net.bias"):
+        make(tmp_path / "adam").resume()
+    with pytest.raises(gops.OpError, match="the checkpoint lacks state:net.bias:1, a state of the optimizer"):
+        make(tmp_path / "sgd", optimizer="adam").resume()
+
+
+@pytest.mark.parametrize("change, name", [
+    (lambda state: state.pop("options"), "options"), (lambda state: state.update(options=[]), "options"),
+    (lambda state: state.update(history="none"), "history"), (lambda state: state.update(epoch="1"), "epoch")])
+def test_a_train_state_that_lacks_something(tmp_path, change, name):
+    """In a checkpoint without a checksum, as of format 1."""
+    path = os.path.join(os.path.dirname(__file__), "..", "golden", "checkpoints", "format1.checkpoint")
+    tensors, state = train.read_checkpoint(path)
+    change(state)
+    tensors["standing"] = mx.nd.array(np.frombuffer(json.dumps(state).encode(), "uint8"), dtype="uint8")
+    mx.nd.save(str(tmp_path / "changed.checkpoint"), tensors)
+    with pytest.raises(gops.OpError, match=f"changed.checkpoint does not say where the run stood: it lacks {name}"):
+        make(tmp_path / "run").resume(tmp_path / "changed.checkpoint")
 
 
 def test_of_equal_epochs_the_later_is_kept(tmp_path):

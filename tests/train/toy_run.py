@@ -45,7 +45,8 @@ def make(out, net=None, optimizer="sgd", lr=0.1, images=20, **options):
     updates = train.updates_per_epoch(images, settings["batch_size"], workers, accumulate)
     schedule = train.Cosine(lr, settings["epochs"] * updates, warmup=updates)
     trainer = train.make_trainer(net.collect_params(), optimizer, schedule, 5e-4, workers=workers)
-    return train.Run(net, trainer, images, out=out, data="0123456789abcdef", extra={"classes": ["a", "b"]}, **settings)
+    settings.setdefault("data", "0123456789abcdef")
+    return train.Run(net, trainer, images, out=out, extra={"classes": ["a", "b"]}, **settings)
 
 
 def finish(run, stop=None, score=lambda epoch: epoch, validate=lambda: None):
