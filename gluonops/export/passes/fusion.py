@@ -16,10 +16,10 @@ from ..graph import Graph, Node
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-COPIES = ("_copy", "identity")
-IDENTITIES = (*COPIES, "Dropout")
-SUMS = ("elemwise_add", "_plus", "_Plus", "_add")
-BEHIND_CONVOLUTION = ("BatchNorm", *SUMS, "Activation", "LeakyReLU", "clip")
+COPY = "_copy"
+IDENTITIES = (COPY, "Dropout")
+SUM = "elemwise_add"
+BEHIND_CONVOLUTION = ("BatchNorm", SUM, "Activation", "LeakyReLU", "clip")
 BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
 # Whose results a dense layer takes, whatever they are computed from.
 READ_BY_DENSE = ("Flatten", "FullyConnected", "Pooling", "Reshape", "slice_axis")
@@ -41,7 +41,7 @@ def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> Exported
     """
     model = model.copy()
     graph = model.graph
-    _shorten_identities(graph, IDENTITIES if inference else COPIES)
+    _shorten_identities(graph, IDENTITIES if inference else (COPY,))
     _unfuse_sums(graph)
     _copy_outputs(graph)
     _unfuse_dense_layers(graph)
@@ -71,7 +71,7 @@ def _unfuse_sums(graph: Graph) -> None:
     """
     readers = _readers(graph)
     for node in graph.nodes():
-        if node.op in SUMS and _is_fused_wrongly(node, readers):
+        if node.op == SUM and _is_fused_wrongly(node, readers):
             unfuse(node)
 
 
@@ -86,7 +86,7 @@ def _copy_outputs(graph: Graph) -> None:
     readers = _readers(graph)
     for node, index in list(graph.heads):
         computed = _computed(node)
-        if not _is_fused_with_a_sum(computed) and computed.op not in SUMS:
+        if not _is_fused_with_a_sum(computed) and computed.op != SUM:
             continue
         if any(reader.op in BEHIND_CONVOLUTION for reader in readers[computed]):
             copy = _copy(node.name, (node, index))

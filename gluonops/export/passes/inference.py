@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..model import ExportedModel
 
 IDENTITY, MAKE_LOSS = "_copy", ("make_loss", "MakeLoss")
-LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss")
+LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss")
 
 
 def inference(model: ExportedModel) -> ExportedModel:
@@ -146,7 +146,7 @@ def _softmax_output(node: Node) -> Node:
 
 
 def _has_two_dimensions(node: Node) -> bool:
-    return node.op in ("Flatten", "flatten") or (node.op == "FullyConnected" and node.flag("flatten", True))
+    return node.op == "Flatten" or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
 def _identity(node: Node) -> Node:
@@ -163,6 +163,5 @@ _HEADS = {
     "LogisticRegressionOutput": _sigmoid,
     "MAERegressionOutput": _identity,
     "SVMOutput": _identity,
-    "Softmax": _softmax_output,
     "SoftmaxOutput": _softmax_output,
 }

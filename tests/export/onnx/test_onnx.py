@@ -1,6 +1,8 @@
 """gops.export.onnx: layers, models and nets of others in onnxruntime; what the file holds, and what is refused."""
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -166,6 +168,35 @@ def test_from_files(backend, tmp_path, rng):
     gops.export.onnx(net, tmp_path / "net.onnx", (2, 1, 28, 28))
     files, direct = (onnx.load(str(tmp_path / name)) for name in ("files.onnx", "net.onnx"))
     assert files.SerializeToString() == direct.SerializeToString()
+
+
+OLDER_NAMES = {"elemwise_add": "_Plus", "elemwise_sub": "_Minus", "elemwise_mul": "_Mul", "elemwise_div": "_Div",
+               "_maximum": "_Maximum", "_minimum": "_Minimum", "_power": "_Power", "_plus_scalar": "_PlusScalar",
+               "_minus_scalar": "_MinusScalar", "_rminus_scalar": "_RMinusScalar", "_mul_scalar": "_MulScalar",
+               "_div_scalar": "_DivScalar", "_rdiv_scalar": "_RDivScalar", "_power_scalar": "_PowerScalar",
+               "_rpower_scalar": "_RPowerScalar", "_maximum_scalar": "_MaximumScalar",
+               "_minimum_scalar": "_MinimumScalar", "_greater": "_Greater", "add_n": "ElementWiseSum",
+               "_copy": "identity", "Flatten": "flatten"}
+
+
+def test_from_files_with_older_names(tmp_path, rng):
+    """Aliases, as other versions of MXNet have written them, are converted like their operators."""
+    x = mx.sym.Flatten(mx.sym.exp(mx.sym.var("data")))
+    y = mx.sym.maximum(1 - (x + 2) * 3, mx.sym.minimum(x / 2 - 1, 1 / x))
+    y = mx.sym.maximum(mx.sym.minimum(y, 5), 0.25)
+    z = mx.sym.identity((x + y) * x - y / x)
+    z = mx.sym.add_n(z, x ** y, x ** 0.5, mx.sym.pow(2, y), x > y)
+    net = gluon.SymbolBlock(z, mx.sym.var("data"))
+    path, _ = gops.export.symbol(net, tmp_path / "net", (2, 3, 4))
+    text = pathlib.Path(path).read_text()
+    for name, alias in OLDER_NAMES.items():
+        assert f'"op": "{name}"' in text
+        text = text.replace(f'"op": "{name}"', f'"op": "{alias}"')
+    (tmp_path / "older-symbol.json").write_text(text)
+    shutil.copy(tmp_path / "net-0000.params", tmp_path / "older-0000.params")
+    gops.export.onnx(tmp_path / "older", tmp_path / "older.onnx")
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 4)}, rng=rng)
+    assert (tmp_path / "older.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
 
 
 class TwoInputs(gluon.HybridBlock):
