@@ -274,6 +274,19 @@ def test_a_loss_head_becomes_its_prediction(tmp_path, rng):
     assert onnx_oracle.operators(path)[:2] == ["Gemm", "Softmax"]
 
 
+def test_the_shape_of_a_label_need_not_be_known(tmp_path, rng):
+    """MXNet refuses to infer shapes without it, in a symbol that trains an SSD."""
+    scores = mx.sym.Reshape(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc"), shape=(0, 2, 2))
+    target = mx.sym.contrib.MultiBoxTarget(mx.sym.var("anchors"), mx.sym.var("label"), scores)
+    mx.sym.Group([mx.sym.softmax(scores, axis=1, name="prob"), mx.sym.MakeLoss(target[0])]).save(
+        str(tmp_path / "net-symbol.json"))
+    shapes = {"fc_weight": (4, 3), "fc_bias": (4,), "anchors": (1, 2, 4)}
+    mx.nd.save(str(tmp_path / "net-0000.params"), {f"arg:{name}": mx.nd.ones(shape) for name, shape in shapes.items()})
+    with pytest.warns(gops.export.ExportWarning, match="without the output .* a loss .* the input 'label'"):
+        path = gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (2, 3))
+    assert [value.name for value in onnx.load(path).graph.output] == ["prob_output"]
+
+
 def test_metadata(tmp_path):
     """Whatever JSON can store; what it says of the type is not taken for the type."""
     path = gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (2, 3), metadata={"dtype": "fp32", "mean": [0.5, 1]})
