@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 EXIT_CODES = """\
@@ -251,6 +252,9 @@ def _add_int8(group):
                        "of images, which are held out")
     group.add_argument("--calibrate", metavar="DIR", help="folder with images like those the net will see, a few dozen "
                        "or more; they are preprocessed as the file notes")
+    group.add_argument("--preprocessing", type=_json_object, metavar="JSON", help="how images become the net's input, "
+                       "for files that do not note it, such as '{\"colours\": \"RGB\", \"resize\": \"crop\"}'; "
+                       "docs/command_line.md has the table")
     group.add_argument("--method", choices=("entropy", "percentile", "naive"), help="how the range of a tensor is "
                        "chosen (default: that with the least error)")
     group.add_argument("--percentile", type=float, metavar="P", help="for --method percentile (default: 99.99)")
@@ -291,6 +295,17 @@ def _data_shape(args: argparse.Namespace) -> tuple[int, ...] | dict[str, tuple[i
     if names == [None]:
         return given[0][1]
     return dict(given) or None
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """argparse's type for a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected a JSON object, such as " + '\'{"range": [0, 255]}\'')
+    return value
 
 
 def _seconds(text: str) -> float:
@@ -375,8 +390,9 @@ def _run_export(args: argparse.Namespace) -> int:
 
 
 def _check_int8(args: argparse.Namespace) -> None:
-    only = {"--calibrate": args.calibrate, "--method": args.method, "--percentile": args.percentile,
-            "--keep": args.keep, "--layer-limit": args.layer_limit, "--storage": args.storage, "--limit": args.limit}
+    only = {"--calibrate": args.calibrate, "--preprocessing": args.preprocessing, "--method": args.method,
+            "--percentile": args.percentile, "--keep": args.keep, "--layer-limit": args.layer_limit,
+            "--storage": args.storage, "--limit": args.limit}
     given = [option for option, value in only.items() if value is not None]
     if given and not args.int8:
         args.parser.error(f"{given[0]} goes with --int8")

@@ -63,7 +63,7 @@ def test_an_image_whose_name_is_not_utf8(network, photograph, capsysbinary):
     assert cli.main(["detect", *network, os.fsdecode(name)]) == 0
     assert capsysbinary.readouterr().out.startswith(name)
     assert cli.main(["detect", *network, os.fsdecode(name), "-o", os.fsdecode(name + b".png")]) == 1
-    assert b"is no name of a file; expected UTF-8" in capsysbinary.readouterr().err
+    assert b"is not the name of a file; expected UTF-8" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["found.png", "deeper/found.jpg"])

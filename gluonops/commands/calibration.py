@@ -24,8 +24,8 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
     folder : str
     shape : tuple of int
         Of the input: (batch, channels, height, width), or (batch, height, width, channels).
-    preprocessing : dict
-        What the net notes: values of :class:`gluonops.export.Preprocessing`.
+    preprocessing : dict or None
+        What the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`.
 
     Returns
     -------
@@ -37,10 +37,10 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
     OpError
         There is no image, or the net does not say how images become its input.
     """
-    if not preprocessing:
+    if preprocessing is None:
         raise OpError(WHERE, "the file does not note how images become the net's input",
-                      "Export a net with an attribute preprocessing, such as {'resize': 'stretch', 'colours': 'RGB', "
-                      "'range': [0, 1]}; or call gluonops.export.quantize with arrays")
+                      "Pass it, such as --preprocessing '{\"colours\": \"RGB\", \"range\": [0, 1]}'; or call "
+                      "gluonops.export.quantize with arrays")
     prepare = Preprocessing.from_metadata(preprocessing)
     size = _input_size(shape, prepare)
     paths = _paths(folder)

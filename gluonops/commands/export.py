@@ -53,7 +53,9 @@ def _write(args):
 def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
     model = export.ExportedModel.from_files(args.source, args.epoch)
-    data = calibration.images(args.calibrate, _image_shape(model, args.data_shape), model.metadata.get("preprocessing"))
+    noted = model.metadata.get("preprocessing")
+    preprocessing = noted if args.preprocessing is None else args.preprocessing
+    data = calibration.images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=_opset(args),

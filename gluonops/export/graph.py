@@ -16,6 +16,7 @@ from ..core.errors import OpError
 VARIABLE = "null"
 SHOWN = 200   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
+SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
 # Operators behind a softmax that leave it a softmax.
 AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 
@@ -285,7 +286,7 @@ def ends_in_softmax(graph: Graph) -> bool:
     node = graph.heads[0][0]
     while node.op in AFTER_SOFTMAX:
         node = node.source()
-    return "softmax" in node.op or "softmax" in node.attrs.get("op_type", "")
+    return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
 
 
 def is_ours(node: Node) -> bool:

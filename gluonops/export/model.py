@@ -11,7 +11,7 @@ from ..core.arrays import digest
 from .files import check_epoch, load, paths_of, write
 from .graph import Graph
 from .metadata import read_metadata, with_origin
-from .shapes import Arrays, DataShape, Shapes
+from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused
 from .trace import trace
 
 WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # of the metadata in a file
@@ -120,6 +120,18 @@ class ExportedModel:
         """A model with its own graph and dicts. The arrays are shared."""
         return ExportedModel(self.graph.copy(), dict(self.parameters), dict(self.inputs), dict(self.metadata),
                              list(self.notes))
+
+    def shapes(self) -> Shapes:
+        """The known shapes of the graph's variables."""
+        known = {name: array.shape for name, array in self.parameters.items()}
+        known.update(self.inputs)
+        return {name: known[name] for name in self.graph.variables() if name in known}
+
+    def check_shapes(self, where: str) -> None:
+        """Raise an OpError if the graph refuses the shapes of the inputs. ``where`` is the caller."""
+        reason = mismatch_reason(self.graph.symbol(), self.shapes())
+        if reason:
+            raise refused(where, self.inputs, reason)
 
     def has_label(self) -> bool:
         """Whether there is an input whose name ends in ``label``. Then the graph is for training."""

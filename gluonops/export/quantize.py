@@ -169,6 +169,7 @@ def _float_model(net, batch, epoch):
         model = ExportedModel.from_net(net, shapes, where=WHERE)
     _check_float(model)
     model = passes.inference(model)
+    model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
     model = passes.lower(passes.describe(passes.fold_batch_norm(model)), "builtin")

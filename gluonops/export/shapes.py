@@ -28,7 +28,8 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
         is_sequence = isinstance(shape, (tuple, list)) and len(shape) > 0
         if not is_sequence or not all(isinstance(size, int) and size > 0 for size in shape):
             raise OpError(where, f"the shape of {name} is {shape!r}; expected a tuple of sizes of at least 1, batch "
-                          "included", "Pass for instance (1, 3, 224, 224)")
+                          "included", "Pass for instance (1, 3, 224, 224), or for several inputs a dict such as "
+                          "{'left': (1, 3, 32, 32), 'right': (1, 9)}")
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
@@ -47,6 +48,13 @@ def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict, dtypes: dict | None = N
         if name in shapes and tuple(shape) != shapes[name]:
             return f"{name} is {shapes[name]}; expected {tuple(shape)}"
     return None
+
+
+def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
+    """The OpError for shapes of inputs that a graph does not take."""
+    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
+    return OpError(where, f"the net refuses the shape of {given}: {reason}",
+                   "Pass a shape that it takes in data_shape, or --data-shape")
 
 
 def last_line(error: Exception) -> str:

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import mxnet as mx
+import numpy as np
 from mxnet.gluon import HybridBlock
 from mxnet.ndarray import NDArray
 
+from ..core import labels as _labels
 from ..core.attributes import Attr, Bool, Float, Int
 from ..core.backend import Array
 from ..core.errors import OpError
@@ -30,7 +32,7 @@ class ArcFaceHead(HybridBlock):
     embeddings are compared by their cosines. See :func:`gluonops.ops.margin_softmax_cross_entropy`.
 
     With `sample_rate` below 1, a batch is compared with its own classes and with others that are drawn at random,
-    together ``int(sample_rate * classes)``. Memory falls accordingly, and only the sampled centres have a
+    together ``int(sample_rate * classes)``, at least 2. Memory falls accordingly, and only the sampled centres have a
     gradient other than 0. ``mx.random.seed`` repeats the draws. A batch may have as many labels as classes are sampled.
     This also works in hybridized nets and in graphs. These do not see the size of the batch: where more classes appear
     than are sampled, the loss of some rows is NaN.
@@ -76,10 +78,13 @@ class ArcFaceHead(HybridBlock):
         self._weight_initializer = weight_initializer
         self._classes, self._features = (size.parse(WHERE, value) for size, value in zip(SIZES, (classes, features)))
         self._margins = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin}
-        OP.parse({**self._margins, "ignore_label": ignore_label})
+        self._attrs = OP.parse({**self._margins, "ignore_label": ignore_label})
         self._ignore_label = ignore_label
         self._sample_rate = _checked_rate(sample_rate)
-        self._sampled = max(1, int(self._sample_rate * classes))   # number of classes
+        self._sampled = int(self._sample_rate * classes) if classes > 1 else 1   # number of classes
+        if self._sampled < min(2, classes):
+            raise OpError(WHERE, f"sample_rate is {sample_rate}, which samples {self._sampled} of {classes} classes; "
+                          "expected at least 2", "Choose a higher sample_rate: with one class, every loss is 0")
         self._sparse_grad = SPARSE_GRAD.parse(WHERE, sparse_grad)
         if sparse_grad and not self._samples:
             raise OpError(WHERE, f"sparse_grad is True and sample_rate is {sample_rate}; without sampling the gradient "
@@ -122,6 +127,11 @@ class ArcFaceHead(HybridBlock):
             raise OpError(WHERE, f"{label.size} labels and sample_rate {self._sample_rate}, which samples "
                           f"{self._sampled} of {self._classes} classes; expected as many labels at most",
                           "Choose a higher sample_rate, or smaller batches")
+        if self._sparse_grad and self.weight.grad_req == "add":
+            raise OpError(WHERE, "sparse_grad is True and the weight's grad_req is 'add', which MXNet cannot add up; "
+                          "expected 'write' or 'null'", "Leave sparse_grad out, or set weight.grad_req = 'write'")
+        all_cosines = np.broadcast_to(np.float32(0), (label.size, self._classes))   # their shape is read, no value
+        _labels.check_call(OP, self._attrs, {"data": all_cosines, "label": label})
 
     def hybrid_forward(self, F, data, label, weight):
         ignore_label = self._ignore_label

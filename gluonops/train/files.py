@@ -119,7 +119,7 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
 def _other_owner(lock: int) -> str | None:
     """The process that has a lock, in words; None if it is this one now."""
     if not stat.S_ISREG(os.fstat(lock).st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     text = os.pread(lock, 1000, 0).decode(errors="replace").strip()
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,6 +23,26 @@ def exported(tmp_path, monkeypatch):
     return net
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 7, 7), (2, 4, 6, 6), (2, 3, 2, 2), (2, 3)], ids=str)
+@pytest.mark.parametrize("run", [
+    lambda shape: gops.export.onnx("net", "net.onnx", shape),
+    lambda shape: gops.export.quantize("net", "net", np.zeros((12, *shape[1:]), "float32")),
+    lambda shape: gops.export.picture("net", "net.svg", shape)], ids=["onnx", "quantize", "picture"])
+def test_a_shape_that_the_net_refuses(run, shape, exported):
+    with pytest.raises(gops.OpError, match=rf"the net refuses the shape of data \(\d, {str(shape[1:])[1:-1].strip(',')}"
+                       r".*net_(conv|dense).*Pass a shape that it takes in data_shape, or --data-shape"):
+        run(shape)
+
+
+@pytest.mark.parametrize("run", [
+    lambda shapes, net: gops.export.onnx("net", "net.onnx", shapes),
+    lambda shapes, net: gops.export.onnx(net, "net.onnx", shapes),
+    lambda shapes, net: gops.export.symbol(net, "out", shapes)], ids=["files", "net", "symbol"])
+def test_a_list_of_shapes(run, exported):
+    with pytest.raises(gops.OpError, match=r"data is \[\(2, 3, 6, 6\), \(2, 9\)\]; .*for several inputs a dict such"):
+        run([SHAPE, (2, 9)], exported)
+
+
 def change_parameters(change, path="net-0000.params"):
     values = mx.nd.load(path)
     change(values)

@@ -397,9 +397,30 @@ def test_the_command(photos, capsys):
     assert not list(pathlib.Path().glob("out*"))
 
 
+def test_the_command_on_files_of_others(photos, capsys):
+    """They say neither shape nor preprocessing; what is passed counts before what a file notes."""
+    options = "--int8", "--calibrate", ".", "--data-shape", "1,3,16,16", "--method", "naive"
+
+    def largest_value(source, *preprocessing):
+        assert cli.main(["export", source, "out", *options, *preprocessing]) == 0
+        return float(mx.sym.load("out-symbol.json").attr_dict()["data_quantize"]["max_calib_range"])
+
+    mx.model.save_checkpoint("foreign", 0, *mx.model.load_checkpoint("net", 0))
+    assert cli.main(["export", "foreign", "out", *options]) == 1
+    assert "note how images become the net's input. Pass it, such as --preprocessing '{" in capsys.readouterr().err
+    of_bytes = "--preprocessing", '{"range": [0, 255]}'
+    assert largest_value("foreign", "--preprocessing", "{}") == largest_value("net") <= 1
+    assert largest_value("foreign", *of_bytes) == largest_value("net", *of_bytes) > 250
+    assert cli.main(["export", "foreign", "out", *options, "--preprocessing", '{"colour": "RGB"}']) == 1
+    assert "preprocessing has 'colour'; expected colours, range, mean" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options, message", [
     (["--int8"], "--int8 needs --calibrate DIR"),
     (["--calibrate", "."], "--calibrate goes with --int8"),
+    (["--preprocessing", "{}"], "--preprocessing goes with --int8"),
+    (["--int8", "--preprocessing", "RGB"], "got 'RGB'; expected a JSON object, such as '{\"range\": [0, 255]}'"),
+    (["--int8", "--preprocessing", "[1]"], "got '[1]'; expected a JSON object"),
     (["--int8", "--calibrate", ".", "--pad-channels"], "do not go with --int8"),
 ])
 def test_options_that_do_not_fit(options, message, photos, capsys):

@@ -18,9 +18,8 @@ COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "gr
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 # MXNet's names of an operation: for equal shapes, with a scalar on the right, with a scalar on the left.
-SAME = {"add": ("elemwise_add", "_plus", "_add"), "sub": ("elemwise_sub", "_minus", "_sub"),
-        "mul": ("elemwise_mul", "_mul"), "div": ("elemwise_div", "_div"), "power": ("_power",),
-        "maximum": ("_maximum",), "minimum": ("_minimum",)}
+SAME = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div", "power": "_power",
+        "maximum": "_maximum", "minimum": "_minimum"}
 SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
           "power": "_power_scalar", "maximum": "_maximum_scalar", "minimum": "_minimum_scalar"}
 REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
@@ -64,7 +63,7 @@ def _enter_binary(name: str, op: str) -> None:
             return _narrowed(model, call, model.add(op, _widened(model, call, left), _widened(model, call, right)))
         return model.add(op, left, right)
 
-    @converts(*SAME[name], f"broadcast_{name}")
+    @converts(SAME[name], f"broadcast_{name}")
     def convert(model: Model, call: Call) -> str:
         return combine(model, call, *call.inputs)
 
@@ -229,7 +228,7 @@ def smooth_l1(model: Model, call: Call) -> str:
     return model.add("Where", model.add("Less", size, model.scalar(1 / scale, call.dtype)), near, far)
 
 
-@converts("add_n", "ElementWiseSum")
+@converts("add_n")
 def add_n(model: Model, call: Call) -> str:
     """ONNX's Sum takes floating-point numbers only."""
     if call.dtype.kind == "f":
@@ -265,7 +264,7 @@ def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[in
     return result
 
 
-@converts("sum", "sum_axis")
+@converts("sum")
 def reduce_sum(model: Model, call: Call) -> str:
     axes = reduced_axes(call)
     total = model.reduce("ReduceSum", _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
@@ -283,8 +282,8 @@ def _enter_reduction(op: str, *names: str) -> None:
 
 
 _enter_reduction("ReduceMean", "mean")
-_enter_reduction("ReduceMax", "max", "max_axis")
-_enter_reduction("ReduceMin", "min", "min_axis")
+_enter_reduction("ReduceMax", "max")
+_enter_reduction("ReduceMin", "min")
 _enter_reduction("ReduceProd", "prod")
 
 

@@ -11,18 +11,17 @@ from .registry import converts
 FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
 
 
-@converts("_copy", "identity", "BlockGrad", "stop_gradient", "make_loss", "MakeLoss", "Dropout", "_NoGradient",
-          "_identity_with_attr_like_rhs")
+@converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "Dropout", "_NoGradient", "_identity_with_attr_like_rhs")
 def same(model: Model, call: Call) -> str:
     return call.inputs[0]
 
 
-@converts("Cast", "cast", "amp_cast")
+@converts("Cast", "amp_cast")
 def cast(model: Model, call: Call) -> str:
     return call.inputs[0] if call.dtype == call.dtypes[0] else model.cast(call.inputs[0], call.dtype)
 
 
-@converts("Reshape", "reshape", "reshape_like", "Flatten", "flatten", "expand_dims", "squeeze")
+@converts("Reshape", "reshape_like", "Flatten", "expand_dims", "squeeze")
 def reshape(model: Model, call: Call) -> str:
     """MXNet has inferred the shape of the output."""
     return call.inputs[0] if call.shape == call.shapes[0] else model.reshape(call.inputs[0], call.shape)
@@ -35,7 +34,7 @@ def transpose(model: Model, call: Call) -> str:
     return model.add("Transpose", call.inputs[0], perm=call.ints("axes", reversed_axes))
 
 
-@converts("SwapAxis", "swapaxes")
+@converts("SwapAxis")
 def swap_axes(model: Model, call: Call) -> str:
     order = list(range(len(call.shapes[0])))
     first = call.value("dim1", 0)
@@ -44,7 +43,7 @@ def swap_axes(model: Model, call: Call) -> str:
     return model.add("Transpose", call.inputs[0], perm=order)
 
 
-@converts("Concat", "concat")
+@converts("Concat")
 def concat(model: Model, call: Call) -> str:
     return model.add("Concat", *call.inputs, axis=call.value("dim", 1))
 
@@ -57,7 +56,7 @@ def stack(model: Model, call: Call) -> str:
     return model.add("Concat", *parts, axis=axis)
 
 
-@converts("SliceChannel", "split")
+@converts("SliceChannel")
 def split(model: Model, call: Call) -> list[str]:
     count = call.value("num_outputs")
     if count == 1:
@@ -139,7 +138,7 @@ def slice_like(model: Model, call: Call) -> str:
     return model.add("Slice", call.inputs[0], begins, ends, model.ints(*axes))
 
 
-@converts("reverse", "flip")
+@converts("reverse")
 def reverse(model: Model, call: Call) -> str:
     axes = call.ints("axis", ())
     no_bounds = [None] * len(axes)
@@ -169,7 +168,7 @@ def repeat(model: Model, call: Call) -> str:
     return model.reshape(model.add("Tile", value, model.ints(*counts)), call.shape)
 
 
-@converts("broadcast_to", "broadcast_axis", "broadcast_axes", "broadcast_like")
+@converts("broadcast_to", "broadcast_axis", "broadcast_like")
 def broadcast(model: Model, call: Call) -> str:
     if call.shape == call.shapes[0]:
         return call.inputs[0]
@@ -290,7 +289,7 @@ def space_to_depth(model: Model, call: Call) -> str:
     return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), call.shape)
 
 
-@converts("Pad", "pad")
+@converts("Pad")
 def pad(model: Model, call: Call) -> str:
     widths = call.ints("pad_width", ())
     before, after = widths[::2], widths[1::2]

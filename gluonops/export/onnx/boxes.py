@@ -13,7 +13,7 @@ from .registry import converts
 LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part
 
 
-@converts("_contrib_box_nms", "_contrib_box_non_maximum_suppression")
+@converts("_contrib_box_nms")
 def box_nms(model: Model, call: Call) -> str:
     """Rows in order of falling score without the suppressed ones, and rows of -1 behind them.
 

@@ -14,9 +14,9 @@ from ..graph import Graph, Node
 from ..quantization.layers import quantized_weight, tensor_names
 from .model import Model
 
-MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy", "identity",
+MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy",
          "BlockGrad", "reshape_like", "Dropout", "tile", "SwapAxis")
-COMPUTES = ("Concat", "elemwise_add", "add_n", "_plus", "_add", "clip", "Pooling")
+COMPUTES = ("Concat", "elemwise_add", "add_n", "clip", "Pooling")
 UINT8, INT32 = 255, 2 ** 31 - 1
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node
-from ..shapes import Arrays, Shapes, last_line
+from ..shapes import Arrays, Shapes, last_line, refused
 
 BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
 
@@ -68,9 +68,7 @@ class Sizes:
         try:
             self.shape = outputs.infer_shape({**known, **shapes})
         except _Refused as error:
-            given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
-            raise OpError(where, f"the net refuses the shape of {given}: {error}",
-                          "Pass a shape that it takes in data_shape, or --data-shape") from error
+            raise refused(where, shapes, error) from error
         if dynamic_batch:
             self.shape = _with_open_batch(outputs, known, shapes)
 

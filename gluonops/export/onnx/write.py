@@ -75,6 +75,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     path = os.fspath(path)
     check_target(WHERE, path)
     model = passes.inference(_read(net, data_shape, dtype, epoch))
+    model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
     if fold_batch_norm:

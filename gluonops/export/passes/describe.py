@@ -39,20 +39,12 @@ def _task(model: ExportedModel) -> dict[str, str]:
     """``task``, and ``output`` of a classifier; empty for a net that is neither a detector nor a classifier."""
     if [len(shape) for shape in model.inputs.values()] != [4]:
         return {}
-    shapes = _output_shapes(model)
+    shapes = model.graph.symbol().infer_shape_partial(**model.shapes())[1]
     if len(shapes) == 3 and [(len(shape), *shape[2:]) for shape in shapes] == [(3, 1), (3, 1), (3, 4)]:
         return {"task": "detection"}
     if len(shapes) == 1 and len(shapes[0]) == 2:
         return {"task": "classification", "output": "probabilities" if ends_in_softmax(model.graph) else "logits"}
     return {}
-
-
-def _output_shapes(model: ExportedModel) -> list[tuple[int, ...]]:
-    known = {name: array.shape for name, array in model.parameters.items()}
-    symbol = model.graph.symbol()
-    names = set(symbol.list_inputs())
-    known = {name: shape for name, shape in {**known, **model.inputs}.items() if name in names}
-    return symbol.infer_shape_partial(**known)[1]
 
 
 def _completed(preprocessing: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 ``Module.bind`` and ``optimize_for(backend="MKLDNN")`` rewrite a graph for inference on the CPU. First they remove
 identities, which are copies and dropouts. Then they fuse a convolution with the batch norm, the sum and the
 activation behind it, and a dense layer with the activation behind it. From then on each reader of a node in such a
-chain reads the chain's result, so a chain must end at a node with several readers. MXNet 1.9.1 overlooks some readers.
-:func:`prepare_for_fusion` changes the graph at these places.
+chain reads the chain's result, so a chain must end at a node with several readers. MXNet 1.9.1 overlooks some readers,
+and a dense layer that it has rewritten fails on some convolutions' results. :func:`prepare_for_fusion` changes the
+graph at these places.
 """
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ from ..graph import Graph, Node
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-COPIES = ("_copy", "identity")
-IDENTITIES = (*COPIES, "Dropout")
-SUMS = ("elemwise_add", "_plus", "_Plus", "_add")
-BEHIND_CONVOLUTION = ("BatchNorm", *SUMS, "Activation", "LeakyReLU", "clip")
+COPY = "_copy"
+IDENTITIES = (COPY, "Dropout")
+SUM = "elemwise_add"
+BEHIND_CONVOLUTION = ("BatchNorm", SUM, "Activation", "LeakyReLU", "clip")
 BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
+# Whose results a dense layer takes, whatever they are computed from.
+READ_BY_DENSE = ("Flatten", "FullyConnected", "Pooling", "Reshape", "slice_axis")
 
 
 def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> ExportedModel:
@@ -38,10 +41,11 @@ def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> Exported
     """
     model = model.copy()
     graph = model.graph
-    _shorten_identities(graph, IDENTITIES if inference else COPIES)
+    _shorten_identities(graph, IDENTITIES if inference else (COPY,))
     _unfuse_sums(graph)
     _copy_outputs(graph)
     _unfuse_dense_layers(graph)
+    _copy_convolutions_for_dense_layers(graph)
     return model
 
 
@@ -67,7 +71,7 @@ def _unfuse_sums(graph: Graph) -> None:
     """
     readers = _readers(graph)
     for node in graph.nodes():
-        if node.op in SUMS and _is_fused_wrongly(node, readers):
+        if node.op == SUM and _is_fused_wrongly(node, readers):
             unfuse(node)
 
 
@@ -82,7 +86,7 @@ def _copy_outputs(graph: Graph) -> None:
     readers = _readers(graph)
     for node, index in list(graph.heads):
         computed = _computed(node)
-        if not _is_fused_with_a_sum(computed) and computed.op not in SUMS:
+        if not _is_fused_with_a_sum(computed) and computed.op != SUM:
             continue
         if any(reader.op in BEHIND_CONVOLUTION for reader in readers[computed]):
             copy = _copy(node.name, (node, index))
@@ -103,6 +107,21 @@ def _unfuse_dense_layers(graph: Graph) -> None:
         for reader in readers[dense]:
             if reader.op in BEHIND_DENSE:
                 reader.inputs[0] = _copy(graph.free_name(f"{reader.name}_input"), reader.inputs[0]), 0
+
+
+def _copy_convolutions_for_dense_layers(graph: Graph) -> None:
+    """Put a copy in front of a dense layer that reads a convolution's result, or what is computed in its memory.
+
+    With AVX-512, oneDNN's convolutions return the channels last. A dense layer converts that, but decides in the first
+    forward pass whether it has to. For maps of one pixel it decides not to, and the second pass fails: "We can't
+    generate TBlob for MKLDNN data".
+    """
+    for dense in graph.nodes():
+        if dense.op != "FullyConnected":
+            continue
+        read = _ancestors(dense.source(), READ_BY_DENSE)
+        if any(node.op == "Convolution" for node in read):
+            dense.inputs[0] = _copy(graph.free_name(f"{dense.name}_input"), dense.inputs[0]), 0
 
 
 def _copy(name: str, entry: tuple[Node, int]) -> Node:
@@ -139,7 +158,7 @@ def _is_overlooked(add: Node, operand: Node, other: Node, readers: dict[Node, li
         return False
     if not any(reader.op in BEHIND_CONVOLUTION for reader in readers[operand] if reader is not add):
         return False
-    return _depends_on(other, operand)
+    return operand in _ancestors(other)
 
 
 def _is_fused_with_a_sum(node: Node) -> bool:
@@ -149,14 +168,13 @@ def _is_fused_with_a_sum(node: Node) -> bool:
     return node.op == "Convolution"
 
 
-def _depends_on(node: Node, source: Node) -> bool:
-    """Whether ``node`` is computed from ``source``."""
+def _ancestors(node: Node, ends: tuple[str, ...] = ()) -> set[Node]:
+    """A node and all that it is computed from, but not what the operators ``ends`` are computed from."""
     seen, waiting = set(), [node]
     while waiting:
         current = waiting.pop()
-        if current is source:
-            return True
         if current not in seen:
             seen.add(current)
-            waiting += [behind for behind, _ in current.inputs]
-    return False
+            if current.op not in ends:
+                waiting += [source for source, _ in current.inputs]
+    return seen

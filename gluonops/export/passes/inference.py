@@ -12,8 +12,8 @@ from ..graph import Entry, Graph, Node, is_ours, our_name
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-IDENTITY, MAKE_LOSS = "_copy", ("make_loss", "MakeLoss")
-LOSSES = (*MAKE_LOSS, "softmax_cross_entropy", "CTCLoss", "ctc_loss", "_contrib_ctc_loss", "_contrib_CTCLoss")
+IDENTITY = "_copy"
+LOSSES = ("make_loss", "MakeLoss", "softmax_cross_entropy", "CTCLoss")
 
 
 def inference(model: ExportedModel) -> ExportedModel:
@@ -21,7 +21,7 @@ def inference(model: ExportedModel) -> ExportedModel:
 
     A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and similar ones) becomes the operator that computes its
     predictions. An output that depends on a loss or a label is removed. A label is a variable whose name ends in
-    ``label``.
+    ``label``. A ``MakeLoss`` with a ``grad_scale`` of 0 is no loss.
 
     Parameters
     ----------
@@ -89,13 +89,18 @@ def _training_only(graph: Graph) -> dict[Node, str]:
                 reasons[node] = f"it needs {node.name!r}"
         elif is_ours(node) and our_name(node) in our_losses:
             reasons[node] = our_name(node)
-        elif node.op in LOSSES:
+        elif node.op in LOSSES and not _has_no_gradient(node):
             reasons[node] = node.op
         else:
             inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
             if inherited:
                 reasons[node] = inherited[0]
     return reasons
+
+
+def _has_no_gradient(loss: Node) -> bool:
+    """Whether a MakeLoss only passes its data on, as those behind the detections of an SSD that is trained."""
+    return loss.op == "MakeLoss" and float(loss.attrs.get("grad_scale", 1)) == 0
 
 
 def _replace_head(graph: Graph, node: Node) -> str | None:
@@ -146,7 +151,7 @@ def _softmax_output(node: Node) -> Node:
 
 
 def _has_two_dimensions(node: Node) -> bool:
-    return node.op in ("Flatten", "flatten") or (node.op == "FullyConnected" and node.flag("flatten", True))
+    return node.op == "Flatten" or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
 def _identity(node: Node) -> Node:
@@ -163,6 +168,5 @@ _HEADS = {
     "LogisticRegressionOutput": _sigmoid,
     "MAERegressionOutput": _identity,
     "SVMOutput": _identity,
-    "Softmax": _softmax_output,
     "SoftmaxOutput": _softmax_output,
 }

@@ -1,6 +1,8 @@
 """gops.export.onnx: layers, models and nets of others in onnxruntime; what the file holds, and what is refused."""
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -168,6 +170,35 @@ def test_from_files(backend, tmp_path, rng):
     assert files.SerializeToString() == direct.SerializeToString()
 
 
+OLDER_NAMES = {"elemwise_add": "_Plus", "elemwise_sub": "_Minus", "elemwise_mul": "_Mul", "elemwise_div": "_Div",
+               "_maximum": "_Maximum", "_minimum": "_Minimum", "_power": "_Power", "_plus_scalar": "_PlusScalar",
+               "_minus_scalar": "_MinusScalar", "_rminus_scalar": "_RMinusScalar", "_mul_scalar": "_MulScalar",
+               "_div_scalar": "_DivScalar", "_rdiv_scalar": "_RDivScalar", "_power_scalar": "_PowerScalar",
+               "_rpower_scalar": "_RPowerScalar", "_maximum_scalar": "_MaximumScalar",
+               "_minimum_scalar": "_MinimumScalar", "_greater": "_Greater", "add_n": "ElementWiseSum",
+               "_copy": "identity", "Flatten": "flatten"}
+
+
+def test_from_files_with_older_names(tmp_path, rng):
+    """Aliases, as other versions of MXNet have written them, are converted like their operators."""
+    x = mx.sym.Flatten(mx.sym.exp(mx.sym.var("data")))
+    y = mx.sym.maximum(1 - (x + 2) * 3, mx.sym.minimum(x / 2 - 1, 1 / x))
+    y = mx.sym.maximum(mx.sym.minimum(y, 5), 0.25)
+    z = mx.sym.identity((x + y) * x - y / x)
+    z = mx.sym.add_n(z, x ** y, x ** 0.5, mx.sym.pow(2, y), x > y)
+    net = gluon.SymbolBlock(z, mx.sym.var("data"))
+    path, _ = gops.export.symbol(net, tmp_path / "net", (2, 3, 4))
+    text = pathlib.Path(path).read_text()
+    for name, alias in OLDER_NAMES.items():
+        assert f'"op": "{name}"' in text
+        text = text.replace(f'"op": "{name}"', f'"op": "{alias}"')
+    (tmp_path / "older-symbol.json").write_text(text)
+    shutil.copy(tmp_path / "net-0000.params", tmp_path / "older-0000.params")
+    gops.export.onnx(tmp_path / "older", tmp_path / "older.onnx")
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 4)}, rng=rng)
+    assert (tmp_path / "older.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
+
+
 class TwoInputs(gluon.HybridBlock):
     def hybrid_forward(self, F, image, scale):
         return F.broadcast_mul(image, F.reshape(scale, (-1, 1, 1, 1))), (image + 1, image)
@@ -241,6 +272,19 @@ def test_a_loss_head_becomes_its_prediction(tmp_path, rng):
         path = gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 5), "label": (2,)})
     assert [value.name for value in onnx.load(path).graph.input] == ["data"]
     assert onnx_oracle.operators(path)[:2] == ["Gemm", "Softmax"]
+
+
+def test_the_shape_of_a_label_need_not_be_known(tmp_path, rng):
+    """MXNet refuses to infer shapes without it, in a symbol that trains an SSD."""
+    scores = mx.sym.Reshape(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc"), shape=(0, 2, 2))
+    target = mx.sym.contrib.MultiBoxTarget(mx.sym.var("anchors"), mx.sym.var("label"), scores)
+    mx.sym.Group([mx.sym.softmax(scores, axis=1, name="prob"), mx.sym.MakeLoss(target[0])]).save(
+        str(tmp_path / "net-symbol.json"))
+    shapes = {"fc_weight": (4, 3), "fc_bias": (4,), "anchors": (1, 2, 4)}
+    mx.nd.save(str(tmp_path / "net-0000.params"), {f"arg:{name}": mx.nd.ones(shape) for name, shape in shapes.items()})
+    with pytest.warns(gops.export.ExportWarning, match="without the output .* a loss .* the input 'label'"):
+        path = gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (2, 3))
+    assert [value.name for value in onnx.load(path).graph.output] == ["prob_output"]
 
 
 def test_metadata(tmp_path):

@@ -173,6 +173,21 @@ def test_a_penalty_is_the_identity(rng, tmp_path):
     np.testing.assert_allclose(block(data).asnumpy(), 2 * mx.nd.sigmoid(data).asnumpy(), rtol=1e-6)
 
 
+def test_a_loss_without_a_gradient_is_a_prediction(rng, tmp_path):
+    """As the detections in a symbol that trains an SSD; another MakeLoss is a loss, whatever it is computed from."""
+    data = mx.sym.sigmoid(mx.sym.var("data"))
+    mx.sym.Group([mx.sym.MakeLoss(data, grad_scale=0, name="det_out"), mx.sym.MakeLoss(data, name="loss"),
+                  mx.sym.MakeLoss(mx.sym.var("cls_label"), grad_scale=0)]).save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {})
+    with pytest.warns(gops.export.ExportWarning) as caught:
+        symbol, _ = gops.export.rewrite(tmp_path / "net", tmp_path / "net", inference=True)
+    assert "det_out" not in str(caught[0].message) and "the output 'loss', a loss (MakeLoss)" in str(caught[0].message)
+    assert mx.sym.load(symbol).list_outputs() == ["det_out_output"]
+    data = mx.nd.array(rng.randn(*SHAPE))
+    block = gluon.SymbolBlock.imports(symbol, ["data"])
+    np.testing.assert_allclose(block(data).asnumpy(), mx.nd.sigmoid(data).asnumpy(), rtol=1e-6)
+
+
 class Nested(gluon.HybridBlock):
     def hybrid_forward(self, F, data):
         return data * 2, [gops.ops.abs(data), (data + 1, data - 1)]

@@ -49,6 +49,21 @@ def test_a_classifier(form, means, export, picture):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("last, returns", [("SoftmaxActivation", "probabilities"), ("softmax", "probabilities"),
+                                           ("log_softmax", "logits")])
+def test_what_mxnets_operators_return(last, returns, form, export, picture):
+    """The softmax of the logarithms is what they are the logarithms of."""
+    net = mx.gluon.nn.HybridLambda(lambda F, data: getattr(F, last)(10 * F.mean(data, axis=(2, 3))))
+    net.classes, net.preprocessing = ["a", "b", "c"], {}
+    loaded = gops.export.load(export(net, form, (1, 3, 6, 6)))
+    assert loaded.returns == returns
+    path, pixels = picture(6, 6)
+    values = np.exp(10 * pixels.mean((0, 1)) / 255)
+    scores = [guess.score for guess in loaded.classify(path)]
+    np.testing.assert_allclose(scores, np.sort(values / values.sum())[::-1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_probabilities_stay(form, export, picture):
     """Of a net that ends in a softmax."""
     net = gops.models.mlp(classes=3, hidden=4)
