@@ -32,6 +32,10 @@ LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all t
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
 FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # in it
+# The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
+COUNTS_OF_INPUTS = ("num_args", "num_arrays", "num_tensors", "num_weights")
+COUNTS_OF_OUTPUTS = ("num_outputs", "sections")
+MOST_OUTPUTS = 2 ** 16
 # The versions of MXNet from which on files list auxiliary states, and -1 is the last axis.
 LISTS_STATES, LAST_AXIS = 900, 905
 # How older versions spelled __lr_mult__ and its like, also behind the name of an input.
@@ -73,8 +77,17 @@ def _check_operators(graph: Graph) -> None:
         if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
             raise _bad(node, f"is the operator {node.op}, which may not be in a file; expected one that computes from "
                        "its inputs alone")
+        if node.op not in {"Custom", *LOOPS}:
+            _check_counts(node)
         for subgraph in node.subgraphs:
             _check_operators(subgraph)
+
+
+def _check_counts(node: Node) -> None:
+    limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)), **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
+    for name, most in limits.items():
+        if name in node.attrs and _integer(node, name) > most:
+            raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
 
 
 def _handle(node: Node) -> ctypes.c_void_p:
@@ -159,7 +172,7 @@ def _signature(node: Node) -> Signature:
             return Signature(int(too_many.group(1)), (), 0)
         raise refusal(f" at the node {quoted(node.name)}", error) from error
     names = [name[len("node_"):] for name in symbol.list_inputs()]
-    return Signature(len(names), tuple(names[count:]), len(symbol.list_outputs()))
+    return Signature(len(names), tuple(names[count:]), len(symbol))
 
 
 def _signature_of_loop(node: Node) -> Signature:

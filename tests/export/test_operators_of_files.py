@@ -154,13 +154,21 @@ def test_the_number_of_inputs_of_our_operators(name, backend, tmp_path):
 
 @pytest.mark.parametrize("op, attrs, needed", [
     ("BatchNorm", {}, 5), ("Embedding", {"input_dim": "3", "output_dim": "2"}, 2), ("take", {}, 2),
-    ("elemwise_add", {}, 2), ("Concat", {"num_args": "3"}, 3), ("_zeros", {"shape": "(2,)"}, 0), ("relu", {}, 1)])
+    ("elemwise_add", {}, 2), ("_zeros", {"shape": "(2,)"}, 0), ("relu", {}, 1)])
 def test_the_number_of_inputs_of_mxnets_operators(op, attrs, needed, tmp_path):
     """MXNet crashes where it expects more, and ignores or overruns what it does not expect."""
     read(content_of(op, attrs, needed), tmp_path)
     for inputs in {0, needed + 1, 9} - {needed}:
         with pytest.raises(gops.OpError, match=rf"'node' \({op}\) has {inputs} inputs; expected {needed}"):
             read(content_of(op, attrs, inputs), tmp_path)
+
+
+@pytest.mark.parametrize("op, attrs", [
+    ("Concat", {"num_args": "1000000000"}), ("multi_all_finite", {"num_arrays": "1000000000"}),
+    ("SliceChannel", {"num_outputs": "1000000000"}), ("_split_v2", {"indices": "()", "sections": "1000000000"})])
+def test_counts_that_would_take_all_memory(op, attrs, tmp_path):
+    with pytest.raises(gops.OpError, match=rf"'node' \({op}\) has (num_\w+|sections) '1000000000'; expected at most"):
+        read(content_of(op, attrs, 2), tmp_path)
 
 
 @pytest.mark.parametrize("version", [None, ["int"], ["str", "10901"], ["int", "x"], ["int", True], {}, 10901])
