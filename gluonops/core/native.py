@@ -158,6 +158,21 @@ def operator_handle(name: str) -> int:
     return handle.value
 
 
+@functools.cache
+def operator_name(name: str) -> str:
+    """MXNet's own name of an operator, of which ``name`` may be an alias: ``elemwise_add`` for ``_Plus``.
+
+    It is ``name`` itself if MXNet has no such operator.
+    """
+    try:
+        handle = mx.base.OpHandle(operator_handle(name))
+    except mx.MXNetError:
+        return name
+    found = ctypes.c_char_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(found)))
+    return found.value.decode()
+
+
 def reason() -> str | None:
     """Why the library is not loaded, and what to do about it; None if it is loaded."""
     return None if loaded() else _state["reason"]

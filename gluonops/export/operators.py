@@ -7,16 +7,15 @@ own way to do it trusts the graph, too, and tells stderr of it.
 from __future__ import annotations
 
 import collections
-import ctypes
 import math
 import re
 from typing import NamedTuple
 
 import mxnet as mx
 from mxnet._ctypes.symbol import _symbol_creator
-from mxnet.base import _LIB, MXNetError, check_call
+from mxnet.base import MXNetError
 
-from ..core import registry
+from ..core import native, registry
 from ..core.attributes import Attr, Int, IntOrTuple, Kind
 from ..core.errors import OpError, quoted
 from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal
@@ -69,11 +68,7 @@ def admit(graph: Graph) -> None:
 def _check_operators(graph: Graph) -> None:
     """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
     for node in graph.nodes():
-        handle = _handle(node)
-        if handle:
-            name = ctypes.c_char_p()
-            check_call(_LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(name)))
-            node.op = name.value.decode()
+        node.op = native.operator_name(node.op)
         if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
             raise _bad(node, f"is the operator {node.op}, which may not be in a file; expected one that computes from "
                        "its inputs alone")
@@ -88,13 +83,6 @@ def _check_counts(node: Node) -> None:
     for name, most in limits.items():
         if name in node.attrs and _integer(node, name) > most:
             raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
-
-
-def _handle(node: Node) -> ctypes.c_void_p:
-    """MXNet's operator of a node; null if there is none."""
-    handle = ctypes.c_void_p()
-    _LIB.NNGetOpHandle(node.op.encode(), ctypes.byref(handle))
-    return handle
 
 
 def _version(graph: Graph) -> int:
@@ -154,18 +142,22 @@ def _signature(node: Node) -> Signature:
         return _signature_of_loop(node)
     if node.op == QUANTIZED:
         return _signature_of_quantized(node)
-    count, handle = len(node.inputs), _handle(node)
+    count = len(node.inputs)
     if is_ours(node) and our_name(node) in registry.entries():
         op = registry.get(our_name(node)).op
         names = [tensor.name for tensor in op.inputs]
         return Signature(len(names), tuple(names[count:]), len(op.outputs))
-    if is_ours(node) or not handle:
+    try:
+        handle = native.operator_handle(node.op)
+    except MXNetError:
+        handle = None
+    if is_ours(node) or handle is None:
         return Signature(count, (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
     attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}
     try:   # MXNet makes a variable of every input that it does not get
-        symbol = _symbol_creator(handle.value, variables, None, attrs.keys(), attrs.values(), "node", False)
+        symbol = _symbol_creator(handle, variables, None, attrs.keys(), attrs.values(), "node", False)
     except MXNetError as error:
         too_many = TOO_MANY.search(str(error))
         if too_many:
