@@ -17,7 +17,7 @@ from mxnet.base import MXNetError
 
 from ..core import native, registry
 from ..core.attributes import Attr, Int, IntOrTuple, Kind
-from ..core.errors import OpError, quoted
+from ..core.errors import OpError, quoted, shortened
 from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal
 
 # `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
@@ -70,8 +70,8 @@ def _check_operators(graph: Graph) -> None:
     for node in graph.nodes():
         node.op = native.operator_name(node.op)
         if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
-            raise _bad(node, f"is the operator {node.op}, which may not be in a file; expected one that computes from "
-                       "its inputs alone")
+            raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
+                       "that computes from its inputs alone")
         if node.op not in {"Custom", *LOOPS}:
             _check_counts(node)
         for subgraph in node.subgraphs:
