@@ -71,7 +71,7 @@ def _is_sound(metadata: dict[str, Any]) -> bool:
     return all(type(size) is int and 0 <= size < 2 ** 63 for shape in shapes for size in shape)
 
 
-def class_names(where: str, path: str, classes: object) -> tuple[str, ...]:
+def classes_of(where: str, path: str, classes: object) -> tuple[str, ...]:
     """The names of the classes, from what a file says of them: the names, or their number.
 
     Raises

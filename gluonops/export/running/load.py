@@ -16,8 +16,7 @@ from ...core.errors import OpError
 from ...data.base import class_names
 from .. import passes
 from ..graph import ends_in_softmax
-from ..metadata import class_names as names_in_file
-from ..metadata import metadata_of
+from ..metadata import classes_of, metadata_of
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from .nets import LoadedClassifier, LoadedDetector
@@ -193,7 +192,7 @@ def _preprocessing(path, found, given):
 def _names(path, found, given):
     """The names of the classes; numbers where there are none."""
     stored = found.metadata.get("classes")
-    names = None if stored is None else names_in_file(WHERE, path, stored)
+    names = None if stored is None else classes_of(WHERE, path, stored)
     if given is not None:
         given = class_names(given, WHERE)
         if names is not None and len(given) != len(names):
