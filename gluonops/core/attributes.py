@@ -6,7 +6,7 @@ import math
 import numbers
 import typing
 
-from .errors import OpError
+from .errors import OpError, quoted
 
 __all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Numbers", "Optional", "Pairs"]
 
@@ -30,6 +30,13 @@ class Kind:
         return str(value)
 
 
+def _plain(text: str) -> str:
+    """The text of a number. A ValueError for what only Python takes for one: 1_000, and digits of any script."""
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return text
+
+
 class Int(Kind):
     """An integer of at least ``low`` (None: any)."""
 
@@ -39,7 +46,7 @@ class Int(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            value = int(value)
+            value = int(_plain(value))
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise TypeError
         if not -2 ** 63 <= value < 2 ** 63:
@@ -69,7 +76,7 @@ class Float(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            value = float(value)
+            value = float(_plain(value))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError
         value = float(value) + 0.0   # -0.0 becomes 0.0
@@ -127,7 +134,7 @@ class IntOrTuple(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            if any(character.isalpha() for character in value):   # 0x10
+            if any(character.isalpha() for character in _plain(value)):   # 0x10
                 raise ValueError
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
@@ -142,7 +149,7 @@ def numbers_in(text: str) -> list[float]:
         text = text[1:-1].strip()
     if text.endswith(","):
         text = text[:-1]
-    return [float(number) for number in text.split(",")]
+    return [float(_plain(number)) for number in text.split(",")]
 
 
 class Numbers(Kind):
@@ -212,8 +219,6 @@ class Attr:
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
-            if isinstance(value, str) and not value.isascii():   # int() and float() take the digits of any script
-                raise ValueError
             return self.kind.parse(value)
         except Beyond64Bits as error:
             raise self._refusal(where, value, "an integer from -2**63 to 2**63 - 1") from error
@@ -221,4 +226,4 @@ class Attr:
             raise self._refusal(where, value, self.kind.expected) from error
 
     def _refusal(self, where: str, value: typing.Any, expected: str) -> OpError:
-        return OpError(where, f"{self.name} is {value!r}; expected {expected}", f"Pass another {self.name}")
+        return OpError(where, f"{self.name} is {quoted(value)}; expected {expected}", f"Pass another {self.name}")

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
 from .dims import UNKNOWN, bare_sizes, solve
-from .errors import OpError
+from .errors import OpError, quoted
 from .expressions import Expression
 from .shapes import Shapes, normalized_axis
 
@@ -328,7 +328,7 @@ class Op:
             is_mark = name.startswith("__") and name.endswith("__")
             if name not in known and not is_mark:
                 expected = f"expected {', '.join(sorted(known))}" if known else "this op takes none"
-                raise self.error(f"{name!r} is not an attribute; {expected}", "Check the spelling")
+                raise self.error(f"{quoted(name)} is not an attribute; {expected}", "Check the spelling")
         attrs = self.Attrs(*(attr.parse(self.name, values.get(attr.name, attr.default)) for attr in self.attrs))
         self._refuse(attrs._asdict(), reads_ndim=False)
         return attrs

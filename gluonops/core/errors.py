@@ -44,6 +44,16 @@ class OpError(ValueError):
         return type(self)(self.where, f"{name}: {self.what}", self.remedy)
 
 
+def quoted(value: object) -> str:
+    """A value as ``repr`` writes it, for an error: its beginning if it is long."""
+    return shortened(repr(value), 200)
+
+
+def shortened(text: str, length: int) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= length else text[:length] + "..."
+
+
 # How MXNet names the call that failed. An error in an op's body is raised in the thread that waits for the result;
 # an error in a property callback is raised in the calling thread.
 _BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"

@@ -12,8 +12,9 @@ from ..core.arrays import digest, load_arrays, save_arrays
 from ..core.errors import OpError
 from ..core.files import replace
 from .canonical import canonicalize_graph
-from .graph import VARIABLE, Graph, Node
+from .graph import Graph
 from .metadata import read_metadata
+from .operators import admit
 from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason
 
 # MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
@@ -54,7 +55,6 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     _, path = paths_of(prefix, epoch)
     values = _read_parameters(where, path)
     canonicalize_graph(graph)
-    _check_outputs(where, graph, prefix)
     _check_values(where, graph, values, prefix, path)
     variables = set(graph.variables())
     values = {name: value for name, value in values.items() if name in variables}
@@ -68,8 +68,9 @@ def read_graph(where: str, path: str) -> Graph:
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
     try:
+        admit(graph)
         read_metadata(graph)
-    except OpError as error:   # it is damaged
+    except OpError as error:
         raise error.about(path) from error
     return graph
 
@@ -80,25 +81,6 @@ def _read_parameters(where: str, path: str) -> Arrays:
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
     saved = load_arrays(where, path, "Export the net again")
     return {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
-
-
-def _check_outputs(where: str, graph: Graph, prefix: str) -> None:
-    """Raise an OpError if a node or a head reads an output that does not exist: MXNet would crash, or return noise."""
-    entries = set(graph.heads)
-    for node in graph.nodes():
-        entries.update(node.inputs)
-    for node, index in sorted(entries, key=lambda entry: (entry[0].name, entry[1])):
-        if index and (node.is_variable or index >= _count_outputs(node, prefix)):
-            raise OpError(where, f"{os.path.basename(prefix)}-symbol.json is damaged: it reads output {index} of the "
-                          f"node {node.name!r}, which does not have it", "Export the net again")
-
-
-def _count_outputs(node: Node, prefix: str) -> int:
-    """The number of a node's outputs, from a graph of this node and variables alone."""
-    variables = [Node(VARIABLE, f"input{i}") for i in range(len(node.inputs))]
-    alone = Node(node.op, "node", node.attrs, [(variable, 0) for variable in variables], node.subgraphs)
-    outputs = _symbol(Graph([(alone, 0)], {}), prefix).get_internals().list_outputs()
-    return len(outputs) - len(variables)
 
 
 def _symbol(graph: Graph, prefix: str) -> mx.sym.Symbol:

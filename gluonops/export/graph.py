@@ -11,10 +11,10 @@ import mxnet as mx
 
 from ..core import custom
 from ..core.contract import PREFIX
-from ..core.errors import OpError
+from ..core.errors import OpError, shortened
 
 VARIABLE = "null"
-SHOWN = 200   # characters of a reason in an error
+SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
 # Operators behind a softmax that leave it a softmax.
@@ -31,19 +31,19 @@ class Node:
         As in the JSON.
     inputs : list of (Node, int)
         The outputs that it reads, as node and number.
-    subgraphs : list or None
-        As in the JSON.
+    subgraphs : list of Graph
+        What a loop, a branch, or a layer of 8 bits runs.
     """
 
     __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
 
     def __init__(self, op: str, name: str, attrs: dict[str, str] | None = None, inputs: Iterable[Entry] = (),
-                 subgraphs: list | None = None):
+                 subgraphs: Iterable[Graph] = ()):
         self.op = op
         self.name = name
         self.attrs = dict(attrs or {})
         self.inputs = list(inputs)
-        self.subgraphs = subgraphs
+        self.subgraphs = list(subgraphs)
 
     def __repr__(self) -> str:
         return f"<{self.op} {self.name}>"
@@ -69,15 +69,16 @@ class Node:
 
     def marks(self) -> dict[str, str]:
         """The attributes that are no operator's, such as ``__lr_mult__``, without the emitter's own."""
-        marks = {}
-        for name, value in self.attrs.items():
-            is_mark = name.startswith("__") and name.endswith("__")
-            if is_mark and not name.startswith("__gluonops_"):
-                marks[name] = value
-        return marks
+        return {name: value for name, value in self.attrs.items()
+                if is_mark(name) and not name.startswith("__gluonops_")}
 
 
 Entry = tuple[Node, int]   # an output of a node, by its number
+
+
+def is_mark(name: str) -> bool:
+    """Whether an attribute of this name is no operator's."""
+    return name.startswith("__") and name.endswith("__")
 
 
 class Graph:
@@ -97,7 +98,7 @@ class Graph:
 
     @classmethod
     def parse(cls, text: str, where: str = "the graph") -> Graph:
-        """Read symbol JSON, also that of older versions of MXNet.
+        """Read symbol JSON. :mod:`gluonops.export.operators` checks and completes what comes from a file.
 
         Parameters
         ----------
@@ -111,16 +112,20 @@ class Graph:
             The text is not symbol JSON.
         """
         try:
-            content = json.loads(text)
-            nodes = []
-            for item in content["nodes"]:
-                nodes.append(_parse_node(item, nodes))
-            if not content["heads"]:
-                raise ValueError("it has no output")
-            return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
+            return cls._of_content(json.loads(text))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-            raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: {str(error)[:SHOWN]})",
-                          "Pass the file that ends in -symbol.json") from error
+            raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: "
+                          f"{shortened(str(error), SHOWN)})", "Pass the file that ends in -symbol.json") from error
+
+    @classmethod
+    def _of_content(cls, content: dict) -> Graph:
+        """The graph of what JSON contains. Errors of many classes."""
+        nodes = []
+        for item in content["nodes"]:
+            nodes.append(_parse_node(item, nodes))
+        if not content["heads"]:
+            raise ValueError("it has no output")
+        return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
 
     def copy(self) -> Graph:
         """The same graph with its own nodes."""
@@ -209,6 +214,10 @@ class Graph:
 
     def text(self) -> str:
         """The graph as symbol JSON."""
+        return json.dumps(self._content(), indent=2, ensure_ascii=False)   # MXNet does not read escapes
+
+    def _content(self) -> dict:
+        """What its JSON contains."""
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
 
@@ -221,15 +230,14 @@ class Graph:
             if node.attrs:
                 item["attrs"] = node.attrs
             if node.subgraphs:
-                item["subgraphs"] = node.subgraphs
+                item["subgraphs"] = [subgraph._content() for subgraph in node.subgraphs]
             items.append(item)
-        content = {
+        return {
             "nodes": items,
             "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
             "heads": numbered(self.heads),
             "attrs": self.attrs,
         }
-        return json.dumps(content, indent=2, ensure_ascii=False)   # MXNet does not read escapes
 
     def symbol(self) -> mx.sym.Symbol:
         """The graph as a Symbol.
@@ -242,20 +250,7 @@ class Graph:
         try:
             return mx.sym.load_json(self.text())
         except mx.MXNetError as error:
-            reason = _reason(str(error))
-            node = self._unknown_custom(reason)
-            place = f" at the node {node.name!r}" if node else ""
-            raise OpError("export", f"MXNet refuses the graph{place}: {reason}",
-                          "Import the package, or load the library, that defines an operator which it does not know; "
-                          "where that is not it, export the net again") from error
-
-    def _unknown_custom(self, reason: str) -> Node | None:
-        """The first Custom node that MXNet's message is about."""
-        for node in self.nodes():
-            message = f"Cannot find custom operator {node.attrs.get('op_type')}"
-            if node.op == "Custom" and reason.endswith(message):
-                return node
-        return None
+            raise refusal("", error) from error
 
 
 def _parse_node(item: dict, nodes: list[Node]) -> Node:
@@ -268,7 +263,8 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
     if wrong:
         raise TypeError(f"{wrong[0]!r} is not text")
     inputs = [_entry(nodes, entry) for entry in item["inputs"]]
-    return Node(item["op"], item["name"], attrs, inputs, item.get("subgraphs"))
+    subgraphs = [Graph._of_content(content) for content in item.get("subgraphs") or ()]
+    return Node(item["op"], item["name"], attrs, inputs, subgraphs)
 
 
 def _entry(nodes: list[Node], entry: list[int]) -> Entry:
@@ -315,7 +311,17 @@ def package_of(node: Node) -> str | None:
     return custom.described.get(node.attrs.get("op_type"), (None, None))[1]
 
 
-def _reason(text: str) -> str:
-    """The line of MXNet's message that says what is wrong, and the one that says where."""
-    lines = text.strip().splitlines()
-    return lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]
+def refusal(place: str, error: mx.MXNetError) -> OpError:
+    """The error for a graph that MXNet refuses, with the lines of its message that say what is wrong, and where.
+
+    Parameters
+    ----------
+    place : str
+        Such as ' at the node ...'; empty if it is not known.
+    error : mx.MXNetError
+    """
+    lines = str(error).strip().splitlines()
+    reason = lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]
+    return OpError("export", f"MXNet refuses the graph{place}: {shortened(reason, SHOWN)}",
+                   "Import the package, or load the library, that defines an operator which it does not know; where "
+                   "that is not it, export the net again")

@@ -10,11 +10,13 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
+from ..core.errors import OpError, quoted
 from ..version import __version__
 from .graph import Graph, is_ours, our_name
 
 KEY = "gluonops"
+DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")   # MXNet's
+MOST_CLASSES = 2 ** 20
 ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # of nets
 
 
@@ -48,16 +50,17 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
         kind, text = note
         metadata = json.loads(text)
         is_sound = kind == "str" and _is_sound(metadata)
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, RecursionError):
         is_sound = False
     if not is_sound:
-        raise OpError("export", f"the note of gluonops in the file is damaged: {note!r}", "Export the net again")
+        raise OpError("export", f"the note of gluonops in the file is damaged: {quoted(note)}", "Export the net again")
     return metadata
 
 
 def _is_sound(metadata: dict[str, Any]) -> bool:
-    """Whether the values have the right types. A TypeError for an unknown dtype."""
-    np.dtype(metadata.get("dtype", "float32"))
+    """Whether the values have the right types."""
+    if metadata.get("dtype", "float32") not in DTYPES:
+        return False
     if not isinstance(metadata.get("version", ""), str):
         return False
     if not all(isinstance(name, str) for name in metadata.get("needs", [])):
@@ -65,7 +68,24 @@ def _is_sound(metadata: dict[str, Any]) -> bool:
     if not isinstance(metadata.get("parameters", {}), dict):
         return False
     shapes = metadata.get("inputs", {}).values()
-    return all(isinstance(size, int) for shape in shapes for size in shape)
+    return all(type(size) is int and 0 <= size < 2 ** 63 for shape in shapes for size in shape)
+
+
+def classes_of(where: str, path: str, classes: object) -> tuple[str, ...]:
+    """The names of the classes, from what a file says of them: the names, or their number.
+
+    Raises
+    ------
+    OpError
+        It says something else.
+    """
+    if type(classes) is int and 0 < classes <= MOST_CLASSES:
+        return tuple(map(str, range(classes)))
+    is_list = isinstance(classes, list) and 0 < len(classes) <= MOST_CLASSES
+    if is_list and all(isinstance(name, (str, int, float)) for name in classes):
+        return tuple(map(str, classes))
+    raise OpError(where, f"{path} has the classes {quoted(classes)}; expected a list of names, or their number, from 1 "
+                  f"to {MOST_CLASSES}", "Export the net again, with its attribute classes")
 
 
 def origin(graph: Graph) -> str:

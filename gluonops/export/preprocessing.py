@@ -164,7 +164,7 @@ def _column(values):
 
 
 def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= np.finfo(np.float32).max
 
 
 def _refused(name, value, expected):

@@ -20,8 +20,8 @@
 
 namespace gluonops {
 
-// A string as Python's repr writes it; beyond ASCII it is taken to be printable.
-inline std::string repr(const std::string &text)
+// A string as `quoted` of gluonops/core/errors.py writes it; beyond ASCII it is taken to be printable.
+inline std::string quoted(const std::string &text)
 {
     const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
     std::string result(1, quote);
@@ -36,7 +36,14 @@ inline std::string repr(const std::string &text)
         else
             result += char(c);
     }
-    return result + quote;
+    result += quote;
+    int shown = 0;
+    for (size_t i = 0; i < result.size(); ++i) {
+        const bool starts_character = (result[i] & 0xC0) != 0x80;   // in UTF-8
+        if (starts_character && shown++ == 200)
+            return result.substr(0, i) + "...";
+    }
+    return result;
 }
 
 inline std::string stripped(const std::string &text)
@@ -49,27 +56,13 @@ inline std::string stripped(const std::string &text)
     return text.substr(begin, end - begin);
 }
 
-// Digits without the underscores that Python allows between two of them; false where one stands elsewhere.
-inline bool without_underscores(const std::string &text, std::string *plain)
-{
-    plain->clear();
-    for (size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '_')
-            plain->push_back(text[i]);
-        else if (!i || i + 1 == text.size() || !isdigit(static_cast<unsigned char>(text[i - 1])) ||
-                 !isdigit(static_cast<unsigned char>(text[i + 1])))
-            return false;
-    }
-    return true;
-}
-
 enum Parsed { NO_INTEGER, INTEGER, BEYOND_64_BITS };
 
-// As int(text), for what 64 bits hold.
+// As Python's int(text), but without underscores, for what 64 bits hold.
 inline Parsed parse_integer(const std::string &text, int64_t *value)
 {
-    std::string digits;
-    if (!without_underscores(stripped(text), &digits) || digits.empty())
+    const std::string digits = stripped(text);
+    if (digits.empty())
         return NO_INTEGER;
     const bool negative = digits[0] == '-';
     size_t i = negative || digits[0] == '+';
@@ -86,13 +79,12 @@ inline Parsed parse_integer(const std::string &text, int64_t *value)
     return fits ? INTEGER : BEYOND_64_BITS;
 }
 
-// As float(text), for what is finite.
+// As Python's float(text), but without underscores, for what is finite.
 inline bool parse_number(const std::string &text, double *value)
 {
     static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t());
-    std::string digits;
-    if (!without_underscores(stripped(text), &digits) || digits.empty() ||
-        digits.find_first_not_of("0123456789+-.eE") != std::string::npos)
+    const std::string digits = stripped(text);
+    if (digits.empty() || digits.find_first_not_of("0123456789+-.eE") != std::string::npos)
         return false;
     char *end = nullptr;
     *value = strtod_l(digits.c_str(), &end, plain);
@@ -195,7 +187,7 @@ class Attributes {
         std::string expected = names.empty() ? "this op takes none" : "expected ";
         for (size_t i = 0; i < names.size(); ++i)
             expected += (i ? ", " : "") + names[i];
-        refuse(where, repr(unknown[0]) + " is not an attribute; " + expected, "Check the spelling");
+        refuse(where, quoted(unknown[0]) + " is not an attribute; " + expected, "Check the spelling");
     }
 
     int64_t integer(const char *name, int64_t otherwise, int64_t low = INT64_MIN) const
@@ -338,9 +330,9 @@ class Attributes {
     // `'a', 'b' or 'c'`
     static std::string alternatives(const std::vector<std::string> &words)
     {
-        std::string text = repr(words[0]);
+        std::string text = quoted(words[0]);
         for (size_t i = 1; i < words.size(); ++i)
-            text += (i + 1 < words.size() ? ", " : " or ") + repr(words[i]);
+            text += (i + 1 < words.size() ? ", " : " or ") + quoted(words[i]);
         return text;
     }
 
@@ -357,7 +349,7 @@ class Attributes {
 
     [[noreturn]] void complain(const char *name, const std::string &text, const std::string &expected) const
     {
-        refuse(where_, std::string(name) + " is " + repr(text) + "; expected " + expected,
+        refuse(where_, std::string(name) + " is " + quoted(text) + "; expected " + expected,
                std::string("Pass another ") + name);
     }
 

@@ -63,7 +63,7 @@ float parse_number_of_mxnet(const char *name, const std::string &text)
     char *end = nullptr;
     const float value = dmlc::ParseFloat<float, true>(text.c_str(), &end);
     if (end == text.c_str() || *end)
-        refuse(NAME, std::string(name) + " is " + repr(text) + "; expected a number", std::string("Pass another ") + name);
+        refuse(NAME, std::string(name) + " is " + quoted(text) + "; expected a number", std::string("Pass another ") + name);
     return value;
 }
 
@@ -81,7 +81,7 @@ std::vector<float> parse_numbers_of_mxnet(const char *name, const std::string &t
         stream >> separator;
     }
     if (values.empty())
-        refuse(NAME, std::string(name) + " is " + repr(text) + "; expected numbers: (0.1, 0.1)",
+        refuse(NAME, std::string(name) + " is " + quoted(text) + "; expected numbers: (0.1, 0.1)",
                std::string("Pass another ") + name);
     return values;
 }

@@ -35,10 +35,18 @@ def test_values(kind, value, typed):
     (Numbers(0), ()), (Numbers(0), "()"), (Numbers(0), (1, -1)), (Numbers(0), "(1, nan)"), (Numbers(0), None),
     (Numbers(0), ["a"]), (Optional(Numbers(0)), "none"),
     (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
+    (Int(), "1_0"), (Float(), "1_0.5"), (IntOrTuple(1), "1_0"), (IntOrTuple(1), "(2, 1_0)"), (Numbers(0), "(1_0, 2)"),
+    (Pairs(), "1_0, 2"), (Optional(Int()), "1_0"),   # which Python reads as 10
 ])
 def test_refused_values(kind, value):
     with pytest.raises(gops.OpError, match=r"gluonops\.op: x is .*; expected .*\. Pass another x\."):
         Attr("x", kind, None, "").parse("op", value)
+
+
+def test_a_long_value_is_cut():
+    with pytest.raises(gops.OpError) as caught:
+        Attr("x", Int(), None, "").parse("op", "a" * 5000)
+    assert caught.value.what == f"x is '{'a' * 199}...; expected an integer"
 
 
 @hypothesis.given(st.text(max_size=20))

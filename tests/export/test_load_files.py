@@ -138,6 +138,11 @@ DAMAGED = {
     "note_a_number": (lambda content: content["attrs"].update(gluonops=["str", "5"]), "the note of .* is damaged"),
     "inputs_a_number": (note(inputs=5), "the note of gluonops in the file is damaged"),
     "sizes_a_number": (note(inputs={"data": 5}), "the note of gluonops in the file is damaged"),
+    "sizes_below_zero": (note(inputs={"data": [-1, 3, 6, 6]}), "the note of gluonops in the file is damaged"),
+    "sizes_beyond_64_bits": (note(inputs={"data": [2 ** 63, 3, 6, 6]}), "the note of gluonops in the file is damaged"),
+    "sizes_true": (note(inputs={"data": [True, 3, 6, 6]}), "the note of gluonops in the file is damaged"),
+    "type_a_dict": (note(dtype={}), "the note of gluonops in the file is damaged"),
+    "type_of_bytes": (note(dtype="V0"), "the note of gluonops in the file is damaged"),
     "no_such_type": (note(dtype="float33"), "the note of gluonops in the file is damaged"),
     "node_below_zero": (lambda content: content.update(heads=[[-1, 0, 0]]), "is not a symbol .*output 0 of node -1"),
     "output_below_zero": (lambda content: content["heads"][0].__setitem__(1, -1), "is not a .*output -1 of node"),
@@ -195,11 +200,10 @@ def test_parameters_of_another_export(exported):
 
 
 def test_an_argument_that_mxnet_does_not_know(exported):
-    """Its message names the argument first, and the node last."""
     path = pathlib.Path("net-symbol.json")
     path.write_text(path.read_text().replace('"kernel"', '"colonel"'))
-    with pytest.raises(gops.OpError, match=r"net-symbol\.json: MXNet refuses the graph: .*Cannot find argument "
-                       r"'colonel'.*, in operator Convolution\(name=\"net_conv0_fwd"):
+    with pytest.raises(gops.OpError, match=r"net-symbol\.json: MXNet refuses the graph at the node 'net_conv0_fwd': "
+                       r".*Cannot find argument 'colonel'.*, in operator Convolution"):
         gops.export.rewrite("net", "again")
 
 

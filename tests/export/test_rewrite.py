@@ -169,8 +169,8 @@ def test_an_attribute_of_another_version(rng, tmp_path):
 @pytest.mark.parametrize("change, text", [
     ({"op": "Custom", "attrs": {"op_type": "their_reorg"}}, "at the node .*reorg0.* custom operator their_reorg"),
     ({"op": "TheirReorg", "attrs": {}}, "Failed loading Op .*reorg0.* of type TheirReorg"),
-    ({"op": "tile", "attrs": {"reps": "many"}}, "in operator tile.*reorg0"),
-    ({"op": "tile", "attrs": {}}, "in operator tile.*reorg0"),
+    ({"op": "tile", "attrs": {"reps": "many"}}, "reorg0.*in operator tile"),
+    ({"op": "tile", "attrs": {}}, "reorg0.*in operator tile"),
 ], ids=["custom", "operator", "attribute", "no_attribute"])
 @pytest.mark.parametrize("run", [lambda folder: gops.export.rewrite(folder / "net", folder / "out"),
                                  lambda folder: gops.export.onnx(folder / "net", folder / "out.onnx"),

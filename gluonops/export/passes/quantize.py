@@ -186,7 +186,7 @@ def _mixed_sums(graph, inputs):
         if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
             _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
             if types[names[summand.name, 0]] != types[names[node.name, 0]]:
-                found.update(inner["name"] for inner in node.subgraphs[0]["nodes"] if inner["op"] == SUM)
+                found.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)
     return found
 
 

@@ -16,7 +16,7 @@ from ...core.errors import OpError
 from ...data.base import class_names
 from .. import passes
 from ..graph import ends_in_softmax
-from ..metadata import metadata_of
+from ..metadata import classes_of, metadata_of
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from .nets import LoadedClassifier, LoadedDetector
@@ -192,15 +192,14 @@ def _preprocessing(path, found, given):
 def _names(path, found, given):
     """The names of the classes; numbers where there are none."""
     stored = found.metadata.get("classes")
-    count = len(stored) if isinstance(stored, list) else stored
+    names = None if stored is None else classes_of(WHERE, path, stored)
     if given is not None:
-        names = class_names(given, WHERE)
-        if count is not None and len(names) != count:
-            raise OpError(WHERE, f"there are {len(names)} names; the net has {count} classes", "Pass its own names")
-        return names
-    if isinstance(stored, list):
-        return tuple(map(str, stored))
-    if count is None:
+        given = class_names(given, WHERE)
+        if names is not None and len(given) != len(names):
+            raise OpError(WHERE, f"there are {len(given)} names; the net has {len(names)} classes",
+                          "Pass its own names")
+        return given
+    if names is None:
         raise OpError(WHERE, f"{path} does not have the names of its classes: {OLDER}",
                       "Export the net again with this gluonops; or pass classes, or --names FILE")
-    return tuple(map(str, range(count)))
+    return names

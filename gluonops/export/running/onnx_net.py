@@ -94,5 +94,5 @@ def _value(text: str) -> Any:
     """Strings are stored as they are, and all else as JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -170,6 +170,18 @@ def test_older_files(means, detector, export, picture):
         gops.export.load(prefix)
 
 
+@pytest.mark.parametrize("classes", [10 ** 12, 0, -3, 1e308, True, "nine", {"a": 1}, [], [["a"]], [None]])
+@pytest.mark.parametrize("format_", ["symbol", "onnx"])
+def test_classes_that_are_none(format_, classes, means, export):
+    """At once: 10 ** 12 names would take all memory."""
+    net = means()
+    path = export(net, format_, (1, 3, 8, 8), metadata={"classes": classes})
+    with pytest.raises(gops.OpError, match="has the classes .*; expected a list of names, or their number, from 1 to"):
+        gops.export.load(path)
+    with pytest.raises(gops.OpError, match="has the classes"):
+        gops.export.load(path, classes=["a", "b", "c"])
+
+
 @pytest.mark.parametrize("preprocessing, text", [
     ({"colours": "CMYK"}, "preprocessing has colours 'CMYK'; expected RGB, BGR or grey"),
     ({"mean": [1, 2]}, r"has mean \[1, 2\]; expected 1 numbers or 3 numbers"), ({"std": [0]}, "has std .*above 0"),
@@ -177,6 +189,7 @@ def test_older_files(means, detector, export, picture):
     ("RGB", "preprocessing is 'RGB'; expected a dict"),
     ({"colours": "grey"}, "takes images of 3 channels, and its preprocessing has colours 'grey'"),
     ({"resize": "crop"}, "preprocessing has resize 'crop', and the net is a detector"),
+    ({"range": [0, 10 ** 400]}, "has range .*; expected 2 numbers"),
     ({"crop_ratio": 2}, "crop_ratio 2; expected a number above 0, and at most 1")])
 def test_a_preprocessing_that_is_none(preprocessing, text, detector, export):
     with pytest.raises(gops.OpError, match=text):

@@ -36,7 +36,7 @@ class TestSoftmax(OpSuite):
     )
     texts = {"axis": ["1", " -1", "٠"],
              "temperature": ["1", "1e-3", ".5", "5.", "inf", "nan", "-1", "0", "0x1p3", "1_000.5", "1e999", "",
-                             "+2", "٢"]}
+                             "+2", "٢", "9" * 198, "x" * 198, "x" * 199, "x" * 5000, "\u732b" * 300]}
     determined = (({"output": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
 
     def amplification(self, attrs, backend, *inputs):

@@ -1,0 +1,229 @@
+"""The nodes of a file, before MXNet sees them: which operators it may have, and how many inputs and outputs they have.
+
+MXNet trusts a graph. Some operators call an address, or read the path, that an attribute has. Others read or write
+beyond their inputs if a node has another number of them. What older versions of MXNet wrote is completed here: MXNet's
+own way to do it trusts the graph, too, and tells stderr of it.
+"""
+from __future__ import annotations
+
+import collections
+import math
+import re
+from typing import NamedTuple
+
+import mxnet as mx
+from mxnet._ctypes.symbol import _symbol_creator
+from mxnet.base import MXNetError
+
+from ..core import native, registry
+from ..core.attributes import Attr, Int, IntOrTuple, Kind
+from ..core.errors import OpError, quoted, shortened
+from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal
+
+# `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
+# in memory. `_cvimread` and its like read files, or decode images of any size. `_contrib_dgl_` and `reset_arrays` crash
+# with any inputs. The others are made inside of MXNet: gradients, and what its backends compile.
+REFUSED = re.compile(r"_Native|_NDArray|_CachedOp.*|_CustomFunction|_FusedOp.*|.*_cvim.*|_imdecode|_NoGradient|"
+                     r".*backward.*|_sg_(?!mkldnn_conv$).*|_TensorRT|.*_tvm_.*|_contrib_dgl_.*|reset_arrays")
+# The operators with graphs inside: the attributes that say which inputs each of them reads.
+LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all three for one graph
+         "_while_loop": ("cond_input_locs", "func_input_locs"),
+         "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
+QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
+FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # in it
+# The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
+COUNTS_OF_INPUTS = ("num_args", "num_arrays", "num_tensors", "num_weights")
+COUNTS_OF_OUTPUTS = ("num_outputs", "sections")
+MOST_OUTPUTS = 2 ** 16
+# The versions of MXNet from which on files list auxiliary states, and -1 is the last axis.
+LISTS_STATES, LAST_AXIS = 900, 905
+# How older versions spelled __lr_mult__ and its like, also behind the name of an input.
+OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
+TOO_MANY = re.compile(r"Incorrect number of arguments, requires (\d+)")
+
+
+class Signature(NamedTuple):
+    """How many inputs a node needs, the names of those that it lacks, and how many outputs it has."""
+    inputs: int
+    lacking: tuple[str, ...]
+    outputs: float   # infinity if it is not known
+
+
+def admit(graph: Graph) -> None:
+    """Check the nodes of a file, and write them as this MXNet does, in place.
+
+    Raises
+    ------
+    OpError
+        It names the node.
+    """
+    _check_operators(graph)
+    written, current = _version(graph), _version(Graph.of(mx.sym.var("data")))
+    if written < current:
+        _upgrade(graph, written)
+        graph.attrs["mxnet_version"] = ["int", current]
+    _check_sizes(graph)
+
+
+def _check_operators(graph: Graph) -> None:
+    """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
+    for node in graph.nodes():
+        node.op = native.operator_name(node.op)
+        if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
+            raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
+                       "that computes from its inputs alone")
+        if node.op not in {"Custom", *LOOPS}:
+            _check_counts(node)
+        for subgraph in node.subgraphs:
+            _check_operators(subgraph)
+
+
+def _check_counts(node: Node) -> None:
+    limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)), **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
+    for name, most in limits.items():
+        if name in node.attrs and _integer(node, name) > most:
+            raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
+
+
+def _version(graph: Graph) -> int:
+    """The number of the MXNet that wrote a graph."""
+    entry = graph.attrs.get("mxnet_version", ["int", 800])
+    if not isinstance(entry, list) or len(entry) != 2 or entry[0] != "int" or type(entry[1]) is not int:
+        raise OpError("export", f"mxnet_version is {quoted(entry)}; expected one such as ['int', 10901]",
+                      "Export the net again")
+    return entry[1]
+
+
+def _upgrade(graph: Graph, version: int) -> None:
+    """Write what an older MXNet wrote as this one does, in place."""
+    for node in graph.nodes():
+        _spell_marks(node)
+        if version < LISTS_STATES and not node.is_variable:
+            lacking = _signature(node).lacking
+            node.inputs += [(Node(VARIABLE, f"{node.name}_{name}", node.marks()), 0) for name in lacking]
+        if version < LAST_AXIS and node.op in ("argmax", "argmin") and node.attrs.get("axis") == "-1":
+            del node.attrs["axis"]   # it meant all axes
+
+
+def _spell_marks(node: Node) -> None:
+    """Spell the old marks of a node as this MXNet does, and move those that are for an input to it, in place."""
+    found = [match for match in map(OLD_MARK.fullmatch, node.attrs) if match]
+    marks = [(*match.groups(), node.attrs.pop(match.group())) for match in found]
+    for owner, mark, value in marks:
+        if owner is None:
+            node.attrs[f"__{mark}__"] = value
+        elif not node.is_variable:
+            names = _signature(Node(node.op, node.name, node.attrs)).lacking
+            for name, (source, _) in zip(names, node.inputs):
+                if name == owner and source.is_variable:
+                    source.attrs[f"__{mark}__"] = value
+
+
+def _check_sizes(graph: Graph) -> None:
+    """Check that all nodes have their inputs, and that every output that is read exists: MXNet would crash."""
+    outputs = {}
+    for node in graph.nodes():
+        for subgraph in node.subgraphs:
+            _check_sizes(subgraph)
+        signature = Signature(0, (), 1) if node.is_variable else _signature(node)
+        if len(node.inputs) != signature.inputs:
+            raise _bad(node, f"({kind(node)}) has {len(node.inputs)} inputs; expected {signature.inputs}")
+        outputs[node] = signature.outputs
+    read = [entry for node in outputs for entry in node.inputs]
+    for node, index in read + graph.heads:
+        if index >= outputs[node]:
+            raise OpError("export", f"it reads output {index} of the node {quoted(node.name)}, which does not have it",
+                          "Export the net again")
+
+
+def _signature(node: Node) -> Signature:
+    """The signature of a node. An operator that is not here, and is refused later, needs the inputs that it has."""
+    if node.op in LOOPS:
+        return _signature_of_loop(node)
+    if node.op == QUANTIZED:
+        return _signature_of_quantized(node)
+    count = len(node.inputs)
+    if is_ours(node) and our_name(node) in registry.entries():
+        op = registry.get(our_name(node)).op
+        names = [tensor.name for tensor in op.inputs]
+        return Signature(len(names), tuple(names[count:]), len(op.outputs))
+    try:
+        handle = native.operator_handle(node.op)
+    except MXNetError:
+        handle = None
+    if is_ours(node) or handle is None:
+        return Signature(count, (), math.inf)
+
+    variables = [mx.sym.var(f"input{place}") for place in range(count)]
+    attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}
+    try:   # MXNet makes a variable of every input that it does not get
+        symbol = _symbol_creator(handle, variables, None, attrs.keys(), attrs.values(), "node", False)
+    except MXNetError as error:
+        too_many = TOO_MANY.search(str(error))
+        if too_many:
+            return Signature(int(too_many.group(1)), (), 0)
+        raise refusal(f" at the node {quoted(node.name)}", error) from error
+    names = [name[len("node_"):] for name in symbol.list_inputs()]
+    return Signature(len(names), tuple(names[count:]), len(symbol))
+
+
+def _signature_of_loop(node: Node) -> Signature:
+    """The signature of a loop or a branch. An OpError if its attributes do not fit the graphs inside."""
+    count, outputs = len(node.inputs), _integer(node, "num_outputs")
+    places = [_integers(node, name) for name in LOOPS[node.op]]
+    heads = [1] + [outputs] * (len(places) - 1)   # of the condition, and of what depends on it
+    is_sound = _integer(node, "num_args") == count + len(node.subgraphs)
+    if node.op == "_foreach":
+        is_sound = is_sound and len(places[1]) == outputs - _integer(node, "num_out_data")
+        places, heads = [sum(places, ())], [outputs]
+    elif node.op == "_while_loop":
+        states = _integers(node, "func_var_locs")
+        is_sound = is_sound and len(states) == outputs - _integer(node, "num_out_data")
+        is_sound = is_sound and set(states) <= set(range(len(places[1])))
+    for read in places:
+        is_sound = is_sound and set(read) <= set(range(count)) and len(set(read)) == len(read)
+    inner = [(len(graph.variables()), len(graph.heads)) for graph in node.subgraphs]
+    if not is_sound or inner != list(zip(map(len, places), heads)):
+        raise _misfit(node)
+    return Signature(count, (), outputs)
+
+
+def _integer(node: Node, name: str) -> int:
+    return _attribute(node, name, Int(0))
+
+
+def _integers(node: Node, name: str) -> tuple[int, ...]:
+    value = _attribute(node, name, IntOrTuple(0))
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _attribute(node: Node, name: str, kind: Kind) -> int | tuple[int, ...]:
+    try:
+        return Attr(name, kind, None, "").parse("export", node.attrs.get(name))
+    except OpError as error:
+        raise error.about(f"the node {quoted(node.name)}") from error
+
+
+def _signature_of_quantized(node: Node) -> Signature:
+    """The signature of a layer of 8 bits. An OpError if its attributes do not fit the layers inside."""
+    layers = [layer for graph in node.subgraphs for layer in graph.nodes() if not layer.is_variable]
+    found = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
+    expected = collections.Counter({"Convolution": 1, "BatchNorm": node.flag("with_bn"), "sum": node.flag("with_sum"),
+                                    "act": node.flag("with_act") + node.flag("with_postsum_act")})
+    convolution = next((layer for layer in layers if layer.op == "Convolution"), node)
+    reads_variables = all(source.is_variable for source, _ in convolution.inputs)
+    if len(node.subgraphs) != 1 or found != +expected or not reads_variables:
+        raise _misfit(node)
+    ranges = 0
+    if node.flag("quantized"):   # the lowest and the highest value of the data, and of what is added
+        ranges = 2 + 2 * node.flag("with_sum")
+    needed = len(node.subgraphs[0].variables()) + ranges
+    return Signature(needed, (), 3 if ranges else 1)
+
+
+def _misfit(node: Node) -> OpError:
+    return _bad(node, f"({node.op}) has attributes that do not fit the graphs inside of it")
+
+
+def _bad(node: Node, what: str) -> OpError:
+    return OpError("export", f"the node {quoted(node.name)} {what}", "Export the net again")
