@@ -32,7 +32,11 @@ def check_target(where: str, *paths: str) -> None:
 
 def check_regular(path: str | os.PathLike) -> None:
     """Raise an OSError if a file does not exist or is no regular file: opening a FIFO would wait for ever."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:   # a NUL, or a character that the system's encoding lacks
+        raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from error
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
