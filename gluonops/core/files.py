@@ -44,8 +44,8 @@ def check_regular(path: str | os.PathLike) -> None:
     """Raise an OSError if a file does not exist or is not a regular file: opening a FIFO would wait for ever."""
     try:
         mode = os.stat(path).st_mode
-    except ValueError as error:   # a NUL character
-        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
+    except ValueError as error:   # a NUL, or a character that the system's encoding lacks
+        raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from error
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 

@@ -23,8 +23,9 @@ SPLITS = ("train", "val")
 class DetectionDataset(gluon.data.Dataset):
     """Images with boxes, in gluoncv's convention. Index it, or pass it to :class:`gluonops.data.Augmented`.
 
-    An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB. The label is float32
-    (objects, 6): xmin, ymin, xmax, ymax in pixels, the class id, and 1 if the object is difficult, else 0.
+    An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB, upright as EXIF says. The
+    label is float32 (objects, 6): xmin, ymin, xmax, ymax in pixels of the upright image, the class id, and 1 if the
+    object is difficult, else 0.
 
     Parameters
     ----------

@@ -1,10 +1,17 @@
-"""Functions that read images. Their errors name the file that cannot be read."""
+"""Functions that read images. Their errors name the file that cannot be read.
+
+Pillow alone decides an image's size, orientation and pixels. Images are upright, as EXIF says: annotation tools such as
+labelImg and labelme show them so, and their boxes are in what they show.
+"""
+from __future__ import annotations
+
+import contextlib
 import io
 import os
 import struct
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
-import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
@@ -12,20 +19,20 @@ from ..core.files import check_regular
 from ..core.optional import require
 from .limits import check_size
 
-__all__ = ["EXTENSIONS", "decode_image", "encoded_size", "image_size", "progress", "read_image"]
+__all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_size", "progress", "read_image"]
 
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
+FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them
+ROWS = 128   # that are converted at once
 PROGRESS_FROM = 1000   # smallest number of files with a progress bar
-# Markers of the JPEG format.
-JPEG_START = b"\xff\xd8"
-JPEG_MARKER = b"\xff"
-JPEG_SCAN = b"\xda"
-JPEG_END = b"\xff\xd9"
-JPEG_EXIF = b"\xe1"
-JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}   # segments with the size and the number of channels
-JPEG_CHANNELS = 9   # their place in such a segment, from its marker on
-CMYK_CHANNELS = 4
+ORIENTATION = 0x0112   # EXIF's tag: 1 to 8
+# A PNG's file is a signature and chunks: length, kind, data, checksum.
+PNG_SIGNATURE = 8   # bytes
+CHUNK, CHECKSUM = struct.Struct(">I4s"), struct.Struct(">I")
+PNG_HEADER = struct.Struct(">IIBB")   # width, height, bits per channel, kind of colour
+PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # of the kinds of colour
+ONCE = (b"IHDR", b"PLTE")   # chunks of which there is at most one
 
 
 def progress(items: Sequence, what: str) -> Iterable:
@@ -45,8 +52,8 @@ def progress(items: Sequence, what: str) -> Iterable:
     return tqdm(items, desc=what, leave=False, disable=disable)
 
 
-def read_image(path: str, where: str, flag: int = 1) -> np.ndarray:
-    """Read the image in a file.
+def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -> np.ndarray:
+    """Read the image in a file. It is upright, as its EXIF data says.
 
     Parameters
     ----------
@@ -54,32 +61,30 @@ def read_image(path: str, where: str, flag: int = 1) -> np.ndarray:
         The file.
     where : str
         Name of the caller, for errors.
-    flag : {1, 0}, default 1
-        1: RGB. 0: grey.
+    formats : sequence of str, optional
+        Pillow's names of the formats that the file may have, whatever its name says. None: all that Pillow knows.
 
     Returns
     -------
     numpy.ndarray
-        uint8 (height, width, 3) in RGB, or (height, width, 1) in grey.
+        uint8 (height, width, 3), RGB.
 
     Raises
     ------
     OpError
-        The file is missing, cannot be decoded, is a truncated JPEG, or would take more memory than
+        The file is missing, cannot be decoded, is truncated, has another format, or would take more memory than
         ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
     """
-    return decode_image(_content(path, where), path, where, flag)
+    with _opened(path, where) as file:
+        check_size(where, path, os.fstat(file.fileno()).st_size)
+        content = file.read()
+    return decode_image(content, path, where, formats=formats)
 
 
-def decode_image(content: bytes, name: str, where: str, flag: int = 1) -> np.ndarray:
+def decode_image(content: bytes, name: str, where: str, *, formats: Sequence[str] | None = FORMATS) -> np.ndarray:
     """Decode the bytes of an image file. ``name`` is its name in errors. The rest is as in :func:`read_image`."""
-    encoded_size(content, name, where)
-    if content.startswith(JPEG_START):
-        content = _checked_jpeg(content, name, where)
-    try:
-        return mx.image.imdecode(content, flag=flag).asnumpy()
-    except (mx.MXNetError, ValueError, TypeError) as error:
-        raise _unreadable(name, where, f"{len(content)} bytes that do not decode") from error
+    with _opened_by_pillow(io.BytesIO(content), name, where, formats) as (pillow, opened):
+        return _upright(_rgb(_decoded(pillow, opened, content)), _orientation(pillow, opened))
 
 
 def image_size(path: str, where: str) -> tuple[int, int]:
@@ -94,66 +99,128 @@ def encoded_size(content: bytes, name: str, where: str) -> tuple[int, int]:
 
 
 def _size(file, name, where):
-    image = require("PIL.Image", where)
-    try:
-        with image.open(file) as opened:
-            width, height = opened.size   # without EXIF's orientation
-    except image.DecompressionBombError as error:
-        raise OpError(where, f"{name} is too large for Pillow: {error}", "Replace it by a smaller one, or set "
-                      "PIL.Image.MAX_IMAGE_PIXELS if you trust the file") from error
-    except (OSError, SyntaxError, ValueError, struct.error) as error:
-        raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode") from error
-    if min(width, height) < 1:
-        raise _unreadable(name, where, f"a size of {width} x {height}")
-    check_size(where, name, CHANNELS * width * height)
-    return width, height
+    with _opened_by_pillow(file, name, where, FORMATS) as (pillow, opened):
+        width, height = opened.size
+        return (height, width) if _is_on_its_side(_orientation(pillow, opened)) else (width, height)
 
 
-def _checked_jpeg(content, name, where):
-    """A whole JPEG, without the orientation of EXIF if the decoder would apply it."""
-    segments, scan = _jpeg_segments(content)
-    if content.rfind(JPEG_END, scan) < 0:   # the decoder would fill the missing part with grey, without an error
-        raise _unreadable(name, where, f"{len(content)} bytes of a JPEG without its end")
-    if not any(_is_cmyk(content[start:end]) for start, end in segments):
-        return content
-    # MXNet decodes CMYK with another decoder, which rotates the image as EXIF says. The labels are not rotated.
-    kept = [content[start:end] for start, end in segments if content[start + 1:start + 2] != JPEG_EXIF]
-    return b"".join([JPEG_START, *kept, content[scan:]])
-
-
-def _jpeg_segments(content):
-    """((start, end) of every segment in front of the scan, the place of the scan).
-
-    A thumbnail in a segment has markers of its own, so segments are passed over as a whole.
-    """
-    segments, position = [], len(JPEG_START)
-    while content[position:position + 1] == JPEG_MARKER and content[position + 1:position + 2] != JPEG_SCAN:
-        length = int.from_bytes(content[position + 2:position + 4], "big")
-        segments.append((position, position + 2 + length))
-        position += 2 + length
-    return segments, position
-
-
-def _is_cmyk(segment):
-    """Whether a JPEG's segment is the one that gives the number of channels, and says four."""
-    is_frame = len(segment) > JPEG_CHANNELS and segment[1] in JPEG_FRAMES
-    return is_frame and segment[JPEG_CHANNELS] == CMYK_CHANNELS
-
-
-def _content(path, where):
-    with _opened(path, where) as file:
-        return file.read()
-
-
-def _opened(path, where):
+@contextlib.contextmanager
+def _opened(path: str, where: str) -> Iterator[io.BufferedReader]:
     try:
         check_regular(path)
-        return open(path, "rb")
+        with open(path, "rb") as file:
+            yield file
     except OSError as error:
         raise OpError(where, f"the image {os.fspath(path)} cannot be read: {error.strerror}",
                       "Add it, or remove it from the list") from error
 
 
-def _unreadable(name, where, got):
-    return OpError(where, f"{name} has {got}; expected an image",
-                   "Replace it, or remove it and its label from the list")
+@contextlib.contextmanager
+def _opened_by_pillow(file, name, where, formats):
+    """(PIL.Image, the image, of which only the header is read). Errors inside the ``with`` block become OpErrors."""
+    pillow = require("PIL.Image", where)
+    try:
+        with pillow.open(file, formats=formats) as opened:
+            width, height = opened.size
+            if min(width, height) < 1:
+                raise _unreadable(name, where, f"a size of {width} x {height}", formats)
+            check_size(where, name, CHANNELS * width * height)
+            yield pillow, opened
+    except OpError:
+        raise
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        raise OpError(where, f"{name} is too large for Pillow: {error}", "Replace it by a smaller one, or set "
+                      "PIL.Image.MAX_IMAGE_PIXELS if you trust the file") from error
+    except Exception as error:   # a damaged file makes Pillow raise nearly any class
+        raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode", formats) from error
+
+
+def _decoded(pillow, opened, content):
+    """The bytes of an opened image, decoded.
+
+    Its method ``load`` takes a truncated file as a whole one if LOAD_TRUNCATED_IMAGES is set, and gluoncv sets it.
+    """
+    if opened.format not in (*FORMATS, "MPO"):   # MPO: a JPEG with more images behind it
+        return opened
+    mode, (codec, _, offset, args) = opened.mode, opened.tile[0]
+    if codec == "bmp_rle":   # needs the file, and is strict
+        return opened
+    if codec == "zip":
+        content, args = _rows(content), (args, opened.info.get("interlace", 0))
+    else:
+        content = content[offset:]
+    if args[0] == "I;16B":   # grey of 16 bits: Pillow would clip it to 255
+        mode, args = "L", ("L;16B", *args[1:])
+    image = pillow.frombytes(mode, opened.size, content, codec, args)
+    if image.mode == "P":
+        image.putpalette(opened.palette)
+    return image
+
+
+def _rows(content):
+    """The rows of a PNG in a zlib stream that has no end. Pillow takes rows that miss in front of an end for black."""
+    chunks = list(_chunks(content))
+    kinds = [kind for kind, _ in chunks if kind in ONCE]
+    if len(set(kinds)) < len(kinds):
+        raise ValueError("a second header or palette")
+    width, height, depth, colour = PNG_HEADER.unpack_from(dict(chunks)[b"IHDR"])
+    most = (width * depth * PNG_CHANNELS[colour] // 8 + 8) * (height + 8)   # with the bytes of filters
+    unpacking = zlib.decompressobj()
+    rows = unpacking.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"), most)
+    if not unpacking.eof:
+        raise ValueError("rows without an end")
+    packing = zlib.compressobj(zlib.Z_NO_COMPRESSION)
+    return packing.compress(rows) + packing.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _chunks(content):
+    """(kind, data) of the chunks of a PNG up to the last. An error if it is truncated or a checksum is wrong."""
+    content, start, kind = memoryview(content), PNG_SIGNATURE, None
+    while kind != b"IEND":
+        length, kind = CHUNK.unpack_from(content, start)
+        end = start + CHUNK.size + length
+        checksum, = CHECKSUM.unpack_from(content, end)
+        if zlib.crc32(content[start + CHECKSUM.size:end]) != checksum:
+            raise ValueError(f"a wrong checksum of {kind}")
+        yield kind, content[start + CHUNK.size:end]
+        start = end + CHECKSUM.size
+
+
+def _rgb(image):
+    """The pixels of Pillow's image, some rows at a time: Pillow would copy them all three times. Alpha is left out."""
+    width, height = image.size
+    pixels = np.empty((height, width, CHANNELS), "uint8")
+    for top in range(0, height, ROWS):
+        rows = image.crop((0, top, width, min(top + ROWS, height)))
+        pixels[top:top + ROWS] = rows if rows.mode == "RGB" else rows.convert("RGB")
+    return pixels
+
+
+def _orientation(pillow, opened):
+    """EXIF's orientation; 1, which is upright, if there is none."""
+    exif = pillow.Exif()
+    try:
+        exif.load(opened.info.get("exif"))
+        return exif.get(ORIENTATION, 1)
+    except Exception:   # damaged EXIF data says nothing
+        return 1
+
+
+def _is_on_its_side(orientation):
+    return orientation in (5, 6, 7, 8)
+
+
+def _upright(pixels, orientation):
+    """Pixels turned and mirrored as EXIF's orientation says."""
+    if _is_on_its_side(orientation):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def _unreadable(name, where, got, formats):
+    expected = "an image" if formats is None else f"an image in {', '.join(formats)}"
+    return OpError(where, f"{name} has {got}; expected {expected}", "Replace it, or leave it out")

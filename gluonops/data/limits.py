@@ -1,13 +1,19 @@
-"""How much memory one file of a data set may take when it is unpacked or decoded."""
+"""How much memory one file of a data set may take when it is unpacked or decoded, and how long its numbers may be."""
 import os
 
 from ..core.errors import OpError
 
-__all__ = ["VARIABLE", "check_size", "max_bytes"]
+__all__ = ["VARIABLE", "check_size", "is_whole_number", "max_bytes"]
 
 VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
 DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
 MIB = 1 << 20
+MAX_DIGITS = 100   # of a number; Python refuses some thousands
+
+
+def is_whole_number(text: str) -> bool:
+    """Whether a text is a whole number from 0, in ASCII digits and not longer than Python reads."""
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
 
 
 def max_bytes() -> int:
@@ -19,7 +25,7 @@ def max_bytes() -> int:
         The variable is not a positive integer.
     """
     text = os.environ.get(VARIABLE, str(DEFAULT))
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+    if not (is_whole_number(text) and int(text) > 0):
         raise OpError("data", f"{VARIABLE} is {text!r}; expected a positive integer, a number of MiB",
                       "Correct it, or unset it")
     return int(text) * MIB

@@ -106,11 +106,21 @@ def make_records(root, rng, labels=None, images=None, split="train"):
     file.close()
 
 
-def encoded(image):
-    """An image's PNG."""
+def encoded(image, kind="png", **options):
+    """The file of an image: pixels, or Pillow's."""
     out = io.BytesIO()
-    Image.fromarray(image).save(out, "png")
+    (Image.fromarray(image) if isinstance(image, np.ndarray) else image).save(out, kind, **options)
     return out.getvalue()
+
+
+def photograph(image, orientation, kind="jpeg"):
+    """The file of an image as a camera writes it: with EXIF's orientation, in a JPEG in front of all else."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    if kind == "png":
+        return encoded(image, kind, exif=exif)
+    content, segment = encoded(image, kind), exif.tobytes()
+    return content[:2] + b"\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment + content[2:]
 
 
 OTHERS = {"voc": {"classes": NAMES}, "coco": {}, "yolo": {}, "rec": {"classes": NAMES}}

@@ -14,12 +14,14 @@ from ...core.errors import OpError
 from ...core.files import read_lines
 from ..base import class_names
 from ..images import EXTENSIONS
+from ..limits import is_whole_number
 
 __all__ = ["DataFile", "is_data_file", "read_data_file"]
 
 WHERE = "data.read_data_file"
 ENDING = ".data"
 NAMES = ("names", "labels")   # of the classes: of detectors, of classifiers
+SHOWN = 60   # characters of a wrong number in an error
 
 
 class DataFile(NamedTuple):
@@ -104,8 +106,8 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
     value, number = options[key]
     names = class_names(_find(path, value, number), WHERE)
     written, number = options.get("classes", (str(len(names)), 0))
-    if not written.isdigit() or int(written) < 1:
-        raise _error(path, number, f"classes is {written!r}; expected a number from 1", "Correct the line")
+    if not is_whole_number(written) or int(written) < 1:
+        raise _error(path, number, f"classes is {written[:SHOWN]!r}; expected a number from 1", "Correct the line")
     if int(written) > len(names):
         raise _error(path, number, f"classes is {written}, and {value} has {len(names)} names",
                      "Correct classes, or add names")

@@ -38,8 +38,8 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     Raises
     ------
     OpError
-        The file is not gzip although its name ends in .gz, it has another type or number of dimensions, or its length
-        does not match its header, or it would take more memory than ``GLUONOPS_MAX_DECODED_MIB``.
+        The file cannot be read, is not gzip although its name ends in .gz, has another type or number of dimensions, or
+        a length that does not match its header, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``.
     """
     content = _content(path)
     header = 4 + 4 * ndim
@@ -51,17 +51,22 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
     if len(content) != header + math.prod(shape):
         raise _bad(path, f"{len(content)} bytes", f"{header + math.prod(shape)} for the shape {shape} in its header")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    try:
+        return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    except ValueError as error:   # a size of 0 beside others whose product is beyond NumPy
+        raise _bad(path, f"the shape {shape} in its header", "a shape that an array can have") from error
 
 
 def _content(path):
     open_file = gzip.open if path.endswith(".gz") else open
-    check_size(WHERE, path, os.path.getsize(path))
     try:
+        check_size(WHERE, path, os.path.getsize(path))
         with open_file(path, "rb") as file:
             content = file.read(max_bytes() + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _bad(path, f"something that does not unpack ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another folder") from error
     check_size(WHERE, path, len(content))
     return content
 

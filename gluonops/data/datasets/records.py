@@ -7,11 +7,10 @@ with train.rec and val.rec (or valid.rec, test.rec).
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
-import threading
 
-import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
@@ -19,6 +18,7 @@ from ...core.errors import OpError
 from ...core.files import read_lines
 from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
 from ..images import decode_image, encoded_size, progress
+from ..limits import is_whole_number
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
@@ -26,8 +26,8 @@ WHERE = "data.rec"
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
+LABEL = 4   # bytes of a number
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
-MAX_DIGITS = 100
 SHOWN = 60        # characters of a wrong line in an error
 # Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
 WHOLE, FIRST, MIDDLE, LAST = range(4)
@@ -37,7 +37,7 @@ SLACK = 1e-3   # by which a box may exceed the image, because of rounding
 
 
 class Records:
-    """A .rec file that several threads may read.
+    """A .rec file that several threads and processes may read.
 
     Attributes
     ----------
@@ -48,66 +48,74 @@ class Records:
 
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
-        index = f"{os.path.splitext(self.path)[0]}.idx"
-        offsets = _offsets(index, where)
-        self.labels = self._heads(offsets)
-        self._file = mx.recordio.MXIndexedRecordIO(index, self.path, "r")
-        self._lock = threading.Lock()   # a read is a seek and a read
+        self._places = _offsets(f"{os.path.splitext(self.path)[0]}.idx", where)
+        self.labels = self._heads()
 
     def name(self, place: int) -> str:
         """The name of a record in errors."""
-        return f"{self.path}, record {self._file.keys[place]}"
+        return f"{self.path}, record {self._places[place][0]}"
 
     def encoded(self, place: int) -> bytes:
         """The bytes of a record's image."""
-        with self._lock:
-            record = self._file.read_idx(self._file.keys[place])
-        return mx.recordio.unpack(record)[1]
+        with self._opened() as file:
+            parts = []
+            for start, length in self._parts(file, *self._places[place]):
+                file.seek(start)
+                parts.append(file.read(length))
+        record = struct.pack("<I", MAGIC).join(parts)
+        count, *_ = HEAD.unpack_from(record)
+        return record[HEAD.size + count * LABEL:]
 
-    def image(self, place: int, flag: int = 1) -> np.ndarray:
-        """A record's image, uint8 (height, width, channels)."""
-        return decode_image(self.encoded(place), self.name(place), self.where, flag)
+    def image(self, place: int) -> np.ndarray:
+        """A record's image, uint8 (height, width, 3)."""
+        return decode_image(self.encoded(place), self.name(place), self.where)
 
     def size(self, place: int) -> tuple[int, int]:
         """(width, height) of a record's image, from its header."""
         return encoded_size(self.encoded(place), self.name(place), self.where)
 
-    def _heads(self, offsets):
-        labels, size = [], os.path.getsize(self.path)
-        with open(self.path, "rb") as file:
-            for key, offset in progress(offsets, f"checking {os.path.basename(self.path)}"):
-                file.seek(min(offset, size))
-                frame, head = file.read(FRAME.size), file.read(HEAD.size)
-                if len(head) < HEAD.size or FRAME.unpack(frame)[0] != MAGIC:
-                    raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
-                                  f"record {key}", "Create both files again, together")
-                count, label, _, _ = HEAD.unpack(head)
-                length = FRAME.unpack(frame)[1] % (1 << LENGTH_BITS)
-                self._check_parts(file, key, offset, size)
-                file.seek(offset + FRAME.size + HEAD.size)
-                if count * 4 > length - HEAD.size:
+    @contextlib.contextmanager
+    def _opened(self):
+        try:
+            with open(self.path, "rb") as file:
+                yield file
+        except OSError as error:
+            raise OpError(self.where, f"{self.path} cannot be read: {error.strerror}", "Pass another root") from error
+
+    def _heads(self):
+        labels = []
+        with self._opened() as file:
+            for key, offset in progress(self._places, f"checking {os.path.basename(self.path)}"):
+                (start, length), *_ = self._parts(file, key, offset)
+                file.seek(start)
+                count, label, _, _ = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
+                if count * LABEL > length - HEAD.size:
                     raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
                                   "the record", "Create the file again")
-                labels.append(np.frombuffer(file.read(count * 4), "<f4") if count else np.float32([label]))
+                labels.append(np.frombuffer(file.read(count * LABEL), "<f4") if count else np.float32([label]))
         return labels
 
-
-    def _check_parts(self, file, key, offset, size):
-        """Raise an OpError unless a record is whole: MXNet's reader would end the process."""
-        expected = (WHOLE, FIRST)
+    def _parts(self, file, key, offset):
+        """(start, length) of each part of a record. An OpError unless all of it is in the file."""
+        size = os.fstat(file.fileno()).st_size
+        parts, expected = [], (WHOLE, FIRST)
         while expected:
-            file.seek(offset)
-            frame = file.read(FRAME.size)
-            magic, packed = FRAME.unpack(frame) if len(frame) == FRAME.size else (None, 0)
+            file.seek(min(offset, size))
+            magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
             part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
+            if magic != MAGIC and not parts:
+                raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
+                              f"record {key}", "Create both files again, together")
             if magic != MAGIC or part not in expected:
                 raise OpError(self.where, f"{self.path}, record {key}: at byte {offset} there is no next part of the "
                               "record", "It was cut off: create or copy it again")
             if offset + FRAME.size + length > size:
                 raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the file "
                               f"ends at byte {size}", "It was cut off: create or copy it again")
+            parts.append((offset + FRAME.size, length))
             expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
             offset += FRAME.size + length + -length % ALIGNMENT
+        return parts
 
 
 class DetectionRecords(DetectionDataset):
@@ -212,7 +220,7 @@ def _offsets(path, where):
     offsets = []
     for number, line in enumerate(lines, 1):
         words = line.split("\t")
-        if len(words) != 2 or not all(_is_number(word.strip()) for word in words):
+        if len(words) != 2 or not all(is_whole_number(word.strip()) for word in words):
             raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "
                           "between", "Create the file again")
         offsets.append((int(words[0]), int(words[1])))
@@ -220,11 +228,6 @@ def _offsets(path, where):
         problem = "a record twice" if offsets else "no records"
         raise OpError(where, f"{path} has {problem}", "Create the file again")
     return offsets
-
-
-def _is_number(word):
-    """Whether a word is a number, not longer than Python reads."""
-    return word.isascii() and word.isdecimal() and len(word) <= MAX_DIGITS
 
 
 def _objects(name, label, where):

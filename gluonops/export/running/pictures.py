@@ -7,8 +7,7 @@ import mxnet as mx
 import numpy as np
 
 from ...core.errors import OpError
-from ...core.optional import require
-from ...data.images import EXTENSIONS, read_image
+from ...data.images import EXTENSIONS, FORMATS, read_image
 
 __all__ = ["read_picture"]
 
@@ -19,8 +18,8 @@ def read_picture(image: object, where: str) -> np.ndarray:
     Parameters
     ----------
     image : str, os.PathLike, numpy.ndarray, NDArray or PIL.Image.Image
-        A file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. JPEG, PNG and BMP are read as the data
-        sets read them, and other formats by Pillow.
+        A file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets read
+        it, upright, and may have any format that Pillow knows if its name does not say JPEG, PNG or BMP.
     where : str
         The caller, for errors.
 
@@ -36,9 +35,9 @@ def read_picture(image: object, where: str) -> np.ndarray:
     """
     if isinstance(image, (str, os.PathLike)):
         path = os.fspath(image)
-        return read_image(path, where) if path.lower().endswith(EXTENSIONS) else _opened_by_pillow(path, where)
+        return read_image(path, where, formats=FORMATS if path.lower().endswith(EXTENSIONS) else None)
     if hasattr(image, "convert"):   # Pillow's, whatever its mode
-        return np.asarray(image.convert("RGB"))
+        return _pixels(image, where)
     pixels = image.asnumpy() if isinstance(image, mx.nd.NDArray) else np.asarray(image)
     if pixels.ndim == 2:
         pixels = pixels[..., None]
@@ -49,12 +48,9 @@ def read_picture(image: object, where: str) -> np.ndarray:
     return pixels
 
 
-def _opened_by_pillow(path, where):
-    pillow = require("PIL.Image", where)
+def _pixels(image, where):
+    """The pixels of Pillow's image, which it may decode only now."""
     try:
-        with pillow.open(path) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        reason = getattr(error, "strerror", None) or "Pillow does not know its format"
-        raise OpError(where, f"the image {path} cannot be read: {reason}",
-                      "Pass a JPEG, a PNG or another image") from error
+        return np.asarray(image.convert("RGB"))
+    except Exception as error:   # a damaged file makes Pillow raise nearly any class
+        raise OpError(where, f"Pillow does not decode the image: {error}", "Pass another picture") from error

@@ -58,10 +58,13 @@ def test_classification(folder):
     ("train.txt", "no.txt", "obj.data, line 3: there is no file no.txt"),
     ("classes = 2", "classes = 3", "obj.data, line 2: classes is 3, and my.names has 2 names"),
     ("classes = 2", "classes = two", "obj.data, line 2: classes is 'two'; expected a number from 1"),
+    ("classes = 2", "classes = ²", "obj.data, line 2: classes is '²'; expected a number from 1"),
+    ("classes = 2", f"classes = {'1' * 5000}", f"obj.data, line 2: classes is '{'1' * 60}'; expected a number from 1"),
+    ("train.txt", "a\0b", "obj.data, line 3: there is no file a\0b"),
     ("names = my.names", "", "obj.data has no names"),
     ("train=train.txt", "", "obj.data has no train; expected a list of images")])
 def test_refuses(folder, old, new, text):
-    (folder / "obj.data").write_text(TEXT.replace(old, new))
+    (folder / "obj.data").write_text(TEXT.replace(old, new), encoding="utf-8")
     with pytest.raises(gops.OpError, match=text):
         detection("yolo", folder / "obj.data")
 

@@ -8,6 +8,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.data import digits
+from gluonops.data.datasets.idx import read_idx
 from mxnet import gluon
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -171,7 +172,9 @@ class TestMNIST:
         (FILES[1], lambda b: b[:-1] + b"\x0a", "has the label 10; expected digits from 0 to 9"),
         (FILES[1], lambda b: idx(np.arange(9)), "has 20 images; expected 9, the number of labels in"),
         (FILES[0], lambda b: idx(np.zeros((20, 0, 28))), "has images of 0 x 28; expected some pixels"),
-    ], ids=["short", "long", "header", "empty", "html", "type", "dimensions", "label", "count", "no pixels"])
+        (FILES[0], lambda b: b[:4] + bytes(4) + b"\xff" * 8, "has the shape (0, 4294967295, 4294967295) in its header; "
+                                                             "expected a shape that an array can have"),
+    ], ids=["short", "long", "header", "empty", "html", "type", "dimensions", "label", "count", "no pixels", "shape"])
     @pytest.mark.parametrize("zipped", [False, True])
     def test_malformed(self, mnist, file, change, text, zipped):
         folder, path = mnist[0], mnist[0] / file
@@ -183,6 +186,10 @@ class TestMNIST:
         with pytest.raises(gops.OpError) as caught:
             digits(folder)
         assert text in str(caught.value) and str(path) in str(caught.value)
+
+    def test_unreadable(self, tmp_path):
+        with pytest.raises(gops.OpError, match="cannot be read: Is a directory. Pass another folder"):
+            read_idx(str(tmp_path), 3)
 
     def test_no_images(self, mnist):
         (mnist[0] / FILES[0]).write_bytes(idx(np.zeros((0, 28, 28))))

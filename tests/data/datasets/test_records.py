@@ -1,14 +1,17 @@
 """RecordIO: what is in a tiny folder comes out, and what is wrong there is named."""
+import os
+import pickle
 import struct
 import threading
 
 import gluonops as gops
 import numpy as np
 import pytest
-from folders import NAMES, SCENES, check, encoded, make_records, picture, refused
+from folders import NAMES, SCENES, check, encoded, make_records, photograph, picture, refused
 from gluonops.core.optional import require
 from gluonops.data import classification, detection
 from gluonops.data.datasets.records import MAGIC
+from PIL import Image
 
 
 class TestRecords:
@@ -17,6 +20,36 @@ class TestRecords:
         check(detection("rec", tmp_path, classes=NAMES))
         check(detection("rec", tmp_path / "train.rec", "val", classes=NAMES))
         assert detection("rec", tmp_path).classes == ("0", "1")
+
+    def test_a_turned_photograph(self, tmp_path, rng):
+        images = [photograph(Image.fromarray(np.rot90(picture(*scene, rng))), 6) for scene in SCENES]
+        make_records(tmp_path, rng, images=images)
+        check(detection("rec", tmp_path, classes=NAMES))
+
+    def test_processes_share_the_file(self, tmp_path, rng):
+        """A copy of the data set reads on its own."""
+        make_records(tmp_path, rng)
+        check(pickle.loads(pickle.dumps(detection("rec", tmp_path, classes=NAMES))))
+
+    def test_any_path_and_a_byte_order_mark(self, tmp_path, rng):
+        """A path that is not UTF-8, and an index that an editor has saved."""
+        make_records(tmp_path / "plain", rng)
+        index = tmp_path / "plain" / "train.idx"
+        index.write_text(index.read_text(), encoding="utf-8-sig")
+        root = (tmp_path / "plain").rename(tmp_path / os.fsdecode(b"\xff"))
+        check(detection("rec", root, classes=NAMES))
+
+    def test_a_file_that_changes(self, tmp_path, rng):
+        """After it was checked."""
+        make_records(tmp_path, rng)
+        dataset = detection("rec", tmp_path)
+        path = tmp_path / "train.rec"
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(gops.OpError, match="record 7: .* the file ends at byte"):
+            dataset.image(2)
+        path.unlink()
+        with pytest.raises(gops.OpError, match="train.rec cannot be read: No such file"):
+            dataset.image(0)
 
     def test_agrees_with_gluoncv(self, tmp_path, rng):
         RecordFileDetection = require("gluoncv.data", "tests").RecordFileDetection

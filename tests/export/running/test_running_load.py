@@ -1,4 +1,5 @@
 """Exported files, as symbol JSON and ONNX, run on pictures with nothing but what they say of themselves."""
+import io
 import json
 import pathlib
 import sys
@@ -8,7 +9,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.data import letterbox
-from PIL import Image
+from PIL import Image, ImageFile
 
 FORMS = ["symbol", "onnx"]
 
@@ -114,7 +115,7 @@ def test_a_file_for_training(means, export, picture):
         assert one.name == other.name and one.score == pytest.approx(other.score, rel=1e-5)
 
 
-def test_pictures_in_memory(detector, export, picture):
+def test_pictures_in_memory(detector, export, picture, monkeypatch):
     net = gops.export.load(export(detector, "symbol", (1, 3, 96, 96)))
     path, pixels = picture(96, 64)
     same = [path, pathlib.Path(path), pixels, mx.nd.array(pixels, dtype="uint8"), Image.fromarray(pixels)]
@@ -122,6 +123,10 @@ def test_pictures_in_memory(detector, export, picture):
     assert net.detect(pixels[..., 0]) and net.detect(Image.fromarray(pixels).convert("L"))
     Image.fromarray(pixels).save(path.replace("png", "webp"), lossless=True)
     assert net.detect(path.replace("png", "webp"))   # which MXNet does not decode
+    cut = io.BytesIO(pathlib.Path(path).read_bytes()[:-100])
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)   # gluoncv sets it
+    with pytest.raises(gops.OpError, match="Pillow does not decode the image: .*truncated"):
+        net.detect(Image.open(cut))   # decoded only now
     for wrong in (pixels.astype("float32"), pixels[None], pixels[:0]):
         with pytest.raises(gops.OpError, match=r"expected a file, or uint8 pixels of shape \(height, width, 3\)"):
             net.detect(wrong)
