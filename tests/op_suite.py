@@ -4,6 +4,7 @@ Outputs and gradients are compared by name with an oracle in float64, written fr
 """
 import dataclasses
 import importlib
+import itertools
 import json
 import pathlib
 import sys
@@ -457,6 +458,25 @@ class OpSuite:
         operators = {node["op"] for node in json.loads(graph.tojson())["nodes"]}
         assert not any("Custom" in operator or "gluonops" in operator for operator in operators)
 
+    def test_builtin_graph_refuses_other_shapes(self, case, rng):
+        """In a file that runs without gluonops, MXNet's inference is all that checks. It takes the right shapes."""
+        names = [arg.name for arg in self.op.inputs]
+        with gops.backend("builtin"):
+            graph = mx.sym.load_json(self.function(*map(mx.sym.var, names), **case.attrs).tojson())
+        expected = self.op.infer_shape(self.typed(case), dict(zip(names, case.shapes)))
+        assert graph.infer_shape(**dict(zip(names, case.shapes)))[1] == [expected[self.op.outputs[0].name]]
+        found = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
+        for i in rng.permutation(len(found))[:20]:
+            with pytest.raises(mx.MXNetError):
+                assert not graph.infer_shape(**dict(zip(names, found[i]))), found[i]
+
+    def refuses(self, case, shapes):
+        try:
+            self.op.infer_shape(self.typed(case), shapes)
+        except gops.OpError:
+            return True
+        return False
+
     def test_shape_inference(self, case, rng):
         """From the data alone, or little more: every other input's shape and every output's."""
         first = self.op.inputs[0].name
@@ -525,6 +545,21 @@ def recorded(function, *arrays, head=None, **attrs):
         output = function(*inputs, **attrs)
     output.backward(head)
     return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def other_shapes(shapes):
+    """Shapes with another size of one axis, with an axis more or fewer, and with two axes exchanged."""
+    for i, shape in enumerate(shapes):
+        others = [shape[:k] + (size,) + shape[k + 1:] for k, n in enumerate(shape) for size in (n + 1, 2 * n, 1)]
+        others += [shape[:k] + (size,) + shape[k:] for k in range(len(shape) + 1) for size in (1, 2)]
+        if len(shape) > 1:   # () is an unknown shape
+            others += [shape[:k] + shape[k + 1:] for k in range(len(shape))]
+        for k, m in itertools.combinations(range(len(shape)), 2):
+            exchanged = list(shape)
+            exchanged[k], exchanged[m] = shape[m], shape[k]
+            others.append(tuple(exchanged))
+        for other in others:
+            yield (*shapes[:i], other, *shapes[i + 1:])
 
 
 def largest_finite(array):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
+from ...core.concat import constants
 from .._softmax.reference import probabilities
 from .contract import count
 
@@ -46,8 +47,8 @@ def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
     width = F.slice_axis(columns, axis=4, begin=-1, end=None) + 1
     height = F.slice_axis(rows, axis=3, begin=-1, end=None) + 1
     zero = F.zeros_like(width)
-    anchor_w = F.concat(*[zero + size for size in attrs.anchors[0::2]], dim=1)
-    anchor_h = F.concat(*[zero + size for size in attrs.anchors[1::2]], dim=1)
+    anchor_w = constants(F, zero, attrs.anchors[0::2], 1)
+    anchor_h = constants(F, zero, attrs.anchors[1::2], 1)
     return columns, rows, width, height, anchor_w, anchor_h
 
 
