@@ -2,6 +2,7 @@
 
 Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
 """
+import contextlib
 import dataclasses
 import importlib
 import itertools
@@ -469,6 +470,19 @@ class OpSuite:
         for i in rng.permutation(len(found))[:20]:
             with pytest.raises(mx.MXNetError):
                 assert not graph.infer_shape(**dict(zip(names, found[i]))), found[i]
+
+    def test_builtin_graph_of_nothing(self, case):
+        """MXNet infers shapes without elements, or refuses them; some of its operators divide by such a size."""
+        with gops.backend("builtin"):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], **case.attrs)
+        names, first = [arg.name for arg in self.op.inputs], case.shapes[0]
+        for k in range(len(first)):
+            shapes = dict(zip(names, (first[:k] + (0,) + first[k + 1:], *case.shapes[1:])))
+            with mx.util.np_shape(True), contextlib.suppress(mx.MXNetError, gops.OpError):
+                expected = self.op.infer_shape(self.typed(case), {names[0]: shapes[names[0]]})
+                shapes.update((name, expected[name]) for name in names if -1 not in expected.get(name, (-1,)))
+                expected = self.op.infer_shape(self.typed(case), shapes)
+                assert graph.infer_shape(**shapes)[1] in ([expected[self.op.outputs[0].name]], None)
 
     def refuses(self, case, shapes):
         try:

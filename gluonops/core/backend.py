@@ -234,8 +234,8 @@ class _Emitter:
         """Run the CustomOp, or MXNet's own operators."""
         shapes = self._validate(inputs)
         build = self._build
-        if build is _builtin and 0 in shapes[self._op.outputs[0].name]:
-            build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
+        if build is _builtin and any(0 in shape for shape in shapes.values()):
+            build = _custom   # MXNet's own operators fail on tensors without elements, or end the process
         return build(self._op, mx.nd, self._attrs, inputs, {})
 
     def _validate(self, inputs: tuple) -> dict[str, tuple]:

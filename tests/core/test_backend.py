@@ -249,3 +249,21 @@ def test_numbers_in_arrays(backend, make, name, attribute, block, rng):
         weights[0] = 4.0
         changed = function(data, label, **{attribute: weights}).asnumpy()
     assert (changed != expected).any()
+
+
+NO_CLASSES, NO_PLACES = ((5, 0), (5,)), ((2, 3, 0), (2, 0))
+
+
+@pytest.mark.parametrize("name, shapes", [
+    ("dice_loss", NO_PLACES), ("lovasz_softmax", NO_PLACES), ("lovasz_softmax", ((2, 0, 3), (2, 3))),
+    ("softmax_cross_entropy", NO_CLASSES), ("softmax_focal_loss", NO_CLASSES),
+    ("margin_softmax_cross_entropy", NO_CLASSES), ("distillation_loss", ((5, 0), (5, 0))),
+    ("center_loss", ((5, 0), (5,), (3, 0))), ("yolo_loss", ((2, 16, 0, 3), (2, 3, 5))),
+    ("region_loss", ((2, 16, 0, 3), (2, 3, 5), (1,)))])
+@pytest.mark.parametrize("backend", ["custom", "builtin"])
+def test_an_output_of_nothing(name, shapes, backend, monkeypatch):
+    """It was what the memory had held, or MXNet ended the process."""
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    attrs = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3} if len(shapes[0]) == 4 else {}
+    with mx.util.np_shape(True), gops.backend(backend), pytest.raises(gops.OpError, match="which has no elements"):
+        getattr(gops.ops, name)(*[mx.nd.ones(shape) for shape in shapes], **attrs).wait_to_read()

@@ -11,7 +11,7 @@ X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASS
 
 def split(F, attrs, data: Array) -> Array:
     """``data``, (batch, anchors * (5 + classes), height, width), as (batch, anchors, 5 + classes, height, width)."""
-    return F.reshape(data, shape=(-1, count(attrs), 5 + attrs.classes, 0, 0), reverse=True)
+    return F.reshape(data, shape=(0, -4, count(attrs), 5 + attrs.classes, 0, 0))
 
 
 def channel(F, maps: Array, index: int) -> Array:
