@@ -58,10 +58,10 @@ class MarginSoftmaxCELoss(LabelledLoss):
                  easy_margin: bool = False, weight: float | None = None, batch_axis: int = 0, *,
                  ignore_label: int | None = None, class_weight: Sequence[float] | None = None, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        self._op = OP
-        self._attrs = OP.parse({"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin,
-                                "ignore_label": ignore_label, "class_weight": class_weight})
-        self._options = self._attrs._asdict()
+        self._options = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin,
+                         "ignore_label": ignore_label, "class_weight": class_weight}
+        self._op, self._attrs = OP, OP.parse(self._options)
+        self._options["class_weight"] = self._attrs.class_weight   # a tuple, which a cache takes as a key
 
     def __repr__(self):
         return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})
