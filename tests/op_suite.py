@@ -2,8 +2,10 @@
 
 Outputs and gradients are compared by name with an oracle in float64, written from the paper or the spec.
 """
+import contextlib
 import dataclasses
 import importlib
+import itertools
 import json
 import pathlib
 import sys
@@ -353,6 +355,28 @@ class OpSuite:
         for name, gradient in gradients.items():
             np.testing.assert_allclose(got[name], count * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
 
+    def test_one_array_for_two_inputs(self, backend, mode, rng):
+        """Its gradient is the sum of both inputs'."""
+        case, variables = self.cases[0], self.op.type_vars(self.typed(self.cases[0]))
+        pairs = [pair for pair in itertools.combinations(range(len(self.op.inputs)), 2)
+                 if len({(case.shapes[i], variables[self.op.inputs[i].name]) for i in pair}) == 1]
+        if not pairs:
+            pytest.skip("no two inputs have a shape and a type in common")
+        for one, other in pairs:
+            arrays = self.draw(case, "float32", rng)
+            arrays[one] = arrays[other]   # the label, which restricts the values
+            head = self.head(case, arrays, rng).astype("float32")
+            expected, gradients = self.expected(case, arrays, head)
+            inputs = [mx.nd.array(array) for array in arrays]
+            inputs[other] = inputs[one]
+            inputs[one].attach_grad()
+            with gops.backend(backend), autograd.record():
+                output = self.net(case, mode)(*inputs)
+            output.backward(mx.nd.array(head))
+            self.close(output.asnumpy(), expected, "output")
+            names = [self.op.inputs[i].name for i in (one, other)]
+            self.close(inputs[one].grad.asnumpy(), sum(gradients.get(name, 0) for name in names), "gradient")
+
     def test_offset_view(self, dtype, backend, rng):
         """Inputs and gradients that start in the middle of an array."""
         case = self.cases[0]
@@ -457,6 +481,38 @@ class OpSuite:
         operators = {node["op"] for node in json.loads(graph.tojson())["nodes"]}
         assert not any("Custom" in operator or "gluonops" in operator for operator in operators)
 
+    def test_builtin_graph_refuses_other_shapes(self, case, rng):
+        """In a file that runs without gluonops, MXNet's inference is all that checks. It takes the right shapes."""
+        names = [arg.name for arg in self.op.inputs]
+        with gops.backend("builtin"):
+            graph = mx.sym.load_json(self.function(*map(mx.sym.var, names), **case.attrs).tojson())
+        expected = self.op.infer_shape(self.typed(case), dict(zip(names, case.shapes)))
+        assert graph.infer_shape(**dict(zip(names, case.shapes)))[1] == [expected[self.op.outputs[0].name]]
+        found = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
+        for i in rng.permutation(len(found))[:20]:
+            with pytest.raises(mx.MXNetError):
+                assert not graph.infer_shape(**dict(zip(names, found[i]))), found[i]
+
+    def test_builtin_graph_of_nothing(self, case):
+        """MXNet infers shapes without elements, or refuses them; some of its operators divide by such a size."""
+        with gops.backend("builtin"):
+            graph = self.function(*[mx.sym.var(arg.name) for arg in self.op.inputs], **case.attrs)
+        names, first = [arg.name for arg in self.op.inputs], case.shapes[0]
+        for k in range(len(first)):
+            shapes = dict(zip(names, (first[:k] + (0,) + first[k + 1:], *case.shapes[1:])))
+            with mx.util.np_shape(True), contextlib.suppress(mx.MXNetError, gops.OpError):
+                expected = self.op.infer_shape(self.typed(case), {names[0]: shapes[names[0]]})
+                shapes.update((name, expected[name]) for name in names if -1 not in expected.get(name, (-1,)))
+                expected = self.op.infer_shape(self.typed(case), shapes)
+                assert graph.infer_shape(**shapes)[1] in ([expected[self.op.outputs[0].name]], None)
+
+    def refuses(self, case, shapes):
+        try:
+            self.op.infer_shape(self.typed(case), shapes)
+        except gops.OpError:
+            return True
+        return False
+
     def test_shape_inference(self, case, rng):
         """From the data alone, or little more: every other input's shape and every output's."""
         first = self.op.inputs[0].name
@@ -525,6 +581,21 @@ def recorded(function, *arrays, head=None, **attrs):
         output = function(*inputs, **attrs)
     output.backward(head)
     return output.asnumpy(), inputs[0].grad.asnumpy()
+
+
+def other_shapes(shapes):
+    """Shapes with another size of one axis, with an axis more or fewer, and with two axes exchanged."""
+    for i, shape in enumerate(shapes):
+        others = [shape[:k] + (size,) + shape[k + 1:] for k, n in enumerate(shape) for size in (n + 1, 2 * n, 1)]
+        others += [shape[:k] + (size,) + shape[k:] for k in range(len(shape) + 1) for size in (1, 2)]
+        if len(shape) > 1:   # () is an unknown shape
+            others += [shape[:k] + shape[k + 1:] for k in range(len(shape))]
+        for k, m in itertools.combinations(range(len(shape)), 2):
+            exchanged = list(shape)
+            exchanged[k], exchanged[m] = shape[m], shape[k]
+            others.append(tuple(exchanged))
+        for other in others:
+            yield (*shapes[:i], other, *shapes[i + 1:])
 
 
 def largest_finite(array):

@@ -152,8 +152,13 @@ def numbers_in(text: str) -> list[float]:
     return [float(_plain(number)) for number in text.split(",")]
 
 
+def without_mxnet(values: typing.Iterable) -> tuple:
+    """Values, with MXNet's arrays as NumPy's: these have no hash, so that no cache finds them with other numbers."""
+    return tuple(value.asnumpy() if hasattr(value, "asnumpy") else value for value in values)
+
+
 class Numbers(Kind):
-    """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one."""
+    """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one. A vector is taken as well."""
 
     takes_tuples = True
 
@@ -164,8 +169,12 @@ class Numbers(Kind):
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = numbers_in(value)
+        if hasattr(value, "tolist"):   # NumPy
+            value = value.tolist()
         if isinstance(value, numbers.Real):
             value = (value,)
+        if not isinstance(value, (tuple, list)):   # a set has no order, and a dict's items are its keys
+            raise TypeError
         values = tuple(self.item.parse(number) for number in value)
         if not values:
             raise ValueError

@@ -13,11 +13,12 @@ import mxnet as mx
 import numpy as np
 from mxnet.ndarray import NDArray
 
-from . import labels, native, registry
+from . import labels, native, pins, registry
+from .attributes import without_mxnet
 from .contract import Op, value_types
 from .errors import OpError
+from .pins import Array
 
-Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
 TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its graph was traced under
@@ -143,7 +144,10 @@ def call(op: Op, arguments: dict) -> Array | tuple:
         As :func:`emit` returns it.
     """
     values = op.attributes_of(arguments)
-    item_types = value_types(values) if op.takes_tuples else ()
+    item_types = ()
+    if op.takes_tuples:
+        values = without_mxnet(values)
+        item_types = value_types(values)
     try:
         emitter = _emitter(op, requested(), item_types, *values)
     except TypeError:   # a list or an array has no hash
@@ -230,8 +234,8 @@ class _Emitter:
         """Run the CustomOp, or MXNet's own operators."""
         shapes = self._validate(inputs)
         build = self._build
-        if build is _builtin and 0 in shapes[self._op.outputs[0].name]:
-            build = _custom   # MXNet's own reshape, sum and max fail on tensors without elements
+        if build is _builtin and any(0 in shape for shape in shapes.values()):
+            build = _custom   # MXNet's own operators fail on tensors without elements, or end the process
         return build(self._op, mx.nd, self._attrs, inputs, {})
 
     def _validate(self, inputs: tuple) -> dict[str, tuple]:
@@ -394,9 +398,12 @@ def _copy(value: Array, may_be_scalar: bool, **named: str) -> mx.sym.Symbol:
 def _builtin(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array], named: dict[str, str]) -> Array | tuple:
     """Emit MXNet's own operators, those of the reference."""
     inputs = list(inputs)
+    is_widened = op.accumulate_fp32 and known_dtype(inputs[0]) == "float16"
     scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
     with scope:
-        if op.accumulate_fp32 and known_dtype(inputs[0]) == "float16":
+        if space is mx.sym:
+            inputs = pins.pinned(op, attrs, inputs)
+        if is_widened:
             outputs = _widened(op, space, attrs, inputs)
         else:
             outputs = _as_tuple(registry.get(op.name).reference.forward(space, attrs, *inputs))

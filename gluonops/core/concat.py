@@ -1,4 +1,4 @@
-"""Feature maps beside each other, with a gradient that MXNet can compute."""
+"""Tensors beside each other, as MXNet can compute them and their gradient."""
 from __future__ import annotations
 
 import itertools
@@ -7,7 +7,9 @@ from types import ModuleType
 
 from .backend import Array
 
-__all__ = ["concat"]
+__all__ = ["MOST", "concat", "constants"]
+
+MOST = 64    # inputs of a node: oneDNN fails with 3,071, and so do most of MXNet's operators from then on
 
 BLOCK = 16   # channels that oneDNN keeps together
 
@@ -40,3 +42,29 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
         if all(start % BLOCK == 0 for start in starts):
             return together
     return F.slice_axis(together, axis=1, begin=0, end=None)
+
+
+def constants(F: ModuleType, zero: Array, numbers: Sequence[float], axis: int) -> Array:
+    """Numbers along an axis, at each place of the others.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    zero : NDArray or Symbol
+        Zeros in the result's dtype. The size of the axis is 1.
+    numbers : sequence of float
+        Equal neighbours take one node of a graph.
+    axis : int
+
+    Returns
+    -------
+    NDArray or Symbol
+    """
+    parts = []
+    for number, equal in itertools.groupby(numbers):
+        count = len(list(equal))
+        parts.append(zero + number if count == 1 else F.repeat(zero + number, repeats=count, axis=axis))
+    while len(parts) > 1:
+        parts = [F.concat(*parts[i:i + MOST], dim=axis) for i in range(0, len(parts), MOST)]
+    return parts[0]

@@ -19,7 +19,7 @@ import typing
 import warnings
 from collections.abc import Sequence
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, without_mxnet
 from .dims import UNKNOWN, bare_sizes, solve
 from .errors import OpError, quoted
 from .expressions import Expression
@@ -312,6 +312,8 @@ class Op:
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values: dict) -> tuple:
         """Typed attributes from Python values or from the strings in a graph."""
+        if self.takes_tuples:
+            values = dict(zip(values, without_mxnet(values.values())))
         try:
             return self.parse_key(_key(values))
         except TypeError:   # a list or an array has no hash

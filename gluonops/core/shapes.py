@@ -191,7 +191,7 @@ class Shapes:
             Number of dimensions of the first input.
         """
         groups = self._groups(where, values, ndim)
-        counted = {name: _count(value) for name, value in values.items()}
+        counted = {name: count(value) for name, value in values.items()}
 
         def expanded(pattern: tuple) -> tuple:
             return tuple(dim for term in pattern for dim in _expand(where, term, groups, values, counted))
@@ -220,7 +220,7 @@ def _place_name(group: Group, place: int) -> str:
     return group.name if group.name and place == 0 else f"dim{place}"
 
 
-def _count(value: Any) -> Any:
+def count(value: Any) -> Any:
     """The value of an attribute in a size. A list of pairs counts as their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 

@@ -217,3 +217,53 @@ def test_a_scalar_under_np_shape(backend, hybridized):
         tiled.backward()
         assert (output.shape, tiled.shape, scalar.grad.shape) == ((), (1,), ())
         assert (output.asnumpy(), tiled.asnumpy(), scalar.grad.asnumpy()) == (2, 2, -1)
+
+
+WEIGHTS = (0.5, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("make", [list, np.array, mx.nd.array, mx.np.array], ids=["list", "numpy", "nd", "np"])
+@pytest.mark.parametrize("name, attribute, block", [
+    ("softmax_cross_entropy", "class_weight", gops.loss.SoftmaxCELoss),
+    ("softmax_focal_loss", "alpha", gops.loss.SoftmaxFocalLoss),
+    ("lovasz_softmax", "class_weight", gops.loss.LovaszSoftmaxLoss),
+    ("margin_softmax_cross_entropy", "class_weight", gops.loss.MarginSoftmaxCELoss),
+    ("sigmoid_cross_entropy", "pos_weight", gops.loss.SigmoidCELoss)])
+def test_numbers_in_arrays(backend, make, name, attribute, block, rng):
+    """As in a tuple, in functions, hybridized blocks and graphs; and an array is read again at each call."""
+    function, weights = getattr(gops.ops, name), make(WEIGHTS)
+    data = mx.nd.array(rng.rand(4, 3))
+    label = mx.nd.ones((4, 3)) if attribute == "pos_weight" else mx.nd.array([0, 1, 2, 1])
+    with gops.backend(backend):
+        expected = function(data, label, **{attribute: WEIGHTS}).asnumpy()
+        np.testing.assert_array_equal(function(data, label, **{attribute: weights}).asnumpy(), expected)
+        losses = [block(**{attribute: value}) for value in (WEIGHTS, weights)]
+        assert repr(losses[0]) == repr(losses[1])
+        for loss in losses:
+            loss.hybridize()
+        np.testing.assert_array_equal(*[loss(data, label).asnumpy() for loss in losses])
+        graphs = [function(mx.sym.var("data"), mx.sym.var("label"), name="node", **{attribute: value}).tojson()
+                  for value in (WEIGHTS, weights)]
+        assert graphs[0] == graphs[1]
+        weights[0] = 4.0
+        changed = function(data, label, **{attribute: weights}).asnumpy()
+    assert (changed != expected).any()
+
+
+NO_CLASSES, NO_PLACES = ((5, 0), (5,)), ((2, 3, 0), (2, 0))
+
+
+@pytest.mark.parametrize("name, shapes", [
+    ("dice_loss", NO_PLACES), ("lovasz_softmax", NO_PLACES), ("lovasz_softmax", ((2, 0, 3), (2, 3))),
+    ("softmax_cross_entropy", NO_CLASSES), ("softmax_focal_loss", NO_CLASSES),
+    ("margin_softmax_cross_entropy", NO_CLASSES), ("distillation_loss", ((5, 0), (5, 0))),
+    ("center_loss", ((5, 0), (5,), (3, 0))), ("yolo_loss", ((2, 16, 0, 3), (2, 3, 5))),
+    ("region_loss", ((2, 16, 0, 3), (2, 3, 5), (1,)))])
+@pytest.mark.parametrize("backend", ["custom", "builtin"])
+def test_an_output_of_nothing(name, shapes, backend, monkeypatch):
+    """It was what the memory had held, or MXNet ended the process."""
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    attrs = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3} if len(shapes[0]) == 4 else {}
+    with mx.util.np_shape(True), gops.backend(backend), pytest.raises(gops.OpError, match="which has no elements"):
+        getattr(gops.ops, name)(*[mx.nd.ones(shape) for shape in shapes], **attrs).wait_to_read()

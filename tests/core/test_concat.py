@@ -1,8 +1,12 @@
-"""gluonops.core.concat: narrow maps, whose gradient ends MXNet's process, or raises."""
+"""gluonops.core.concat: narrow maps, whose gradient ends MXNet's process, or raises; and many tensors."""
+import json
+
+import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core.concat import concat
+from gluonops.core import registry
+from gluonops.core.concat import MOST, concat, constants
 from mxnet.gluon import HybridBlock
 
 
@@ -45,3 +49,37 @@ def test_a_graph_of_wide_maps_has_nothing_more():
     maps = [mx.sym.var("first"), mx.sym.var("second")]
     assert "slice_axis" not in concat(mx.sym, maps, (32, 7)).tojson()
     assert "slice_axis" in concat(mx.sym, maps, (40, 7)).tojson()
+
+
+NUMBERS = tuple(range(1, 4001))   # different ones; oneDNN joins 3,070 tensors at most
+
+
+def test_constants(rng):
+    """As many as an operator may have classes; equal neighbours, and none beside."""
+    for numbers in (NUMBERS, (1, 1, 1, 2, 2, 1), (7,), (0.5,) * 70):
+        found = constants(mx.nd, mx.nd.zeros((2, 1, 3)), numbers, 1)
+        np.testing.assert_array_equal(found.asnumpy(), np.broadcast_to(np.float32(numbers)[:, None], found.shape))
+        assert found.shape == (2, len(numbers), 3)
+
+
+@pytest.mark.parametrize("name, attrs", [
+    ("softmax_cross_entropy", {"class_weight": NUMBERS}), ("softmax_focal_loss", {"alpha": NUMBERS}),
+    ("softmax_cross_entropy", {"class_weight": NUMBERS, "sparse_label": False}),
+    ("margin_softmax_cross_entropy", {"class_weight": NUMBERS}), ("lovasz_softmax", {"class_weight": NUMBERS}),
+    ("sigmoid_cross_entropy", {"pos_weight": NUMBERS}), ("region_decode", {"anchors": NUMBERS, "classes": 1}),
+    ("yolo_loss", {"anchors": (1, 2), "other_anchors": NUMBERS, "classes": 1}), ("tile", {"tiles": 4000})])
+def test_no_node_joins_many(name, attrs):
+    """A graph that did would leave the process in a state where most of MXNet's operators fail."""
+    with gops.backend("builtin"):
+        graph = getattr(gops.ops, name)(*[mx.sym.var(arg.name) for arg in registry.get(name).op.inputs], **attrs)
+    counts = [len(node["inputs"]) for node in json.loads(graph.tojson())["nodes"] if node["op"] == "Concat"]
+    assert counts and max(counts) < 2 * MOST
+
+
+def test_many_class_weights(rng):
+    data, label = mx.nd.array(rng.randn(2, len(NUMBERS))), mx.nd.array([17, 3999])
+    plain, weighted = (gops.ops.softmax_focal_loss(data, label, alpha=alpha) for alpha in (None, NUMBERS))
+    with gops.backend("builtin"):
+        found = gops.ops.softmax_focal_loss(data, label, alpha=NUMBERS)
+    np.testing.assert_allclose(weighted.asnumpy(), plain.asnumpy() * [18, 4000], rtol=1e-5)
+    np.testing.assert_allclose(found.asnumpy(), weighted.asnumpy(), rtol=1e-5)

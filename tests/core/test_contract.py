@@ -20,6 +20,7 @@ from hypothesis import strategies as st
     (Pairs(), np.array([[1, 2]], "float32"), (1.0, 2.0)),
     (Numbers(0), "(1, 2.5, 0)", (1.0, 2.5, 0.0)), (Numbers(0), 0.25, (0.25,)), (Numbers(0), "0.25", (0.25,)),
     (Optional(Numbers(0)), np.array([0.5, 2]), (0.5, 2.0)), (Optional(Numbers(0)), "None", None),
+    (Numbers(0), np.array(0.5), (0.5,)), (Numbers(0), np.array([1, 2]), (1.0, 2.0)),
 ])
 def test_values(kind, value, typed):
     parsed = Attr("x", kind, None, "").parse("op", value)
@@ -33,7 +34,8 @@ def test_values(kind, value, typed):
     (Choice("a"), 1), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "0x10"), (IntOrTuple(1), "__import__('os')"),
     (IntOrTuple(1), "(" * 500), (Optional(Int()), "none"), (Pairs(), (1, 2, 3)), (Pairs(), ()), (Pairs(), (1, 0)),
     (Numbers(0), ()), (Numbers(0), "()"), (Numbers(0), (1, -1)), (Numbers(0), "(1, nan)"), (Numbers(0), None),
-    (Numbers(0), ["a"]), (Optional(Numbers(0)), "none"),
+    (Numbers(0), ["a"]), (Optional(Numbers(0)), "none"), (Numbers(0), {1, 2}), (Numbers(0), {0: 1.0}),
+    (Numbers(0), np.ones((1, 2))), (Numbers(0), np.array([True, False])),
     (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
     (Int(), "1_0"), (Float(), "1_0.5"), (IntOrTuple(1), "1_0"), (IntOrTuple(1), "(2, 1_0)"), (Numbers(0), "(1_0, 2)"),
     (Pairs(), "1_0, 2"), (Optional(Int()), "1_0"),   # which Python reads as 10

@@ -34,8 +34,9 @@ def sequence(path):
 
 PLAIN = ("squeeze", "_identity_with_attr_like_rhs")   # a copy in plain layout
 GOLDEN = {
-    "builtin": ["Convolution", "BatchNorm", *["Reshape"] * 3, "transpose", *["Reshape"] * 2, "slice", "tile",
-                "BlockGrad", "reshape_like", "_copy", "abs", "_copy", "Flatten", "FullyConnected"],
+    "builtin": ["Convolution", "BatchNorm", "Reshape", "_identity_with_attr_like_rhs", *["Reshape"] * 5, "transpose",
+                *["Reshape"] * 2, "slice", "tile", "BlockGrad", "reshape_like", "_copy", "abs", "_copy", "Flatten",
+                "FullyConnected"],
     "native": ["Convolution", "BatchNorm", "gluonops_reorg", "gluonops_abs", "Flatten", "FullyConnected"],
     "custom": ["Convolution", "BatchNorm", *PLAIN, "Custom", "squeeze",
                *PLAIN, "Custom", *PLAIN, "Flatten", "FullyConnected"],

@@ -4,15 +4,26 @@ Labels are compared in float64, which holds every label exactly. ``where`` then 
 """
 from __future__ import annotations
 
-import itertools
 import math
 
+import mxnet as mx
+
 from ...core.backend import Array
+from ...core.concat import constants
+from ...core.pins import same_shape
 
 
-def exact(F, label: Array) -> Array:
-    """The labels as float64, without a gradient."""
-    return F.cast(F.BlockGrad(label), dtype="float64")
+def exact(F, label: Array, rows: Array | None = None) -> Array:
+    """The labels as float64, without a gradient. A graph takes none of another shape than that of ``rows``."""
+    label = F.cast(F.BlockGrad(label), dtype="float64")
+    if rows is None or F is mx.nd:
+        return label
+    return same_shape(F, label, F.cast(F.BlockGrad(rows), dtype="float64"))
+
+
+def first_class(F, data: Array, axis: int) -> Array:
+    """The logits of the first class, with the axis of the classes; their shape counts."""
+    return F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
 
 
 def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
@@ -70,7 +81,7 @@ def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
     ----------
     like : NDArray or Symbol
     numbers : tuple of float
-        As many as the axis of ``like`` is long, or a single one for all. Equal neighbours take one node of a graph.
+        As many as the axis of ``like`` is long, or a single one for all.
     axis : int
 
     Returns
@@ -81,7 +92,4 @@ def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
     if len(numbers) == 1:
         return F.zeros_like(like) + numbers[0]
     zero = F.zeros_like(F.slice_axis(like, axis=axis, begin=0, end=1))
-    runs = []
-    for number, equal in itertools.groupby(numbers):
-        runs.append(F.repeat(zero + number, repeats=len(list(equal)), axis=axis))
-    return runs[0] if len(runs) == 1 else F.concat(*runs, dim=axis)
+    return same_shape(F, constants(F, zero, numbers, axis), like)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
+from ...core.concat import constants
 from .._softmax.reference import probabilities
 from .contract import count
 
@@ -10,7 +11,7 @@ X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASS
 
 def split(F, attrs, data: Array) -> Array:
     """``data``, (batch, anchors * (5 + classes), height, width), as (batch, anchors, 5 + classes, height, width)."""
-    return F.reshape(data, shape=(-1, count(attrs), 5 + attrs.classes, 0, 0), reverse=True)
+    return F.reshape(data, shape=(0, -4, count(attrs), 5 + attrs.classes, 0, 0))
 
 
 def channel(F, maps: Array, index: int) -> Array:
@@ -46,8 +47,8 @@ def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
     width = F.slice_axis(columns, axis=4, begin=-1, end=None) + 1
     height = F.slice_axis(rows, axis=3, begin=-1, end=None) + 1
     zero = F.zeros_like(width)
-    anchor_w = F.concat(*[zero + size for size in attrs.anchors[0::2]], dim=1)
-    anchor_h = F.concat(*[zero + size for size in attrs.anchors[1::2]], dim=1)
+    anchor_w = constants(F, zero, attrs.anchors[0::2], 1)
+    anchor_h = constants(F, zero, attrs.anchors[1::2], 1)
     return columns, rows, width, height, anchor_w, anchor_h
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.backend import Array
+from ...core.concat import constants
 from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_center, sides
 from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
@@ -189,8 +190,8 @@ def _fitting_anchors(F, attrs, head, truths):
     """Which of the head's anchors have a size that fits the ground truth, (B, T, A, 1, 1)."""
     sizes = attrs.anchors + (attrs.other_anchors or ())
     zero = F.zeros_like(head.width)
-    all_w = F.concat(*[zero + size for size in sizes[0::2]], dim=2)                 # 1, 1, anchors of all heads, 1, 1
-    all_h = F.concat(*[zero + size for size in sizes[1::2]], dim=2)
+    all_w = constants(F, zero, sizes[0::2], 2)                                      # 1, 1, anchors of all heads, 1, 1
+    all_h = constants(F, zero, sizes[1::2], 2)
     sizes = F.broadcast_div(all_w, head.width), F.broadcast_div(all_h, head.height)
     origin, nothing = F.zeros_like(all_w), F.zeros_like(truths.w)
     ious = iou(F, (origin, origin, *sizes), (nothing, nothing, truths.w, truths.h))

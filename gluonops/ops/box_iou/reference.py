@@ -1,12 +1,17 @@
 """``box_iou`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
+import mxnet as mx
+
 from ...core.backend import Array
 from .._boxes.reference import TINY_AREA, BoxPair, IouLoss, columns_of, row_gradient, sides
 
 
 def pair_of(F, attrs, lhs: Array, rhs: Array) -> BoxPair:
     """The pairs of boxes, (..., N, M)."""
+    if F is mx.sym:   # broadcasting would pair any sets
+        one = F.slice_axis(F.concat(F.BlockGrad(lhs), F.BlockGrad(rhs), dim=-2), axis=-2, begin=0, end=1)
+        lhs = F.broadcast_add(lhs, F.zeros_like(one))
     rows = columns_of(F, lhs)                                                                  # ..., N, 1
     columns = [F.expand_dims(F.squeeze(column, axis=-1), axis=-2) for column in columns_of(F, rhs)]   # ..., 1, M
     return BoxPair(F, sides(rows, attrs.format), sides(columns, attrs.format), TINY_AREA)

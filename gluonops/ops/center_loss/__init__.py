@@ -23,7 +23,8 @@ native backends.
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
 a GPU, backward first sorts the samples by class, in chunks of 256.
 
-float16 is computed in float32. Samples are summed in their order, so the same batch gives the same bits.
+Squares of differences must not overflow, nor sums of differences. float16 is computed in float32. Samples are summed
+in their order, so the same batch gives the same bits.
 
 Source: Wen, Zhang, Li, Qiao, "A Discriminative Feature Learning Approach for Deep Face Recognition" (2016), equations
 2 to 4.

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
+from ...core.pins import same_shape
 from .._labels.reference import exact, row_weights, valid_mask
 
 
@@ -15,6 +16,7 @@ def valid_labels(F, label: Array, centers: Array) -> tuple[Array, Array]:
 def forward(F, attrs, data: Array, label: Array, centers: Array) -> Array:
     valid, label = valid_labels(F, label, centers)
     own_center = F.take(centers, label, axis=0, mode="clip")
+    own_center = same_shape(F, own_center, data)   # broadcasting would take a single sample for all labels
     # With an invalid label, loss and gradient of the sample are NaN. The gradient of the centres gets nothing from it.
     own_center = F.where(valid, own_center, F.BlockGrad(F.zeros_like(own_center)))
     weights = row_weights(F, F.sum(F.BlockGrad(own_center), axis=1), valid, None)

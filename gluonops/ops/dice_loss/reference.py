@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
 
 PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
-    labels = exact(F, label)
+    labels = exact(F, label, F.squeeze(first_class(F, data, 1), axis=1))
     valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
     is_ignored = None
     if ignored is not None:   # a NaN at an ignored place must not reach the sums

@@ -23,7 +23,7 @@ LOG_EPS = math.log(DENSITY_EPS)
 
 def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
     options, shift = _as_yolo(attrs), SHIFTS[attrs.point]
-    maps = F.reshape(F.BlockGrad(data), shape=(-1, count(attrs), 9 + attrs.classes, 0, 0), reverse=True)
+    maps = F.reshape(F.BlockGrad(data), shape=(0, -4, count(attrs), 9 + attrs.classes, 0, 0))
     rest = F.slice_axis(maps, axis=2, begin=OBJECT, end=None)
     means = F.concat(*[_channel(F, maps, i) for i in MEANS], rest, dim=2)
     head = yolo.head_of(F, options, F.reshape(means, shape=(0, -3, 0, 0)), shift)

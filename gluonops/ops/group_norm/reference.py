@@ -34,13 +34,13 @@ def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ..
     mean = group_means(F, attrs, channel_means)
     centered = F.broadcast_sub(data, of_channels(F, attrs, mean, channel_means))
     variance = group_means(F, attrs, F.mean(F.square(centered), keepdims=True, **PLACES))
-    inverse = 1 / F.sqrt(variance + attrs.eps)
-    unit = F.broadcast_mul(centered, of_channels(F, attrs, inverse, channel_means))
+    root = F.sqrt(variance + attrs.eps)   # whose inverse would have an infinite derivative in float16
+    unit = F.broadcast_div(centered, of_channels(F, attrs, root, channel_means))
 
     one_sample = F.sum(F.BlockGrad(channel_means), axis=0, keepdims=True)   # its shape counts: (1, channels, 1, ...)
     scaled = F.broadcast_mul(unit, F.reshape_like(gamma, one_sample))
     output = F.broadcast_add(scaled, F.reshape_like(beta, one_sample))
-    return output, mean, inverse
+    return output, mean, 1 / root
 
 
 def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict:

@@ -22,7 +22,7 @@ class LovaszSoftmaxLoss(LabelledLoss):
         Whether classes without a label do not count in the mean.
     ignore_label : int, optional
         Places with this label do not count.
-    class_weight : sequence of float, optional
+    class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     weight : float, optional
         Factor of the loss.

@@ -5,7 +5,7 @@ A selection is a sample, or the whole batch. Tensors have the shape (selections,
 from __future__ import annotations
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, numbers_along, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 from .._order.reference import descending, take
 
 LARGEST = 2.0   # in the order of errors: NaN, which a sort must not meet
@@ -13,7 +13,8 @@ IGNORED = -1.0   # behind all errors
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
-    labels = exact(F, label)
+    # max refuses what has no elements, of which MXNet's reshape would die.
+    labels = exact(F, label, F.max(first_class(F, data, 1), axis=1))
     valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
     if ignored is None:
         ignored = F.zeros_like(labels)

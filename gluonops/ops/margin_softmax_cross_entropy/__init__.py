@@ -18,8 +18,9 @@ the margin with the plain loss at first: multiply two losses for that.
 The operator honours the head gradient g. With the softmax p of the row with its margin, the gradient is
 ``g * scale * p_j`` for the other cosines, and ``g * scale * (p_k - 1) * phi'(c_k)`` for the label's. This is the exact
 derivative; InsightFace's PyTorch code leaves ``phi'`` out. phi' grows without limit where c_k approaches 1. So if there
-is a margin for the angle, c_k is limited to 1 - 2^-20 (an angle of 0.08 degrees): values beyond count as this one, and
-have its derivative, about ``m1 * 724`` at most. So cosines that rounding errors put beyond 1 do no harm.
+is a margin for the angle, c_k is limited to -1 + 2^-20 and 1 - 2^-20 (angles of 179.92 and 0.08 degrees): values beyond
+count as the limit, and have its derivative, about ``m1 * 724`` at most. So cosines that rounding errors put beyond -1
+or 1 do no harm.
 
 With class weights w the loss and the gradient of a row are multiplied by ``w_k``. They are numbers of the graph, not an
 input: they have no gradient and are saved with the graph.
@@ -74,7 +75,7 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
         Whether labels with an angle above 90 degrees have no margin of the angle.
     ignore_label : int, optional
         Rows with this label have loss and gradient 0.
-    class_weight : sequence of float, optional
+    class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     name : str, optional
         Name of the node in a graph.

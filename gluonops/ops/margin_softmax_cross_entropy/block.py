@@ -35,7 +35,7 @@ class MarginSoftmaxCELoss(LabelledLoss):
         Axis of the samples. The loss is averaged over all other axes.
     ignore_label : int, optional
         Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
-    class_weight : sequence of float, optional
+    class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
 
     Inputs:
@@ -61,6 +61,7 @@ class MarginSoftmaxCELoss(LabelledLoss):
         self._options = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin,
                          "ignore_label": ignore_label, "class_weight": class_weight}
         self._op, self._attrs = OP, OP.parse(self._options)
+        self._options["class_weight"] = self._attrs.class_weight   # a tuple, which a cache takes as a key
 
     def __repr__(self):
         return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, numbers_along, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 
 LIMIT = 1 - 2.0 ** -20   # of the label's cosine, where the derivative by an angle is taken
 MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
@@ -12,7 +12,7 @@ MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which r
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     keepdims_label = F.reshape(F.BlockGrad(label), shape=(-2, 1))   # expand_dims would infer a wrong shape
-    labels = exact(F, keepdims_label)
+    labels = exact(F, keepdims_label, first_class(F, data, -1))
     valid = valid_mask(F, labels, data, -1)
     ignored = ignored_mask(labels, attrs.ignore_label)
     if ignored is not None:   # a NaN in an ignored row must not reach the gradient

@@ -8,8 +8,8 @@ LOWEST = -1.7976931348623157e308
 
 
 def forward(F, attrs, data: Array) -> Array:
-    shape = (0, -1) if attrs.per_sample else (1, -1)
-    losses = F.reshape(F.cast(F.BlockGrad(data), dtype="float64"), shape=shape)
+    losses = F.cast(F.BlockGrad(data), dtype="float64")
+    losses = F.Flatten(losses) if attrs.per_sample else F.reshape(losses, shape=(1, -1))
     infinity = F.ones_like(losses) * float("inf")
     losses = F.where(losses != losses, infinity, losses)
     counts = losses != 0

@@ -30,6 +30,8 @@ def _space_to_depth(F, data, s, mode):
 
 
 def _space_to_darknet(F, data, s):
+    quarters = F.reshape(data, shape=(0, -4, -1, s * s, 0, 0))              # B, C/s/s, s*s, H, W: C is divisible
+    data = F.reshape(quarters, shape=(0, -3, 0, 0))                         # B, C, H, W
     rows = F.reshape(data, shape=(0, -3, 0))                                # B, C*H, W
     blocks = F.reshape(rows, shape=(0, -4, -1, s * s, -4, -1, s))           # B, Q, s*s, W/s, dx; Q = C*H/(s*s)
     blocks = F.reshape(blocks, shape=(0, 0, -4, s, s, 0, 0))                # B, Q, dy, r, W/s, dx

@@ -15,7 +15,7 @@ class SigmoidCELoss(ElementLoss):
     ----------
     axis : int, default -1
         Axis of the classes, along which `pos_weight` varies.
-    pos_weight : float or sequence of float, optional
+    pos_weight : float, sequence of float or NDArray, optional
         The weight of positives, at least 0: one for each class, or a single one for all. The default is 1.
     weight : float, optional
         Factor of the loss.

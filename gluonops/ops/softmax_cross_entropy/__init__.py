@@ -56,7 +56,7 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
         The share of the label that is distributed over all classes, at least 0 and below 1.
     sparse_label : bool, default True
         Whether ``label`` holds class indices.
-    class_weight : sequence of float, optional
+    class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     name : str, optional
         Name of the node in a graph.

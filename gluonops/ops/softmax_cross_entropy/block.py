@@ -33,7 +33,7 @@ class SoftmaxCELoss(LabelledLoss):
         Share of the label that is distributed over all classes, at least 0 and below 1.
     ignore_label : int, optional
         Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
-    class_weight : sequence of float, optional
+    class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     weighted_mean : bool, default False
         Whether losses are divided by the weights of their labels' classes, in place of their number, as PyTorch's

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
 from .._softmax.reference import statistics
 
 SUM_SCALE = 2.0 ** -10   # factor of logits before they are summed, so that the sum fits into float16
@@ -17,7 +17,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 def _sparse_forward(F, attrs, data, label):
     # The label may lack the axis of the classes, or have size 1 there. Everything below has size 1 there.
     axis, smoothing = attrs.axis, attrs.smoothing
-    one_class = F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
+    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # of two dimensions at least
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
     valid = valid_mask(F, labels, data, axis)
@@ -26,7 +26,7 @@ def _sparse_forward(F, attrs, data, label):
         data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
 
     row_max, logits, log_sum = statistics(F, data, axis)
-    loss = log_sum - F.pick(logits, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    loss = log_sum - F.pick(logits, F.BlockGrad(label), axis=axis, mode="clip", keepdims=True)
     weights = None
     if attrs.class_weight is not None:
         weights = numbers_along(F, data, attrs.class_weight, axis)

@@ -46,7 +46,7 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
         The axis of the classes.
     gamma : float, default 2.0
         Exponent of 1 - p, at least 0.
-    alpha : float or sequence of float, optional
+    alpha : float, sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     ignore_label : int, optional
         Rows with this label have loss and gradient 0.

@@ -22,7 +22,7 @@ class SoftmaxFocalLoss(LabelledLoss):
         Axis of the classes.
     gamma : float, default 2.0
         Exponent of 1 - p, at least 0. 0 is the cross-entropy.
-    alpha : float or sequence of float, optional
+    alpha : float, sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
     weight : float, optional
         Factor of the loss.

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
-from .._labels.reference import exact, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
 from .._softmax.reference import statistics
 
 LEAST_ERROR = 1e-7   # of 1 - p: a power below 1 has no finite derivative at 0
@@ -11,7 +11,7 @@ LEAST_ERROR = 1e-7   # of 1 - p: a power below 1 has no finite derivative at 0
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     # The label may lack the axis of the classes, or have size 1 there. Everything below has size 1 there.
     axis = attrs.axis
-    one_class = F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
+    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # of two dimensions at least
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
     valid = valid_mask(F, labels, data, axis)
@@ -20,7 +20,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
         data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
 
     row_max, logits, log_sum = statistics(F, data, axis)
-    nll = log_sum - F.pick(logits, keepdims_label, axis=axis, mode="clip", keepdims=True)
+    nll = log_sum - F.pick(logits, F.BlockGrad(label), axis=axis, mode="clip", keepdims=True)
     loss = nll if attrs.gamma == 0 else _error(F, attrs.gamma, nll) ** attrs.gamma * nll
     if attrs.alpha is not None:
         weights = numbers_along(F, data, attrs.alpha, axis)

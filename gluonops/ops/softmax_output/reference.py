@@ -6,7 +6,7 @@ import itertools
 import mxnet as mx
 
 from ...core.backend import Array, full_name
-from .._labels.reference import exact, ignored_mask, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
 from .._softmax.reference import log_probabilities, probabilities
 
 _heads = itertools.count()
@@ -36,7 +36,7 @@ def normalize(F, attrs, weights: Array, ignored: Array | None) -> Array:
 def forward(F, attrs, data: Array, label: Array) -> Array:
     axis = attrs.axis
     output = F.BlockGrad(probabilities(F, data, axis))
-    labels = exact(F, label)
+    labels = exact(F, label, F.squeeze(first_class(F, data, axis), axis=axis))
     valid = valid_mask(F, labels, data, axis)
     ignored = ignored_mask(labels, attrs.ignore_label)
     if ignored is not None:   # a NaN in an ignored row must not reach the gradient

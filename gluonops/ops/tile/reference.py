@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 from ...core.backend import Array
+from ...core.concat import MOST
 from .contract import sizes_and_repeats
-
-MAX_INPUTS = 64   # of a concatenation
 
 
 def forward(F, attrs, data: Array) -> Array:
@@ -24,12 +23,12 @@ def _repeat(F, data, axis, count):
     """``count`` copies along an axis. If there are many, copies are copied, so that no concatenation is large."""
     if count == 1:
         return data
-    if count <= MAX_INPUTS:
+    if count <= MOST:
         copies = [data] * count
     else:
-        part_count, rest = divmod(count, MAX_INPUTS)
+        part_count, rest = divmod(count, MOST)
         part = _repeat(F, data, axis, part_count)
-        copies = [part] * MAX_INPUTS + [data] * rest
+        copies = [part] * MOST + [data] * rest
     return F.concat(*copies, dim=axis)
 
 

@@ -94,6 +94,20 @@ def test_a_large_mean_costs_no_digits(backend, places, rng):
     np.testing.assert_allclose(found.reshape(2, 2, -1).std(-1), 1, 1e-5)
 
 
+def test_constant_groups_in_float16():
+    """In a graph of unknown types, which MXNet computes in float16: eps^-1.5 is beyond it."""
+    with gops.backend("builtin"):
+        graph = gops.ops.group_norm(*map(mx.sym.var, ("data", "gamma", "beta")), **TWO)
+    arrays = {"data": np.full((2, 4, 3), 3), "gamma": np.ones(4), "beta": np.zeros(4)}
+    inputs = {name: mx.nd.array(array, dtype="float16") for name, array in arrays.items()}
+    gradients = {name: mx.nd.zeros_like(array) for name, array in inputs.items()}
+    executor = graph.bind(mx.cpu(), inputs, gradients)
+    np.testing.assert_array_equal(executor.forward(is_train=True)[0].asnumpy(), 0)
+    executor.backward([mx.nd.ones((2, 4, 3), dtype="float16")])
+    for name, expected in {"data": 0, "gamma": 0, "beta": 6}.items():
+        np.testing.assert_array_equal(gradients[name].asnumpy(), expected, err_msg=name)
+
+
 def test_a_group_for_each_channel_is_mxnets_instance_norm(rng):
     data, gamma, beta = (rng.randn(*shape).astype("float32") for shape in ((2, 3, 4, 5), (3,), (3,)))
     expected, gradient = recorded(mx.nd.InstanceNorm, data, gamma, beta, eps=1e-5)
