@@ -106,5 +106,6 @@ clean: ## remove what was built and cached; keeps .venv and out/
 
 $(STAMP): setup.py pyproject.toml
 	@sh tools/venv.sh $(VENV) $(PYTHONS)
+	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
 	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev,docs]'
 	@touch $@

@@ -3,6 +3,8 @@ import pathlib
 import re
 import runpy
 import sys
+import sysconfig
+import tempfile
 
 if not (3, 9) <= sys.version_info[:2] <= (3, 12):
     sys.exit("gluonops needs Python 3.9 to 3.12: MXNet 1.9.1 works with NumPy 1 only, which has no wheels for a newer "
@@ -17,22 +19,18 @@ except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
-NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))   # as a file: the package needs MXNet to import
+# As files: the package needs MXNet to be imported.
+NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
+WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
+CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "_preload.py"))["REQUIREMENTS"]
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
-
-# What libmxnet.so of the CUDA 11.7 wheel is linked against; gluonops/_preload.py has the files' names. The wheels begin
-# with CUDA 11.7, and CUDA 12 and cuDNN 9 no longer have the interface.
-CUDA11 = ["nvidia-cuda-runtime-cu11>=11.7,<12", "nvidia-cublas-cu11>=11.10,<12", "nvidia-cudnn-cu11>=8.5,<9",
-          "nvidia-cufft-cu11>=10.7,<11", "nvidia-curand-cu11>=10.2,<11", "nvidia-cusolver-cu11>=11.4,<12",
-          "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cuda-nvrtc-cu11>=11.7,<12", "nvidia-nccl-cu11>=2.14,<3",
-          "nvidia-nvtx-cu11>=11.7,<12"]
 
 # onnx needs ml_dtypes, which needs NumPy 2 from 0.6 on.
 ONNX = ["onnx>=1.15,<2", "ml_dtypes<0.6"]
 
 EXTRAS = {
     "cpu": ["mxnet==1.9.1"],
-    "cu117": ["mxnet-cu117==1.9.1", *CUDA11],
+    "cu117": ["mxnet-cu117==1.9.1", *CUDA_LIBRARIES],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
@@ -62,6 +60,14 @@ EXTRAS = {
 }
 
 
+def installed_mxnet():
+    """The folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for."""
+    for path in (*sys.path, sysconfig.get_path("purelib")):
+        if (pathlib.Path(path) / "mxnet" / "include").is_dir():
+            return pathlib.Path(path) / "mxnet"
+    return None
+
+
 class BuildPy(build_py):
     """Compiles the C++ library as well. Without a compiler the package is installed without it, and says so."""
 
@@ -70,8 +76,11 @@ class BuildPy(build_py):
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
         native = folder / "gluonops" / "native"
         try:
-            NATIVE["build"](native / "libgluonops.so", generated=native / "generated")
-        except NATIVE["BuildError"] as error:
+            NATIVE["find_compiler"]()   # before a download
+            with tempfile.TemporaryDirectory() as downloaded:
+                mxnet = installed_mxnet() or WHEEL["headers"](pathlib.Path(downloaded))
+                NATIVE["build"](native / "libgluonops.so", mxnet, generated=native / "generated")
+        except (NATIVE["BuildError"], WHEEL["InstallError"]) as error:
             print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends "
                   "work, slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",
                   file=sys.stderr)

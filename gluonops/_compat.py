@@ -1,7 +1,6 @@
 """Make MXNet 1.9.1 importable: give it the NumPy that it expects, and load the CUDA libraries it does not find."""
 from __future__ import annotations
 
-import sys
 import types
 import warnings
 
@@ -34,9 +33,8 @@ def import_mxnet() -> types.ModuleType:
                               "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
-        raise ImportError("gluonops: MXNet is not installed. Run in the clone: pip install '.[cpu]' (or "
-                          f"'.[cu117]' on an NVIDIA machine), with Python 3.9 to 3.12; this is Python "
-                          f"{sys.version_info.major}.{sys.version_info.minor}") from error
+        raise ImportError("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: gluonops "
+                          "install-mxnet cu117)") from error
     except OSError as error:
         load_errors = _preload.missing() if _preload.has_cuda_wheel() else {}
         if not load_errors:

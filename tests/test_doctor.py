@@ -96,7 +96,7 @@ def test_errors_at_import_get_a_remedy(error, text):
 
 @pytest.mark.parametrize("modules, text", [
     ({"numpy": "__version__ = '3.0.1'"}, "gluonops: found NumPy 3.0.1, which gluonops does not support. Run: pip"),
-    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run in the clone: pip install '.[cpu]'"),
+    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run: gluonops install-mxnet"),
     ({"mxnet": NO_CUDNN}, "gluonops: OSError: libcudnn.so.8: cannot open shared object file"),
 ], ids=["numpy3", "no_mxnet", "no_cudnn"])
 def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):

@@ -160,14 +160,10 @@ def test_setup_refuses_other_pythons_at_once(version, tmp_path):
     assert f"This is Python 3.{version[1]}." in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_other_pythons_get_nothing_to_build():
-    """pip installs the build requirements before it runs setup.py, and MXNet's NumPy has no wheels there."""
+def test_a_build_needs_no_numpy():
+    """An isolated build that required MXNet would get NumPy 1, which pip compiles for a new Python."""
     listed = re.search(r"^requires = (\[.+\])$", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M).group(1)
-    needed = [Requirement(text) for text in ast.literal_eval(listed)]
-    for version, expected in (("3.8", set()), ("3.9", {"mxnet"}), ("3.12", {"mxnet"}), ("3.13", set())):
-        python = {"python_version": version}
-        found = {item.name for item in needed if item.marker is None or item.marker.evaluate(python)}
-        assert found - {"setuptools", "wheel"} == expected
+    assert {Requirement(text).name for text in ast.literal_eval(listed)} == {"setuptools", "wheel", "pip"}
 
 
 def test_whoever_gets_onnx_gets_an_ml_dtypes_for_numpy_1(monkeypatch):
