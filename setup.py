@@ -6,36 +6,37 @@ import sys
 import sysconfig
 import tempfile
 
-if not (3, 9) <= sys.version_info[:2] <= (3, 12):
-    sys.exit("gluonops needs Python 3.9 to 3.12: MXNet 1.9.1 works with NumPy 1 only, which has no wheels for a newer "
-             "Python. This is Python {}.{}.".format(*sys.version_info[:2]))
+HERE = pathlib.Path(__file__).resolve().parent
+SUPPORT = runpy.run_path(str(HERE / "gluonops" / "runtime" / "support.py"))
 
-from setuptools import Distribution, find_packages, setup
-from setuptools.command.build_py import build_py
+if SUPPORT["python_problem"]():
+    sys.exit(SUPPORT["python_problem"]())
+
+from setuptools import Distribution, find_packages, setup  # noqa: E402  (another Python may lack setuptools)
+from setuptools.command.build_py import build_py  # noqa: E402
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
 except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-HERE = pathlib.Path(__file__).resolve().parent
 # As files: the package needs MXNet to be imported.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
 CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "_preload.py"))["REQUIREMENTS"]
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
 
-# onnx needs ml_dtypes, which needs NumPy 2 from 0.6 on.
-ONNX = ["onnx>=1.15,<2", "ml_dtypes<0.6"]
+PYTHONS = SUPPORT["PYTHONS"]
 
 EXTRAS = {
-    "cpu": ["mxnet==1.9.1"],
-    "cu117": ["mxnet-cu117==1.9.1", *CUDA_LIBRARIES],
+    # MXNet's own wheel needs NumPy 1, which has wheels up to Python 3.12. Elsewhere: gluonops install-mxnet.
+    "cpu": ["mxnet==1.9.1; python_version < '3.13'"],
+    "cu117": ["mxnet-cu117==1.9.1; python_version < '3.13'", *CUDA_LIBRARIES],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
-    "onnx": ONNX,
+    "onnx": ["onnx>=1.15,<2"],
     "tensorboard": ["tensorboardX>=2.6"],
     "picture": ["matplotlib>=3.5", "grandalf>=0.8"],
     "test": [
@@ -45,8 +46,8 @@ EXTRAS = {
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        *ONNX,
-        "onnxruntime>=1.17",
+        "onnx>=1.15,<2",
+        "onnxruntime>=1.17; python_version < '3.15'",   # it has no wheel for Python 3.15 yet
         "scikit-image>=0.19",   # for its photographs
         "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
@@ -117,7 +118,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 13)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(PYTHONS[0][1], PYTHONS[1][1] + 1)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     # models/ lies beside the package in the repository, and inside it once installed.
@@ -130,10 +131,9 @@ setup(
     include_package_data=False,
     # Not an entry point: that imports gluonops first, and fails where `gluonops doctor` is wanted most.
     scripts=["tools/gluonops"],
-    # NumPy 1.26 is the last that MXNet 1.9.1 works with, and Python 3.12 the last that NumPy 1.26 has wheels for.
-    python_requires=">=3.9,<3.13",
+    python_requires=f">=3.{PYTHONS[0][1]},<3.{PYTHONS[1][1] + 1}",
     install_requires=[
-        "numpy>=1.21,<2",
+        SUPPORT["numpy_requirement"](),
         # MXNet imports distutils, which Python 3.12 dropped and setuptools brings back.
         "setuptools>=68; python_version >= '3.12'",
     ],

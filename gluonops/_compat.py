@@ -33,8 +33,8 @@ def import_mxnet() -> types.ModuleType:
                               "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
-        raise ImportError("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: gluonops "
-                          "install-mxnet cu117)") from error
+        raise ImportError("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: "
+                          "gluonops install-mxnet cu117)") from error
     except OSError as error:
         load_errors = _preload.missing() if _preload.has_cuda_wheel() else {}
         if not load_errors:

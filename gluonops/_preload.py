@@ -89,7 +89,7 @@ def remedy(load_errors: dict[str, str]) -> str:
     sentences = []
     if DRIVER in load_errors:
         sentences.append(f"{DRIVER} comes with the NVIDIA driver: install that, or MXNet without CUDA (pip uninstall "
-                         "mxnet-cu117, then pip install mxnet==1.9.1)")
+                         "mxnet-cu117, then gluonops install-mxnet)")
     if wheels:
         sentences.append(f"Run in the clone: pip install '.[cu117]' (what is missing is in {', '.join(wheels)})")
     if broken:

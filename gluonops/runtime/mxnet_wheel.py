@@ -32,7 +32,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "run"]
+__all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "is_current", "run"]
 
 HERE = pathlib.Path(__file__).resolve().parent
 WHERE = "gluonops.install-mxnet"
@@ -81,12 +81,13 @@ def _install(variant: str, wheel: str | None) -> bool:
         if other != VARIANTS[variant] and _installed(other):
             raise InstallError(f"{WHERE}: {other} {_installed(other).version} is installed, and has the same files as "
                                f"{VARIANTS[variant]}. Run first: pip uninstall {other}")
-    if wheel is None and _is_current(VARIANTS[variant]):
+    if wheel is None and is_current(VARIANTS[variant]):
+        _pip("install", f"{VARIANTS[variant]}=={OURS}")   # what it needs may be missing
         return False
     with tempfile.TemporaryDirectory() as folder:
         written = str(_written(variant, wheel, pathlib.Path(folder)))
         _pip("install", written)
-        if not _is_current(VARIANTS[variant]):   # pip keeps a wheel of the same version
+        if not is_current(VARIANTS[variant]):   # pip keeps a wheel of the same version
             _pip("install", "--no-deps", "--force-reinstall", written)
     return True
 
@@ -98,7 +99,7 @@ def _installed(distribution: str) -> importlib.metadata.Distribution | None:
         return None
 
 
-def _is_current(distribution: str) -> bool:
+def is_current(distribution: str) -> bool:
     """Whether the installed MXNet has what this version of gluonops adds."""
     found = _installed(distribution)
     if found is None or found.version != OURS:

@@ -8,6 +8,11 @@ PYTHONS = ((3, 9), (3, 15))   # the oldest and the newest
 NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; gluonops accepts later ones of the same major
 
 
+def supported() -> str:
+    """Both ranges, as text."""
+    return "Python {}.{} to {}.{}, NumPy {}.{} to {}.{}".format(*PYTHONS[0], *PYTHONS[1], *NUMPYS[0], *NUMPYS[1])
+
+
 def python_problem(version: tuple = sys.version_info) -> str:
     """Why a Python is not supported, in a line; empty if it is."""
     if PYTHONS[0] <= tuple(version[:2]) <= PYTHONS[1]:
@@ -34,3 +39,7 @@ def numpy_was_tried(version: str) -> bool:
 
 def _release(version: str) -> tuple:
     return tuple(int(part) for part in version.split(".")[:2])
+
+
+if __name__ == "__main__":
+    sys.exit(python_problem() or 0)
