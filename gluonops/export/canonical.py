@@ -1,9 +1,9 @@
-"""Makes each operator of gluonops one node, whatever backend it was emitted for, and gives MXNet's their own names."""
+"""Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
 from typing import Any
 
-from ..core import native, registry
+from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
 from .graph import Entry, Graph, Node, is_ours, our_name
@@ -18,8 +18,7 @@ INNER_NAMES = ("_native", "_custom")
 def canonicalize_graph(graph: Graph) -> None:
     """Make each operator of gluonops a single ``Custom`` node under its own name, in place.
 
-    The nodes that the emitter inserted around it are removed; the emitter has marked them. An alias of one of MXNet's
-    operators becomes that operator.
+    The nodes that the emitter inserted around it are removed; the emitter has marked them.
 
     Raises
     ------
@@ -27,7 +26,6 @@ def canonicalize_graph(graph: Graph) -> None:
         This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
         file.
     """
-    _resolve_aliases(graph)
     nodes, wrappers = graph.nodes(), wrappers_of(graph)
     for node in nodes:
         if not is_ours(node):
@@ -40,13 +38,6 @@ def canonicalize_graph(graph: Graph) -> None:
         if wrapper is not None:
             node.name = wrapper.name
             graph.replace({(wrapper, 0): (node, 0)})
-
-
-def _resolve_aliases(graph: Graph) -> None:
-    """Give every operator MXNet's own name for it, in place: older files have aliases such as ``_Plus``."""
-    for node in graph.nodes():
-        if not node.is_variable:
-            node.op = native.operator_name(node.op)
 
 
 def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[str, Any]) -> Node:

@@ -1,4 +1,4 @@
-"""Makes each operator of gluonops one node, and each alias of MXNet's operators that operator."""
+"""Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def canonicalize(model: ExportedModel) -> ExportedModel:
-    """Make each operator of gluonops a single ``Custom`` node under its own name, and resolve aliases of MXNet's.
+    """Make each operator of gluonops a single ``Custom`` node under its own name.
 
     See :func:`gluonops.export.canonical.canonicalize_graph`, which does it in place.
 

@@ -4,7 +4,7 @@ import mxnet as mx
 import pytest
 from gluonops.core import native
 from gluonops.export import ExportedModel, passes
-from gluonops.export.graph import Graph, Node
+from gluonops.export.graph import Graph
 from gluonops.export.onnx.registry import CONVERTERS
 
 
@@ -59,16 +59,6 @@ def test_copies_under_np_shape_go():
         _, after = emitted("custom", lambda: gops.ops.softmax(gops.ops.abs(mx.sym.var("data"), name="first"),
                                                               name="second"))
     assert [(node.op, node.name) for node in after] == [("null", "data"), ("Custom", "first"), ("Custom", "second")]
-
-
-@pytest.mark.parametrize("name, own", [
-    ("_Plus", "elemwise_add"), ("_RMinusScalar", "_rminus_scalar"), ("Softmax", "SoftmaxOutput"),
-    ("_npx_convolution", "Convolution"), ("Convolution", "Convolution"), ("of_no_library", "of_no_library"),
-])
-def test_an_alias_becomes_its_operator(name, own):
-    graph = Graph([(Node(name, "node", {"scalar": "2"}, [(Node("null", "data"), 0)]), 0)], {})
-    node, _ = passes.canonicalize(ExportedModel(graph, {})).graph.heads[0]
-    assert (node.op, node.name, node.attrs) == (own, "node", {"scalar": "2"})
 
 
 def test_converters_are_for_operators_and_not_for_aliases():
