@@ -13,7 +13,6 @@ SEED    = 0
 # Neighbouring tests share what they have compiled; the long ones at the end go to whoever is idle.
 PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
 
-PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.10 python3.9 python3)
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
@@ -46,7 +45,7 @@ coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; 
 fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind for SECONDS=600 from SEED=0; OP=reorg for one
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
 
-test-matrix: $(STAMP) ## the core tests on each Python from 3.9 to 3.12 that is installed, and three releases of NumPy
+test-matrix: $(STAMP) ## the core tests on each supported Python that is installed, and five releases of NumPy
 	$(BIN)/python tools/python_matrix.py
 
 test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
@@ -105,6 +104,7 @@ clean: ## remove what was built and cached; keeps .venv and out/
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(STAMP): setup.py pyproject.toml
-	@sh tools/venv.sh $(VENV) $(PYTHONS)
+	@sh tools/venv.sh $(VENV) $(PYTHON)
+	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
 	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev,docs]'
 	@touch $@

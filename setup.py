@@ -3,41 +3,40 @@ import pathlib
 import re
 import runpy
 import sys
+import sysconfig
+import tempfile
 
-if not (3, 9) <= sys.version_info[:2] <= (3, 12):
-    sys.exit("gluonops needs Python 3.9 to 3.12: MXNet 1.9.1 works with NumPy 1 only, which has no wheels for a newer "
-             "Python. This is Python {}.{}.".format(*sys.version_info[:2]))
+HERE = pathlib.Path(__file__).resolve().parent
+SUPPORT = runpy.run_path(str(HERE / "gluonops" / "runtime" / "support.py"))
 
-from setuptools import Distribution, find_packages, setup
-from setuptools.command.build_py import build_py
+if SUPPORT["python_problem"]():
+    sys.exit(SUPPORT["python_problem"]())
+
+from setuptools import Distribution, find_packages, setup  # noqa: E402  (another Python may lack setuptools)
+from setuptools.command.build_py import build_py  # noqa: E402
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
 except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-HERE = pathlib.Path(__file__).resolve().parent
-NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))   # as a file: the package needs MXNet to import
+# As files: the package needs MXNet to be imported.
+NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
+WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
+CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "_preload.py"))["REQUIREMENTS"]
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
 
-# What libmxnet.so of the CUDA 11.7 wheel is linked against; gluonops/_preload.py has the files' names. The wheels begin
-# with CUDA 11.7, and CUDA 12 and cuDNN 9 no longer have the interface.
-CUDA11 = ["nvidia-cuda-runtime-cu11>=11.7,<12", "nvidia-cublas-cu11>=11.10,<12", "nvidia-cudnn-cu11>=8.5,<9",
-          "nvidia-cufft-cu11>=10.7,<11", "nvidia-curand-cu11>=10.2,<11", "nvidia-cusolver-cu11>=11.4,<12",
-          "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cuda-nvrtc-cu11>=11.7,<12", "nvidia-nccl-cu11>=2.14,<3",
-          "nvidia-nvtx-cu11>=11.7,<12"]
-
-# onnx needs ml_dtypes, which needs NumPy 2 from 0.6 on.
-ONNX = ["onnx>=1.15,<2", "ml_dtypes<0.6"]
+PYTHONS = SUPPORT["PYTHONS"]
 
 EXTRAS = {
-    "cpu": ["mxnet==1.9.1"],
-    "cu117": ["mxnet-cu117==1.9.1", *CUDA11],
+    # MXNet's own wheel needs NumPy 1, which has wheels up to Python 3.12. Elsewhere: gluonops install-mxnet.
+    "cpu": ["mxnet==1.9.1; python_version < '3.13'"],
+    "cu117": ["mxnet-cu117==1.9.1; python_version < '3.13'", *CUDA_LIBRARIES],
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
-    "onnx": ONNX,
+    "onnx": ["onnx>=1.15,<2"],
     "tensorboard": ["tensorboardX>=2.6"],
     "picture": ["matplotlib>=3.5", "grandalf>=0.8"],
     "test": [
@@ -47,8 +46,8 @@ EXTRAS = {
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        *ONNX,
-        "onnxruntime>=1.17",
+        "onnx>=1.15,<2",
+        "onnxruntime>=1.17; python_version < '3.15'",   # it has no wheel for Python 3.15 yet
         "scikit-image>=0.19",   # for its photographs
         "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
@@ -62,6 +61,14 @@ EXTRAS = {
 }
 
 
+def installed_mxnet():
+    """The folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for."""
+    for path in (*sys.path, sysconfig.get_path("purelib")):
+        if (pathlib.Path(path) / "mxnet" / "include").is_dir():
+            return pathlib.Path(path) / "mxnet"
+    return None
+
+
 class BuildPy(build_py):
     """Compiles the C++ library as well. Without a compiler the package is installed without it, and says so."""
 
@@ -70,8 +77,11 @@ class BuildPy(build_py):
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
         native = folder / "gluonops" / "native"
         try:
-            NATIVE["build"](native / "libgluonops.so", generated=native / "generated")
-        except NATIVE["BuildError"] as error:
+            NATIVE["find_compiler"]()   # before a download
+            with tempfile.TemporaryDirectory() as downloaded:
+                mxnet = installed_mxnet() or WHEEL["headers"](pathlib.Path(downloaded))
+                NATIVE["build"](native / "libgluonops.so", mxnet, generated=native / "generated")
+        except (NATIVE["BuildError"], WHEEL["InstallError"]) as error:
             print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends "
                   "work, slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",
                   file=sys.stderr)
@@ -108,7 +118,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 13)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(PYTHONS[0][1], PYTHONS[1][1] + 1)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     # models/ lies beside the package in the repository, and inside it once installed.
@@ -121,10 +131,9 @@ setup(
     include_package_data=False,
     # Not an entry point: that imports gluonops first, and fails where `gluonops doctor` is wanted most.
     scripts=["tools/gluonops"],
-    # NumPy 1.26 is the last that MXNet 1.9.1 works with, and Python 3.12 the last that NumPy 1.26 has wheels for.
-    python_requires=">=3.9,<3.13",
+    python_requires=f">=3.{PYTHONS[0][1]},<3.{PYTHONS[1][1] + 1}",
     install_requires=[
-        "numpy>=1.21,<2",
+        SUPPORT["numpy_requirement"](),
         # MXNet imports distutils, which Python 3.12 dropped and setuptools brings back.
         "setuptools>=68; python_version >= '3.12'",
     ],

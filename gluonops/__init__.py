@@ -1,6 +1,6 @@
 """gluonops: a layer zoo for Gluon on Apache MXNet 1.9.1.
 
-Import it before mxnet: it makes MXNet importable on NumPy 1.24 to 1.26, then registers its operators, so that
+Import it before mxnet: it gives MXNet the NumPy that MXNet was written for, then registers its operators, so that
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
 ``gluonops.loss``, ``gluonops.models``, ``gluonops.optimizer``, ``gluonops.train``, ``gluonops.export``,
 ``gluonops.darknet``.

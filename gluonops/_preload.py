@@ -23,6 +23,11 @@ LIBRARIES = {
     "libnccl.so.2": "nvidia-nccl-cu11",
     "libnvToolsExt.so.1": "nvidia-nvtx-cu11",
 }
+# The wheels begin with CUDA 11.7, and CUDA 12 and cuDNN 9 no longer have the interface.
+REQUIREMENTS = ["nvidia-cuda-runtime-cu11>=11.7,<12", "nvidia-cublas-cu11>=11.10,<12", "nvidia-cudnn-cu11>=8.5,<9",
+                "nvidia-cufft-cu11>=10.7,<11", "nvidia-curand-cu11>=10.2,<11", "nvidia-cusolver-cu11>=11.4,<12",
+                "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cuda-nvrtc-cu11>=11.7,<12", "nvidia-nccl-cu11>=2.14,<3",
+                "nvidia-nvtx-cu11>=11.7,<12"]
 DRIVER = "libcuda.so.1"
 
 
@@ -84,7 +89,7 @@ def remedy(load_errors: dict[str, str]) -> str:
     sentences = []
     if DRIVER in load_errors:
         sentences.append(f"{DRIVER} comes with the NVIDIA driver: install that, or MXNet without CUDA (pip uninstall "
-                         "mxnet-cu117, then pip install mxnet==1.9.1)")
+                         "mxnet-cu117, then gluonops install-mxnet)")
     if wheels:
         sentences.append(f"Run in the clone: pip install '.[cu117]' (what is missing is in {', '.join(wheels)})")
     if broken:

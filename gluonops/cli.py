@@ -26,6 +26,10 @@ EXAMPLES = {
     "doctor": """\
   gluonops doctor                                 versions, backends, GPUs, and what is missing
   gluonops doctor --json | jq .backends""",
+    "install-mxnet": """\
+  gluonops install-mxnet                          MXNet for the CPU, beside any NumPy
+  gluonops install-mxnet cu117                    for NVIDIA GPUs, with the CUDA libraries
+  gluonops install-mxnet -o wheels                the wheel alone, to install it elsewhere""",
     "ops": """\
   gluonops ops                                    the table of all operators
   gluonops ops reorg                              one of them""",
@@ -107,6 +111,10 @@ def _parser() -> argparse.ArgumentParser:
 
     add("doctor", _run_doctor, "what is installed, what is missing, and what to do about it",
         "Print versions, backends, GPUs and what is missing. Exits with 1 if gluonops cannot be used.")
+    install = add("install-mxnet", _run_install_mxnet, "MXNet 1.9.1, changed so that it runs with NumPy 2",
+                  "Let pip download MXNet's wheel, write a wheel from it that allows NumPy 2 and gives MXNet a view of "
+                  "NumPy, and install that.")
+    _mxnet_wheel().add_arguments(install)
     ops = add("ops", _run_ops, "the operators: layers, backends, types, attributes, gradients, export",
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
@@ -306,6 +314,11 @@ def _doctor() -> ModuleType:
     return _load("doctor.py")
 
 
+def _mxnet_wheel() -> ModuleType:
+    """The module runtime/mxnet_wheel.py."""
+    return _load("runtime", "mxnet_wheel.py")
+
+
 def _load(*path: str) -> ModuleType:
     """A module of the package, loaded as a file: an import of the package may fail."""
     file = HERE.joinpath(*path)
@@ -320,6 +333,10 @@ def _run_doctor(args: argparse.Namespace) -> int:
     report = doctor.examine()
     print(json.dumps(report, indent=2) if args.json else doctor.render(report))
     return 0 if report["ok"] else 1
+
+
+def _run_install_mxnet(args: argparse.Namespace) -> int:
+    return _mxnet_wheel().run(args)
 
 
 def _run_ops(args: argparse.Namespace) -> int:

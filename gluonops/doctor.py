@@ -22,15 +22,17 @@ HERE = pathlib.Path(__file__).parent
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 
 
-def _file(name: str) -> types.ModuleType:
+def _file(*path: str) -> types.ModuleType:
     """A file of the package as a module of its own."""
-    spec = importlib.util.spec_from_file_location(f"gluonops{name}", HERE / f"{name}.py")
+    file = HERE.joinpath(*path)
+    spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-driver, preload = _file("_driver"), _file("_preload")
+driver, preload = _file("_driver.py"), _file("_preload.py")
+mxnet_wheel, support = _file("runtime", "mxnet_wheel.py"), _file("runtime", "support.py")
 
 
 def doctor() -> dict:
@@ -52,6 +54,7 @@ def examine() -> dict:
     report = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
              "backends": {}, "backend": None, "threads": None, "memory": None, "driver": driver.examine(), "gpus": [],
              "packages": _example_packages()}
+    _examine_support(report)
     try:
         importlib.import_module("gluonops")
     except Exception as error:   # the doctor reports every error
@@ -109,10 +112,24 @@ def explain(error: BaseException) -> str:
     if getattr(error, "name", None) == "distutils":
         return f"{text}. MXNet needs it, and Python {platform.python_version()} lacks it. Run: pip install setuptools"
     if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
-        return f"{text}. Run: pip install 'numpy>=1.21,<2'"
+        return f"{text}. Run: pip install '{support.numpy_requirement()}'"
     library = re.search(r"(lib[\w+.-]+): cannot open shared object", text)
     remedy = preload.remedy({library.group(1): text}) if library else ""
     return f"{text}. {remedy}" if remedy else text
+
+
+def _examine_support(report: dict) -> None:
+    """What was never tried, and a wheel of MXNet that the command should write again."""
+    numpy = report["versions"]["numpy"]
+    if numpy and not support.numpy_was_tried(numpy):
+        report["hints"].append(f"NumPy {numpy} was never tried with gluonops, which supports {support.supported()}")
+    if support.python_problem():
+        report["problems"].append(support.python_problem())
+    for variant, name in mxnet_wheel.VARIANTS.items():
+        version = report["versions"].get(name)
+        if version == mxnet_wheel.OURS and not mxnet_wheel.is_current(name):
+            report["hints"].append(f"{name} {version} is from another version of gluonops. Run: gluonops install-mxnet "
+                                   f"{variant}")
 
 
 def _examine_mxnet(report: dict) -> None:
@@ -162,7 +179,7 @@ def _examine_gpus(report: dict) -> None:
     elif report["gpus"] and report["mxnet"]:
         report["hints"].append(
             f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
-            "Run in the clone: pip uninstall mxnet, then pip install '.[cu117]'")
+            "Run: pip uninstall mxnet, then gluonops install-mxnet cu117")
 
 
 def _examine_packages(report: dict) -> None:
@@ -202,6 +219,7 @@ def render(report: dict) -> str:
 
     line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
     line("NumPy", versions["numpy"] or "missing")
+    line("supported", support.supported())
     if mxnet:
         line("MXNet", f"{mxnet['version']} in {mxnet['path']}")
         line("built with", ", ".join(f"{name} {'yes' if on else 'no'}" for name, on in mxnet["features"].items()))

@@ -19,6 +19,11 @@ import tempfile
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# The first lines of a program that imports MXNet without gluonops.
+WITHOUT_GLUONOPS = f"""
+import runpy
+runpy.run_path({str(ROOT / "gluonops" / "runtime" / "numpy_view.py")!r})["install"]()
+"""
 
 
 def python(*words: str | os.PathLike, cwd: str | os.PathLike = ".",

@@ -72,6 +72,20 @@ def test_memory(monkeypatch):
     assert "that of freed tensors is not kept" in doctor.render(doctor.examine())
 
 
+def test_what_is_supported(monkeypatch):
+    found = gops.doctor()
+    assert "supported   Python 3.9 to 3.15, NumPy 1.21 to 2.5\n" in doctor.render(found)
+    assert not any("never tried" in hint or "another version of gluonops" in hint for hint in found["hints"])
+    versions = {**found["versions"], "numpy": "2.9.1", "mxnet": doctor.mxnet_wheel.OURS}
+    monkeypatch.setattr(doctor, "_versions", lambda: versions)
+    monkeypatch.setattr(doctor.mxnet_wheel, "is_current", lambda name: False)
+    monkeypatch.setattr(doctor.support, "python_problem", lambda: "gluonops needs another Python.")
+    found = doctor.examine()
+    assert "gluonops needs another Python." in found["problems"]
+    assert any(hint.startswith("NumPy 2.9.1 was never tried with gluonops, which supports ") for hint in found["hints"])
+    assert any(hint.endswith("Run: gluonops install-mxnet cpu") for hint in found["hints"])
+
+
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: [
         "numpy<2,>=1.21", 'gone-away>=2; extra == "examples"', 'pytest>=7.4; extra == "test"'])
@@ -83,7 +97,7 @@ def test_missing_packages_are_named(monkeypatch):
 
 @pytest.mark.parametrize("error, text", [
     (ImportError("gluonops: MXNet is\nnot installed"), "gluonops: MXNet is not installed"),
-    (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "pip install 'numpy>=1.21,<2'"),
+    (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "pip install 'numpy>=1.21,<3'"),
     (ModuleNotFoundError("No module named 'distutils'", name="distutils"), "pip install setuptools"),
     (OSError("libcudnn.so.8: cannot open shared object file: No such file or directory"), "pip install '.[cu117]'"),
     (OSError("libcuda.so.1: cannot open shared object file: No such file or directory"), "NVIDIA driver"),
@@ -95,10 +109,10 @@ def test_errors_at_import_get_a_remedy(error, text):
 
 
 @pytest.mark.parametrize("modules, text", [
-    ({"numpy": "__version__ = '2.1.0'"}, "gluonops: found NumPy 2.1.0; MXNet 1.9.1 needs NumPy 1.21 to 1.26"),
-    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run in the clone: pip install '.[cpu]'"),
+    ({"numpy": "__version__ = '3.0.1'"}, "gluonops: found NumPy 3.0.1, which gluonops does not support. Run: pip"),
+    ({"mxnet": NO_MXNET}, "gluonops: MXNet is not installed. Run: gluonops install-mxnet"),
     ({"mxnet": NO_CUDNN}, "gluonops: OSError: libcudnn.so.8: cannot open shared object file"),
-], ids=["numpy2", "no_mxnet", "no_cudnn"])
+], ids=["numpy3", "no_mxnet", "no_cudnn"])
 def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):
     done = command(tmp_path, "ops", **modules)
     assert done.returncode == 1 and not done.stdout

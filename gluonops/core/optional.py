@@ -1,13 +1,10 @@
 """Packages that only some parts of gluonops need: imported on first use, with an error that names the cause."""
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.metadata
 import re
-import sys
 import types
-import typing
 import warnings
 
 from .errors import OpError
@@ -17,9 +14,6 @@ __all__ = ["require"]
 
 def require(module: str, where: str) -> types.ModuleType:
     """Import a module of a package that the extra ``detection`` installs.
-
-    gluoncv cannot be imported if torch 2 is installed, though it does not need torch for MXNet. So torch is hidden
-    while gluoncv is imported; afterwards torch is importable as before, and an imported torch stays the same module.
 
     Parameters
     ----------
@@ -34,28 +28,13 @@ def require(module: str, where: str) -> types.ModuleType:
         The package is not installed, lacks a package that it needs itself, or fails when it is imported.
     """
     package = module.partition(".")[0]
-    hidden = ["torch"] if package == "gluoncv" else []
     try:
-        with warnings.catch_warnings(), _hidden(hidden):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")   # gluoncv uses distutils
             return importlib.import_module(module)
     except Exception as error:   # gluoncv raises RuntimeError for versions it does not support
         reason, remedy = _explained(package, error)
         raise OpError(where, f"{package} cannot be imported ({reason})", remedy) from error
-
-
-@contextlib.contextmanager
-def _hidden(names: typing.Iterable[str]) -> typing.Iterator[None]:
-    """Make imports of these packages fail inside the ``with`` block, and restore ``sys.modules`` after it."""
-    imported = {name: sys.modules[name] for name in names if name in sys.modules}
-    for name in names:
-        sys.modules[name] = None   # importing it raises ModuleNotFoundError
-    try:
-        yield
-    finally:
-        for name in names:
-            del sys.modules[name]
-        sys.modules.update(imported)
 
 
 def _explained(package: str, error: Exception) -> tuple[str, str]:

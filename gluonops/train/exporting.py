@@ -13,17 +13,19 @@ import numpy as np
 
 from .. import export
 from ..core.errors import OpError
+from ..runtime import numpy_view
 
 __all__ = ["DETECTIONS", "OUTPUTS", "Comparison", "export_and_check"]
 
 WHERE = "train.export_and_check"
 REMEDY = "Do not use it, and please report this; best.params is sound"
 WITHOUT_GLUONOPS = """
+import runpy
 import sys
 import numpy
-numpy.bool = numpy.bool_    # MXNet 1.9.1 reads this name, which NumPy 1.24 removed
+numpy_view, prefix, images, outputs = sys.argv[1:]
+runpy.run_path(numpy_view)["install"]()
 import mxnet as mx
-prefix, images, outputs = sys.argv[1:]
 net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
 results = net(mx.nd.array(numpy.load(images)))
 results = results if isinstance(results, (list, tuple)) else [results]
@@ -141,8 +143,8 @@ def _fresh_process(prefix, images):
     with tempfile.TemporaryDirectory() as folder:
         given, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
         np.save(given, images)
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, str(prefix), given, result],
-                              capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, numpy_view.__file__, str(prefix),
+                               given, result], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
         with np.load(result) as outputs:

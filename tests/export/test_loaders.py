@@ -19,9 +19,7 @@ import numpy as np
 prefix, *library = sys.argv[1:]
 data = np.load("data.npy")
 """
-WITH_MXNET = """
-if "bool" not in vars(np):
-    np.bool = np.bool_
+WITH_MXNET = fresh.WITHOUT_GLUONOPS + """
 import mxnet as mx
 for path in library:
     mx.library.load(path, verbose=False)

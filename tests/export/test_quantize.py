@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -151,10 +152,9 @@ def test_size_of_the_files(tmp_path):
         assert (tmp_path / ours).stat().st_size < 0.28 * (tmp_path / theirs).stat().st_size
 
 
-LOADERS = """
+LOADERS = fresh.WITHOUT_GLUONOPS + """
 import sys
 import numpy as np
-np.bool = np.bool_
 import mxnet as mx
 data = mx.nd.array(np.load("data.npy"))
 module = mx.mod.Module.load("net", 0, label_names=None)

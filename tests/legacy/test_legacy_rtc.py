@@ -127,7 +127,7 @@ def test_without_a_gpu():
     ({"name": "1f"}, "'1f' is no name in C"),
     ({"inputs": "y"}, "'y' is no name in C, or two arrays have it"),
     ({"outputs": None}, "the kernel f has no output"),
-    ({"dtype": "bool"}, "x is bool_; expected float16, float32"),
+    ({"dtype": "bool"}, "x is bool_?; expected float16, float32"),
     ({"ins": 0}, "f got 0 inputs and 1 outputs; expected 1 and 1"),
     ({"grid": (1, 1)}, r"grid_dims is \(1, 1\); expected three whole numbers"),
     ({"grid": (3 / 1, 1, 1)}, r"grid_dims is \(3.0, 1, 1\); .* divide with //"),

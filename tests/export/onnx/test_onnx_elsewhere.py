@@ -1,7 +1,6 @@
 """Exported detectors in OpenVINO and OpenCV, where these packages are installed.
 
-``pip install openvino "opencv-python-headless<4.12"`` (newer ones of OpenCV need NumPy 2, and MXNet does not work with
-it), then ``pytest tests/export/onnx/test_onnx_elsewhere.py``.
+``pip install openvino opencv-python-headless``, then ``pytest tests/export/onnx/test_onnx_elsewhere.py``.
 """
 import gluonops as gops
 import mxnet as mx

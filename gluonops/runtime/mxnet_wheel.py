@@ -1,0 +1,263 @@
+"""Install MXNet 1.9.1 beside any NumPy that gluonops supports: ``gluonops install-mxnet``.
+
+The metadata of MXNet's wheels forbid NumPy 2, so no installer takes both. pip downloads the original wheel, this file
+writes a changed one from it, on this machine, and pip installs that. What is changed:
+
+- The version is 1.9.1+gluonops. Python's tools take that for 1.9.1.
+- The metadata allow NumPy 2 and newer graphviz, and require setuptools, where Python has no distutils, and the CUDA
+  libraries, where they are on PyPI.
+- ``mxnet/__init__.py`` first imports ``mxnet/_gluonops``: copies of numpy_view.py, which gives MXNet its view of NumPy,
+  and of _preload.py, which loads the CUDA libraries. So MXNet works in programs without gluonops, too.
+
+This file uses nothing of gluonops but files beside it, so that the command works where gluonops cannot be imported yet.
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import csv
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+__all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "is_current", "run"]
+
+HERE = pathlib.Path(__file__).resolve().parent
+WHERE = "gluonops.install-mxnet"
+STOCK = "1.9.1"
+OURS = f"{STOCK}+gluonops"
+VARIANTS = {"cpu": "mxnet", "cu117": "mxnet-cu117", "cu112": "mxnet-cu112", "cu102": "mxnet-cu102"}
+# What is copied into mxnet/_gluonops, and runs before MXNet.
+ADDED = {"numpy_view.py": HERE / "numpy_view.py", "cuda_libraries.py": HERE.parent / "_preload.py"}
+START = '''"""Added by gluonops {version}, whose file gluonops/runtime/mxnet_wheel.py says what else it has changed."""
+from . import cuda_libraries, numpy_view
+
+numpy_view.install()
+cuda_libraries.preload()
+'''
+FIRST_IMPORT = "from .context import "   # of mxnet/__init__.py
+CHANGED_LINE = "from . import _gluonops  # added by gluonops, before MXNet imports NumPy\n"
+
+
+class InstallError(RuntimeError):
+    """MXNet cannot be installed; the message says why and what to do. What was installed before is still there."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments, but for --json."""
+    parser.add_argument("variant", nargs="?", choices=VARIANTS, default="cpu",
+                        help="for the CPU, or for NVIDIA GPUs with CUDA 11.7, 11.2 or 10.2 (default: cpu)")
+    parser.add_argument("--wheel", metavar="FILE", help="the original wheel of MXNet 1.9.1, instead of a download")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="write the wheel there, and install nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments say, and print it."""
+    if args.output is not None:
+        done = {"wheel": str(_written(args.variant, args.wheel, pathlib.Path(args.output)))}
+        text = "{wheel} is written"
+    else:
+        done = {"distribution": VARIANTS[args.variant], "version": OURS, "changed": _install(args.variant, args.wheel)}
+        text = "{distribution} {version} is installed" if done["changed"] else "{distribution} {version} was installed"
+    print(json.dumps(done) if args.json else text.format(**done))
+    return 0
+
+
+def _install(variant: str, wheel: str | None) -> bool:
+    """Install a variant. Returns False if it was installed already, by this version of gluonops."""
+    for other in VARIANTS.values():
+        if other != VARIANTS[variant] and _installed(other):
+            raise InstallError(f"{WHERE}: {other} {_installed(other).version} is installed, and has the same files as "
+                               f"{VARIANTS[variant]}. Run first: pip uninstall {other}")
+    if wheel is None and is_current(VARIANTS[variant]):
+        _pip("install", f"{VARIANTS[variant]}=={OURS}")   # what it needs may be missing
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        written = str(_written(variant, wheel, pathlib.Path(folder)))
+        _pip("install", written)
+        if not is_current(VARIANTS[variant]):   # pip keeps a wheel of the same version
+            _pip("install", "--no-deps", "--force-reinstall", written)
+    return True
+
+
+def _installed(distribution: str) -> importlib.metadata.Distribution | None:
+    try:
+        return importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def is_current(distribution: str) -> bool:
+    """Whether the installed MXNet has what this version of gluonops adds."""
+    found = _installed(distribution)
+    if found is None or found.version != OURS:
+        return False
+    files = {pathlib.Path(found.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
+    return all(path.is_file() and path.read_bytes() == text for path, text in files.items())
+
+
+def _added() -> dict[str, bytes]:
+    """The files of mxnet/_gluonops."""
+    version = runpy.run_path(str(HERE.parent / "version.py"))["__version__"]
+    start = START.format(version=version).encode()
+    return {"__init__.py": start, **{name: path.read_bytes() for name, path in ADDED.items()}}
+
+
+# -- the original wheel ------------------------------------------------------------------------------------
+def _written(variant: str, wheel: str | None, folder: pathlib.Path) -> pathlib.Path:
+    """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
+    if wheel is not None:
+        return _write(pathlib.Path(wheel), VARIANTS[variant], folder)
+    with _downloaded(VARIANTS[variant]) as original:
+        return _write(original, VARIANTS[variant], folder)
+
+
+@contextlib.contextmanager
+def _downloaded(distribution: str) -> Iterator[pathlib.Path]:
+    """The original wheel, in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"Downloading {distribution} {STOCK}", file=sys.stderr)
+        # Three equal signs: not our own wheel, if it lies where pip looks.
+        _pip("download", "--no-deps", "--only-binary", ":all:", "--dest", folder, f"{distribution}==={STOCK}")
+        original, = pathlib.Path(folder).glob("*.whl")
+        yield original
+
+
+def headers(folder: pathlib.Path) -> pathlib.Path:
+    """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
+
+    Raises
+    ------
+    InstallError
+        pip cannot download the wheel.
+    """
+    with _downloaded(VARIANTS["cpu"]) as original, zipfile.ZipFile(original) as wheel:
+        names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]
+        wheel.extractall(folder, names)
+    return folder / "mxnet"
+
+
+def _pip(*words: str) -> None:
+    """Run pip; if it fails, raise an error with what it says last."""
+    command = [sys.executable, "-m", "pip", words[0], "--quiet", "--disable-pip-version-check", *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        return
+    if "No module named pip" in done.stderr:
+        raise InstallError(f"{WHERE}: {sys.executable} has no pip. Run: {sys.executable} -m ensurepip")
+    reasons = re.findall(r"^(?:ERROR|error): *(.+)$", done.stderr, re.M) or done.stderr.strip().splitlines()[-1:]
+    raise InstallError(f"{WHERE}: pip {words[0]} {pathlib.Path(words[-1]).name} failed: {reasons[-1]}. Check the "
+                       "network. Without one, give the original wheel: --wheel FILE")
+
+
+# -- the changed wheel -------------------------------------------------------------------------------------
+def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> pathlib.Path:
+    """Write the changed wheel into a folder; it appears there when it is complete."""
+    try:
+        with zipfile.ZipFile(original) as source:
+            info = _metadata_folder(source, original, distribution)
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / original.name.replace(f"-{STOCK}-", f"-{OURS}-")
+            partial = target.with_name(f".{target.name}.{os.getpid()}")
+            try:
+                with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as wheel:
+                    _copy(source, wheel, info)
+                os.replace(partial, target)
+            finally:
+                partial.unlink(missing_ok=True)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InstallError(f"{WHERE}: {original} is damaged or incomplete ({error}). Download it again") from error
+    except OSError as error:
+        raise InstallError(f"{WHERE}: {error.filename}: {error.strerror}. Choose another file or folder") from error
+    return target
+
+
+def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distribution: str) -> str:
+    """The folder of the wheel's metadata; an error if it is another wheel."""
+    expected = f"{distribution.replace('-', '_')}-{STOCK}"
+    names = source.namelist()
+    if not original.name.startswith(f"{expected}-") or f"{expected}.dist-info/METADATA" not in names:
+        raise InstallError(f"{WHERE}: {original} is not the original wheel of {distribution} {STOCK}. Get it with: "
+                           f"pip download --no-deps {distribution}=={STOCK}")
+    return f"{expected}.dist-info"
+
+
+def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
+    """Copy a wheel with the changes, and list its files."""
+    new_info = info.replace(STOCK, OURS)
+    changed = {
+        f"{info}/METADATA": _metadata(source.read(f"{info}/METADATA").decode("utf-8")).encode("utf-8"),
+        "mxnet/__init__.py": _start(source.read("mxnet/__init__.py").decode("utf-8")).encode("utf-8"),
+    }
+    record = []
+    for item in source.infolist():
+        if item.is_dir() or item.filename == f"{info}/RECORD":
+            continue
+        new = zipfile.ZipInfo(item.filename.replace(info, new_info, 1), item.date_time)
+        new.external_attr, new.compress_type = item.external_attr, zipfile.ZIP_DEFLATED
+        data = changed.get(item.filename)
+        with io.BytesIO(data) if data is not None else source.open(item) as content:
+            record.append(_add(wheel, new, content, item.file_size))
+    for name, text in _added().items():
+        record.append(_add(wheel, zipfile.ZipInfo(f"mxnet/_gluonops/{name}"), io.BytesIO(text), len(text)))
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows([*record, (f"{new_info}/RECORD", "", "")])
+    wheel.writestr(f"{new_info}/RECORD", lines.getvalue())
+
+
+def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBase, size: int) -> tuple[str, str, int]:
+    """Write a file piece by piece, for libmxnet.so may have 2 GB; return its line of RECORD."""
+    digest, written = hashlib.sha256(), 0
+    item.file_size = size   # more than 2 GB need another format
+    with wheel.open(item, "w") as target:
+        for piece in iter(lambda: content.read(1 << 20), b""):
+            digest.update(piece)
+            written += target.write(piece)
+    code = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+    return item.filename, f"sha256={code}", written
+
+
+def _metadata(text: str) -> str:
+    """The metadata with the new version and requirements."""
+    support = runpy.run_path(str(HERE / "support.py"))
+    cuda = runpy.run_path(str(HERE.parent / "_preload.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
+    needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'", *cuda]
+    text = re.sub(r"(?m)^Requires-Dist: (numpy|graphviz)\b.*\n", "", text)
+    text = re.sub(r"(?m)^Version: .*$", f"Version: {OURS}", text)
+    head, body = text.split("\n\n", 1)
+    return "\n".join([head, *(f"Requires-Dist: {requirement}" for requirement in needed)]) + "\n\n" + body
+
+
+def _start(text: str) -> str:
+    """mxnet/__init__.py with the line that is run first."""
+    if text.count(FIRST_IMPORT) != 1:
+        raise InstallError(f"{WHERE}: mxnet/__init__.py of this wheel is not that of MXNet {STOCK}. Use PyPI's wheel")
+    return text.replace(FIRST_IMPORT, CHANGED_LINE + FIRST_IMPORT)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command as a file of its own, for make; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="mxnet_wheel.py", description=__doc__.splitlines()[0])
+    add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    try:
+        return run(parser.parse_args(arguments))
+    except InstallError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""The NumPy that MXNet and gluoncv see: in new processes what is importable, and here what it computes."""
+import importlib.util
+import os
+import random
+import subprocess
+import sys
+
+import fresh
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.runtime import numpy_view
+
+
+def python(code, *path):
+    """Run a program in a process that has imported neither gluonops nor MXNet; return what it prints."""
+    folders = [*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestImport:
+    def test_numpy_stays_as_it_is(self):
+        """But for its own modules, which it loads when somebody uses them."""
+        python("""
+import sys, types
+import numpy
+before = dict(vars(numpy))
+import gluonops, mxnet
+assert sys.modules["numpy"] is numpy
+changed = {name for name, value in vars(numpy).items() if before.get(name) is not value}
+assert all(isinstance(vars(numpy)[name], types.ModuleType) for name in changed), changed
+assert not set(before) - set(vars(numpy))
+assert mxnet.numpy_dispatch_protocol._np is not numpy
+assert ("bool" in vars(numpy)) == ("bool" in before)
+""")
+
+    def test_mxnet_without_gluonops(self):
+        python(fresh.WITHOUT_GLUONOPS + """
+import sys
+import mxnet as mx
+assert mx.nd.ones((2, 3)).sum().asscalar() == 6 and "gluonops" not in sys.modules
+""")
+
+    def test_a_second_copy_does_nothing(self):
+        finders = list(sys.meta_path)
+        spec = importlib.util.spec_from_file_location("another_copy", numpy_view.__file__)
+        copy = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(copy)
+        copy.install()
+        assert sys.meta_path == finders
+
+    def test_other_packages_are_left_alone(self, tmp_path):
+        (tmp_path / "other.py").write_text("import numpy, sys\nassert numpy is sys.modules['numpy']\n")
+        python("import gluonops, other", tmp_path)
+
+    def test_mxnet_does_not_import_scikit_learn(self):
+        pytest.importorskip("sklearn")
+        python("import gluonops, sys; assert 'sklearn' not in sys.modules; import sklearn.base")
+        python("import sklearn.base, gluonops, mxnet\n"
+               "assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)")
+
+    def test_gluoncv_beside_torch_2(self, tmp_path):
+        """It does not see torch. Everybody else does."""
+        pytest.importorskip("gluoncv")
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.13.0'")
+        (tmp_path / "torch-2.13.0.dist-info").mkdir()
+        (tmp_path / "torch-2.13.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.13.0\n")
+        python("""
+import sys, gluonops, gluoncv.utils.viz
+assert "torch" not in sys.modules
+import torch
+assert torch.__version__ == "2.13.0"
+""", tmp_path)
+
+    def test_every_source_change_applies(self):
+        for module, changes in numpy_view.SOURCE_CHANGES.items():
+            if module.startswith("gluoncv"):
+                pytest.importorskip("gluoncv")
+            with open(importlib.util.find_spec(module).origin, encoding="utf-8") as file:
+                source = file.read()
+            assert all(old in source for old, _ in changes), module
+
+
+def test_workers_fork(monkeypatch):
+    """Also where that is no longer the default, and not where the program has chosen something else."""
+    multiprocessing = mx.gluon.data.dataloader.multiprocessing
+    monkeypatch.setattr(numpy_view.multiprocessing, "get_all_start_methods", lambda: ["forkserver", "spawn", "fork"])
+    for chosen, expected in ((None, "fork"), ("forkserver", "fork"), ("spawn", "spawn")):
+        monkeypatch.setattr(numpy_view.multiprocessing, "get_start_method", lambda allow_none, chosen=chosen: chosen)
+        assert multiprocessing.get_context().get_start_method() == expected
+    monkeypatch.setattr(numpy_view.multiprocessing, "get_start_method", lambda allow_none: "forkserver")
+    with multiprocessing.Pool(1) as pool:
+        assert pool.apply(os.getppid) == os.getpid()
+
+
+class TestOldNames:
+    def test_what_mxnet_reads(self):
+        view = mx.numpy_dispatch_protocol._np
+        assert view.bool is np.bool_ and view.float is float and view.NINF == -np.inf
+        with pytest.raises((AttributeError, RuntimeError), match="numpy-financial|numpy.financial|NEP"):
+            view.mirr([1], 1, 1)
+
+    def test_functions_that_numpy_computes(self):
+        x = mx.np.array([[1, 2], [3, 4]])
+        assert mx.np.in1d(x, mx.np.array([2, 3])).tolist() == [False, True, True, False]
+        assert mx.np.trapz(x).tolist() == [1.5, 3.5]
+        assert mx.np.pad(x, ((1, 1), (1, 1))).shape == (4, 4)
+        assert mx.nd.moveaxis(mx.nd.ones((2, 3)), 0, 1).shape == (3, 2)
+
+
+class TestRepairs:
+    def test_numbers_in_tuples(self):
+        two = np.int64(2)
+        assert mx.nd.ones((two, 3)).reshape((np.int32(3), two)).shape == (3, 2)
+        assert mx.sym.var("x", shape=(two, 3)).infer_shape()[1] == [(2, 3)]
+        boxes = mx.sym.contrib.MultiBoxPrior(mx.sym.var("x"), sizes=(np.float32(0.1), [np.float64(0.3)][0]))
+        assert '"sizes": "(0.1, 0.3)"' in boxes.tojson()
+        assert '"scalar": "1000000.0"' in (mx.sym.var("x") * np.float32(1e6)).tojson()
+
+    def test_records(self):
+        packed = mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2.5], 1, 0), b"abc")
+        assert mx.recordio.unpack(packed)[0].label.tolist() == [1, 2.5]
+        image = np.arange(48, dtype="uint8").reshape(4, 4, 3)
+        pytest.importorskip("cv2")
+        packed = mx.recordio.pack_img(mx.recordio.IRHeader(0, 3.0, 1, 0), image, img_fmt=".png")
+        np.testing.assert_array_equal(mx.recordio.unpack_img(packed)[1], image)
+
+    def test_one_element_of_any_shape(self):
+        assert float(mx.nd.full((1, 1, 1), 2.5).asscalar()) == 2.5
+
+    def test_thresholds_of_a_quantized_net(self):
+        counts, edges = np.histogram(np.linspace(-4, 4, 4001) ** 3 / 16, bins=801, range=(-4, 4))
+        found = mx.contrib.quantization._get_optimal_threshold((counts, edges, -4.0, 4.0, 4.0), "int8", 31)
+        assert mx.base.c_array(mx.base.ctypes.c_float, found)[0] == -4
+
+    def test_targets_of_centernet(self):
+        target = pytest.importorskip("gluoncv.model_zoo.center_net.target_generator")
+        heatmap, *_ = target.CenterNetTargetGenerator(3, 16, 16)(np.array([[1, 2, 9, 10.0]]), np.array([[2]]))
+        assert heatmap[2].max() == 1 and heatmap[:2].max() == 0
+
+
+# The digits of NumPy 1.26.4, from this file's functions. There a float32 and a float of Python make a float64.
+RATE = np.float32(0.1)
+
+
+def sum_of_losses():
+    metric = mx.metric.Loss()
+    for loss in (2**24, *[1] * 10):
+        metric.update(None, [mx.nd.array([loss])])
+    return metric.sum_metric
+
+
+def mean_of_floats():
+    metric = mx.metric.CustomMetric(lambda label, pred: np.float32(pred.mean()))
+    for k in range(7):
+        metric.update([mx.nd.zeros(1)], [mx.nd.array([k / 7])])
+    return metric.get()[1]
+
+
+def scheduled():
+    return mx.lr_scheduler.CosineScheduler(50, RATE)(3)
+
+
+def scheduled_by_gluoncv():
+    return pytest.importorskip("gluoncv").utils.LRScheduler("step", base_lr=RATE, niters=9, step_iter=[1])(5)
+
+
+def updated():
+    weight = mx.nd.array(np.linspace(-1, 1, 100))
+    optimizer = mx.optimizer.Adam(learning_rate=RATE)
+    state = optimizer.create_state(0, weight)
+    for step in range(1, 6):
+        optimizer.update(0, weight, mx.nd.array((np.arange(100) * step % 7 - 3) / 3), state)
+    return total(weight)
+
+
+def total(array):
+    return array.asnumpy().astype("float64").sum()
+
+
+def image(augmenter):
+    random.seed(3)
+    np.random.seed(3)
+    return total(augmenter(mx.nd.array(np.linspace(0, 255, 300).reshape(10, 10, 3))))
+
+
+def contrast():
+    return image(mx.image.ContrastJitterAug(np.float32(0.4)))
+
+
+def hue():
+    return image(mx.image.HueJitterAug(np.float32(0.4)))
+
+
+@pytest.mark.parametrize("compute, digits", [
+    (sum_of_losses, "0x1.00000a0000000p+24"),
+    (mean_of_floats, "0x1.b6db6e6db6db7p-2"),
+    (scheduled, "0x1.95f8f18004e2bp-4"),
+    (scheduled_by_gluoncv, "0x1.47ae14ccccccdp-7"),
+    (updated, "-0x1.4efa425800000p+0"),
+    (contrast, "0x1.2ac0282540000p+15"),
+    (hue, "0x1.2b1e9dfc7b000p+15"),
+])
+def test_digits(compute, digits):
+    assert float(compute()).hex() == digits
