@@ -30,7 +30,15 @@ namespace {
 // Smaller blocks are malloc's.
 const size_t SMALLEST = 64 * 1024;
 
-const size_t PAGE = 4096;
+const size_t PAGE = 4096;   // the smallest that a system has
+
+// The size of as many of the system's pages as `size` bytes need. On some Arm systems a page has 64 KiB, and only whole
+// pages can be unmapped.
+size_t whole_pages(size_t size)
+{
+    static const size_t page = size_t(sysconf(_SC_PAGESIZE));
+    return (size + page - 1) / page * page;
+}
 
 // A block begins so many times SHIFT bytes behind the start of a page, and the next one once more. Where two tensors
 // begin at the same place of a page, a processor takes a load from one for a load of what it has just stored in the
@@ -55,7 +63,7 @@ size_t block_size(size_t size)
 // `size` bytes that begin at a multiple of `alignment`; null if the system has no more.
 char *map_aligned(size_t size, size_t alignment)
 {
-    const size_t mapped = size + alignment - PAGE;
+    const size_t mapped = size + alignment - whole_pages(1);
     void *const start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return nullptr;
@@ -72,9 +80,9 @@ char *map_aligned(size_t size, size_t alignment)
 // Whole pages for a block of `size` bytes, wherever it begins in the first one.
 char *map_pages(size_t size)
 {
-    const size_t mapped = size + PAGE;
+    const size_t mapped = whole_pages(size + PAGE);
     if (size < LARGE_PAGE)
-        return map_aligned(mapped, PAGE);
+        return map_aligned(mapped, whole_pages(1));
     char *const pages = map_aligned(mapped, LARGE_PAGE);
 #ifdef MADV_HUGEPAGE
     if (pages)
@@ -93,7 +101,7 @@ void *map_block(size_t size)
 void unmap_block(void *block, size_t size)
 {
     char *const start = static_cast<char *>(block);
-    munmap(start - reinterpret_cast<uintptr_t>(block) % PAGE, size + PAGE);
+    munmap(start - reinterpret_cast<uintptr_t>(block) % PAGE, whole_pages(size + PAGE));
 }
 
 // A lock that a forked process can take although a thread of its parent held it at that moment. A handler of

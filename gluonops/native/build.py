@@ -11,7 +11,6 @@ import contextlib
 import importlib.util
 import os
 import pathlib
-import platform
 import re
 import runpy
 import shlex
@@ -19,7 +18,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from typing import TextIO
 
 __all__ = ["BuildError", "build"]
 
@@ -38,15 +39,17 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
 THREADS = ["-pthread"]
-# MXNet's wheels have the std::string of compilers before GCC 5. These files include MXNet's C++.
-MXNET_ABI = ["-D_GLIBCXX_USE_CXX11_ABI=0"]
+# For the files that include MXNet's C++. Its wheels have the std::string of compilers before GCC 5, and its headers
+# include x86's intrinsics unless told otherwise.
+MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
 # The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
 # For gcov. The kernels run in several threads. -fexpensive-optimizations fuses multiplications and additions, as -O3
 # does; without it last digits differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
-TARGETS = {"x86_64": {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}}
+# Of x86-64. On Arm the base code has the processor's vectors already.
+TARGETS = {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}
 
 
 class BuildError(Exception):
@@ -93,8 +96,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     extra = [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
         units = list(compilations(compiler, mxnet, folder, sources, extra))
-        with concurrent.futures.ThreadPoolExecutor(jobs or min(4, processors())) as pool:
-            list(pool.map(_run, [command for command, _ in units]))
+        _compile([command for command, _ in units], jobs or min(4, processors()))
         _link([*compiler, *extra], library, [output for _, output in units])
     return library
 
@@ -124,6 +126,33 @@ def _check_target(library: pathlib.Path) -> None:
         raise BuildError(f"gluonops.native: {library} is a folder. Choose another --output")
 
 
+def _compile(commands: list[list[str]], jobs: int) -> None:
+    """Run the compilers, ``jobs`` at once, and show on the terminal how far they are."""
+    start = time.monotonic()
+    with _terminal() as terminal, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(_run, command) for command in commands]
+        try:
+            for done, finished in enumerate(concurrent.futures.as_completed(running), 1):
+                finished.result()
+                left = (time.monotonic() - start) / done * (len(commands) - done)
+                terminal.write(f"\rCompiling gluonops's C++ library: {done} of {len(commands)} files, "
+                               f"about {left:.0f} s left \033[K")
+                terminal.flush()
+        except BuildError:
+            pool.shutdown(cancel_futures=True)
+            raise
+        finally:
+            terminal.write("\n")
+
+
+def _terminal() -> contextlib.AbstractContextManager[TextIO]:
+    """The terminal, even where pip keeps the output for itself; or a file that nobody reads if there is none."""
+    try:
+        return open("/dev/tty", "w", encoding="utf-8")
+    except OSError:
+        return open(os.devnull, "w", encoding="utf-8")
+
+
 def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path]) -> None:
     """Link the library beside its path, and move it there when it is complete."""
     partial = library.with_name(f".{library.name}.{os.getpid()}")
@@ -151,8 +180,8 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
                  sources: list[pathlib.Path], extra: list[str]) -> Iterator[tuple[list[str], pathlib.Path]]:
     """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
-    targets = TARGETS.get(platform.machine(), {}) if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, *extra, *THREADS]
+    targets = TARGETS if supports(compiler, AVX2) else {}
+    common = [*compiler, *FLAGS, "-include", str(HERE / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *include]
     if targets:
@@ -166,12 +195,13 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
     yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", HERE / "runtime.cc", hidden)
+    yield unit("old_systems", HERE / "old_systems.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", HERE / "blocks.cc", hidden)
     for name in ("registration", "direct", "mxnet_batch_norm"):
         yield unit(name, HERE / f"{name}.cc",
-                   [*hidden, *MXNET_ABI, "-DMSHADOW_STAND_ALONE=1", "-isystem", str(mxnet / "include")])
+                   [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include")])
     sgd = HERE / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
     yield unit("sgd_base", sgd, [*exact, *register])

@@ -44,6 +44,8 @@ inline void pause()
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");   // `yield` does nothing on most of these processors
 #endif
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "half.h"
@@ -87,6 +89,8 @@ GLUONOPS_INLINE Floats load(const Half *from, FullMask)
     return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
 #elif defined(__F16C__) && defined(__AVX2__)
     return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+#elif defined(__aarch64__)
+    return Floats(vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t *>(from))));
 #else
     Floats v;
     for (int lane = 0; lane < WIDTH / 4; ++lane)
@@ -105,6 +109,8 @@ GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
                         _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__F16C__) && defined(__AVX2__)
     _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+    vst1_f16(reinterpret_cast<float16_t *>(to), vcvt_f16_f32(float32x4_t(v)));
 #else
     for (int lane = 0; lane < WIDTH / 4; ++lane)
         to[lane] = narrow(v[lane]);

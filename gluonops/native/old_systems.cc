@@ -1,0 +1,14 @@
+// What the C++ library's headers refer to, and older systems do not have. It stays inside this library.
+#include <new>
+
+// Whether a process has one thread, since glibc 2.32. The library counts references as if there were several.
+extern "C" {
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+}
+
+namespace std {
+
+// Of GCC 11.
+[[noreturn]] __attribute__((visibility("hidden"))) void __throw_bad_array_new_length() { throw bad_array_new_length(); }
+
+}  // namespace std

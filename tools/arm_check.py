@@ -1,0 +1,92 @@
+"""Check gluonops for aarch64 on another machine, without an Arm processor: `make arm-check`.
+
+It makes a Debian for arm64 under `.venv-arm`, with Python, MXNet's wheel for aarch64 as `gluonops install-mxnet` adapts it,
+and the C++ library from a cross compiler, and runs tests/arm/on_arm.py there in qemu. About ten minutes; 2 GB of disk.
+It needs a Debian or Ubuntu, and root to install the cross compiler, qemu and debootstrap where they are missing.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COMPILER = "aarch64-linux-gnu-g++"
+EMULATOR = "qemu-aarch64-static"
+PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "debootstrap": "debootstrap"}
+SUITE, PYTHON = "bookworm", "3.11"
+PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
+LIMIT = 1800   # seconds that the emulated checks may take
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", type=pathlib.Path, default=ROOT / ".venv-arm", help="where all of it is kept")
+    home = parser.parse_args().home.resolve()
+    install_tools()
+    system = make_system(home)
+    site = install_packages(home)
+    copy_package(site)
+    run([sys.executable, ROOT / "gluonops" / "native" / "build.py", "--mxnet", site / "mxnet",
+         "--output", site / "gluonops" / "native" / "libgluonops.so"], CXX=COMPILER)
+    run([EMULATOR, "-L", system, system / "usr" / "bin" / f"python{PYTHON}", ROOT / "tests" / "arm" / "on_arm.py"],
+        timeout=LIMIT, PYTHONPATH=site, OMP_NUM_THREADS=1, HOME=home)
+    return 0
+
+
+def install_tools() -> None:
+    """Install the Debian packages whose commands are missing."""
+    missing = [package for command, package in PACKAGES.items() if not shutil.which(command)]
+    if missing:
+        run(["apt-get", "install", "--yes", "--quiet", *missing])
+
+
+def make_system(home: pathlib.Path) -> pathlib.Path:
+    """A Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
+    system = home / SUITE
+    if not (system / "usr" / "bin" / f"python{PYTHON}").exists():
+        shutil.rmtree(system, ignore_errors=True)
+        packages = home / "packages"
+        shutil.rmtree(packages, ignore_errors=True)
+        run(["debootstrap", "--arch=arm64", "--foreign", "--variant=minbase",
+             "--include=python3,libgomp1,libstdc++6,libgfortran5", SUITE, packages])
+        for package in sorted(packages.glob("var/cache/apt/archives/*.deb")):
+            run(["dpkg", "-x", package, system])
+        shutil.rmtree(packages)
+    return system
+
+
+def install_packages(home: pathlib.Path) -> pathlib.Path:
+    """The folder with MXNet and what it and the tests need, for aarch64."""
+    wheels, site = home / "wheels", home / "site"
+    if not (site / "mxnet").is_dir():
+        run([sys.executable, ROOT / "gluonops" / "runtime" / "install_mxnet.py", "cpu", "--machine", "aarch64",
+             "--only-wheel", wheels])
+        run([sys.executable, "-m", "pip", "install", "--quiet", "--target", site, "--python-version", PYTHON,
+             "--only-binary", ":all:", *[f"--platform={platform}" for platform in PLATFORMS], "--find-links", wheels,
+             "mxnet==1.9.1", "numpy>=2", "pytest", "hypothesis"])
+    return site
+
+
+def copy_package(site: pathlib.Path) -> None:
+    """Put gluonops into the folder, as an installation does."""
+    package = site / "gluonops"
+    shutil.rmtree(package, ignore_errors=True)
+    ignored = shutil.ignore_patterns("*.so", "generated", "__pycache__")
+    shutil.copytree(ROOT / "gluonops", package, ignore=ignored)
+    shutil.copytree(ROOT / "models", package / "models", ignore=ignored)
+
+
+def run(command: list, timeout: float | None = None, **environment: object) -> None:
+    """Run a command with more environment variables. It ends the program if it fails."""
+    variables = {name: str(value) for name, value in environment.items()}
+    done = subprocess.run([str(part) for part in command], timeout=timeout, env={**os.environ, **variables})
+    if done.returncode:
+        sys.exit(f"arm-check: the command failed: {' '.join(map(str, command))}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
