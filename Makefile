@@ -16,7 +16,7 @@ PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.gluonops-$(MXNET)
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -75,6 +75,9 @@ cuda-model: $(STAMP) ## estimate the CUDA kernels' speed on several GPUs from th
 
 cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them with a stub for a driver; 5 GB of disk
 	$(BIN)/python tools/cuda_import_check.py
+
+arm-check: $(STAMP) ## gluonops and MXNet for aarch64, cross-compiled and run in qemu; ten minutes, 2 GB of disk, root
+	$(BIN)/python tools/arm_check.py
 
 bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
 	$(BIN)/python -m benchmarks.operators $(if $(OP),--op $(OP))

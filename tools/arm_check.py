@@ -1,8 +1,9 @@
 """Check gluonops for aarch64 on another machine, without an Arm processor: `make arm-check`.
 
-It makes a Debian for arm64 under `.venv-arm`, with Python, MXNet's wheel for aarch64 as `gluonops install-mxnet` adapts it,
-and the C++ library from a cross compiler, and runs tests/arm/on_arm.py there in qemu. About ten minutes; 2 GB of disk.
-It needs a Debian or Ubuntu, and root to install the cross compiler, qemu and debootstrap where they are missing.
+It makes a Debian for arm64 under `.venv-arm`, with Python, MXNet's wheel for aarch64 as `gluonops install-mxnet`
+changes it, and the C++ library from a cross compiler. There it runs tests/arm/on_arm.py in qemu, as on processors with
+and without SVE. It takes about ten minutes and 2 GB of disk. It needs a Debian or Ubuntu, and root to install the cross
+compiler, qemu and debootstrap where they are missing.
 """
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ EMULATOR = "qemu-aarch64-static"
 PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "debootstrap": "debootstrap"}
 SUITE, PYTHON = "bookworm", "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
-LIMIT = 1800   # seconds that the emulated checks may take
+# As qemu names them: without SVE as Graviton 2, and with SVE of 128 bits as Graviton 4.
+PROCESSORS = ("neoverse-n1", "max,sme=off,sve256=off,sve512=off")
+LIMIT = 900   # seconds that the checks of one processor may take
 
 
 def main() -> int:
@@ -32,8 +35,10 @@ def main() -> int:
     copy_package(site)
     run([sys.executable, ROOT / "gluonops" / "native" / "build.py", "--mxnet", site / "mxnet",
          "--output", site / "gluonops" / "native" / "libgluonops.so"], CXX=COMPILER)
-    run([EMULATOR, "-L", system, system / "usr" / "bin" / f"python{PYTHON}", ROOT / "tests" / "arm" / "on_arm.py"],
-        timeout=LIMIT, PYTHONPATH=site, OMP_NUM_THREADS=1, HOME=home)
+    for processor in PROCESSORS:
+        print(f"{processor}:", flush=True)
+        run([EMULATOR, "-L", system, system / "usr" / "bin" / f"python{PYTHON}", ROOT / "tests" / "arm" / "on_arm.py"],
+            timeout=LIMIT, QEMU_CPU=processor, PYTHONPATH=site, OMP_NUM_THREADS=1, HOME=home)
     return 0
 
 
@@ -63,8 +68,8 @@ def install_packages(home: pathlib.Path) -> pathlib.Path:
     """The folder with MXNet and what it and the tests need, for aarch64."""
     wheels, site = home / "wheels", home / "site"
     if not (site / "mxnet").is_dir():
-        run([sys.executable, ROOT / "gluonops" / "runtime" / "install_mxnet.py", "cpu", "--machine", "aarch64",
-             "--only-wheel", wheels])
+        run([sys.executable, ROOT / "gluonops" / "runtime" / "mxnet_wheel.py", "cpu", "--machine", "aarch64",
+             "--output", wheels])
         run([sys.executable, "-m", "pip", "install", "--quiet", "--target", site, "--python-version", PYTHON,
              "--only-binary", ":all:", *[f"--platform={platform}" for platform in PLATFORMS], "--find-links", wheels,
              "mxnet==1.9.1", "numpy>=2", "pytest", "hypothesis"])

