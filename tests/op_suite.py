@@ -355,28 +355,6 @@ class OpSuite:
         for name, gradient in gradients.items():
             np.testing.assert_allclose(got[name], count * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
 
-    def test_one_array_for_two_inputs(self, backend, mode, rng):
-        """Its gradient is the sum of both inputs'."""
-        case, variables = self.cases[0], self.op.type_vars(self.typed(self.cases[0]))
-        pairs = [pair for pair in itertools.combinations(range(len(self.op.inputs)), 2)
-                 if len({(case.shapes[i], variables[self.op.inputs[i].name]) for i in pair}) == 1]
-        if not pairs:
-            pytest.skip("no two inputs have a shape and a type in common")
-        for one, other in pairs:
-            arrays = self.draw(case, "float32", rng)
-            arrays[one] = arrays[other]   # the label, which restricts the values
-            head = self.head(case, arrays, rng).astype("float32")
-            expected, gradients = self.expected(case, arrays, head)
-            inputs = [mx.nd.array(array) for array in arrays]
-            inputs[other] = inputs[one]
-            inputs[one].attach_grad()
-            with gops.backend(backend), autograd.record():
-                output = self.net(case, mode)(*inputs)
-            output.backward(mx.nd.array(head))
-            self.close(output.asnumpy(), expected, "output")
-            names = [self.op.inputs[i].name for i in (one, other)]
-            self.close(inputs[one].grad.asnumpy(), sum(gradients.get(name, 0) for name in names), "gradient")
-
     def test_offset_view(self, dtype, backend, rng):
         """Inputs and gradients that start in the middle of an array."""
         case = self.cases[0]

@@ -8,6 +8,7 @@ import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import op_suite
 import pytest
 from gluonops.core import native
 from mxnet.gluon import nn
@@ -267,3 +268,23 @@ def test_an_output_of_nothing(name, shapes, backend, monkeypatch):
     attrs = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3} if len(shapes[0]) == 4 else {}
     with mx.util.np_shape(True), gops.backend(backend), pytest.raises(gops.OpError, match="which has no elements"):
         getattr(gops.ops, name)(*[mx.nd.ones(shape) for shape in shapes], **attrs).wait_to_read()
+
+
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("mode", ["imperative", "hybridized", "static", "reloaded"])
+@pytest.mark.parametrize("name", ["box_iou", "distillation_loss", "iou_loss", "sigmoid_cross_entropy",
+                                  "sigmoid_focal_loss"])
+def test_one_array_as_both_inputs(name, mode, backend, rng):
+    """Its gradient is the sum of both inputs'."""
+    suite = op_suite.suite_of(name)()
+    case = op_suite.Case("twice", ((3, 4), (3, 4)))
+    _, label = suite.draw(case, "float32", rng)
+    arrays, array = [label, label], mx.nd.array(label)
+    head = suite.head(case, arrays, rng).astype("float32")
+    expected, gradients = suite.expected(case, arrays, head)
+    array.attach_grad()
+    with gops.backend(backend), mx.autograd.record():
+        output = suite.net(case, mode)(array, array)
+    output.backward(mx.nd.array(head))
+    np.testing.assert_allclose(output.asnumpy(), expected, 1e-5, 1e-5)
+    np.testing.assert_allclose(array.grad.asnumpy(), sum(gradients.values()), 1e-5, 1e-5)

@@ -12,7 +12,7 @@ def softplus(F, x: Array) -> Array:
 
 def without_ignored(F, attrs, data: Array, label: Array) -> tuple[Array, Array, Array | None]:
     """The data and the label, 0 where the label is ignored; and 1 or 0 for what counts, or None if all does."""
-    label = F.BlockGrad(label) + F.zeros_like(data)   # which asks for one type, as where does not
+    label = F.BlockGrad(label)
     if attrs.ignore_label is None:
         return data, label, None
     counts = label != attrs.ignore_label
