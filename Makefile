@@ -14,7 +14,12 @@ SEED    = 0
 PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
 
 BIN     := $(VENV)/bin
+LIBRARY := gluonops/native/libgluonops.so
+# What has been installed: what the demo runs, and with it what the tests, the pages and the checks need.
+DEMO    := $(VENV)/.demo-$(MXNET)
 STAMP   := $(VENV)/.gluonops-$(MXNET)
+# make compiles the C++ library itself, where one can see it.
+PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
 .PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
@@ -25,8 +30,10 @@ help: ## this list
 	@echo "  MXNET=cu117 installs MXNet for NVIDIA GPUs, PYTHON=... chooses the Python of a new $(VENV),"
 	@echo "  PYTEST='-x tests/ops' takes the place of pytest's options."
 
-demo: $(STAMP) ## train, export and run the digits network; results under OUT=out/demo
-	$(BIN)/python examples/train_digits.py --out $(OUT)
+demo: $(DEMO) ## train, export and run the digits network; results under OUT=out/demo
+	@if [ -f $(LIBRARY) ]; then echo "The operators run on the native backend, the C++ library."; \
+	else echo "The operators run on the builtin backend. The C++ library is faster: make native compiles it in minutes."; fi
+	$(if $(wildcard $(LIBRARY)),,GLUONOPS_BACKEND=builtin) $(BIN)/python examples/train_digits.py --out $(OUT)
 
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
@@ -54,7 +61,7 @@ test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 t
 soak: $(STAMP) ## the memory that long use takes, per backend; several minutes
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/soak_driver.py
 
-native: $(STAMP) ## compile the C++ library anew (installing does it, too)
+native: $(DEMO) ## compile the C++ library again; make test does it at first
 	$(BIN)/python -m gluonops.native.build
 
 sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, their threads under ThreadSanitizer
@@ -106,8 +113,13 @@ clean: ## remove what was built and cached; keeps .venv and out/
 	rm -rf build dist *.egg-info docs/_build docs/ops docs/api docs/drawn docs/tables .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-$(STAMP): setup.py pyproject.toml
+$(DEMO): setup.py pyproject.toml
 	@sh tools/venv.sh $(VENV) $(PYTHON)
 	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
-	$(BIN)/python -m pip install --quiet -e '.[$(MXNET),examples,test,dev,docs]'
+	$(PIP) -e '.[$(MXNET),examples]'
+	@touch $@
+
+$(STAMP): $(DEMO)
+	$(PIP) -e '.[$(MXNET),examples,test,dev,docs]'
+	-$(BIN)/python -m gluonops.native.build
 	@touch $@
