@@ -484,7 +484,7 @@ def _json(chosen, content, place, value):
         holder, key = values[len(values) * place // (len(content) + 1)]
         if not value:
             del holder[key]
-        elif key == "inputs" and value.isdigit():
+        elif chosen is IN_JSON["inputs"]:
             holder[key] = (holder[key] * int(value))[:int(value)]
         else:
             holder[key] = json.loads(value)
