@@ -53,7 +53,10 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     check_epoch(where, epoch)
     _, path = paths_of(prefix, epoch)
     values = _read_parameters(where, path)
-    canonicalize_graph(graph)
+    try:
+        canonicalize_graph(graph)
+    except OpError as error:   # a node does not fit this gluonops
+        raise error.about(f"{prefix}-symbol.json") from error
     _check_outputs(where, graph, prefix)
     _check_values(where, graph, values, prefix, path)
     variables = set(graph.variables())

@@ -162,7 +162,8 @@ def test_an_attribute_of_another_version(rng, tmp_path):
         stamp["version"] = "7.1.0"
 
     edited(tmp_path, rng, change)
-    with pytest.raises(gops.OpError, match="does not fit this gluonops: 'swirl' is not an attribute.* gluonops 7.1.0"):
+    with pytest.raises(gops.OpError, match="net-symbol.json: the node .* does not fit this gluonops: 'swirl' is not an "
+                                           "attribute.* gluonops 7.1.0"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 
