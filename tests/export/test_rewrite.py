@@ -167,6 +167,15 @@ def test_an_attribute_of_another_version(rng, tmp_path):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 
+def test_an_attribute_that_does_not_fit_the_shapes(rng, tmp_path):
+    def change(content, stamp):
+        reorgs(content)[0]["attrs"]["stride"] = "5"
+
+    edited(tmp_path, rng, change)
+    with pytest.raises(gops.OpError, match="gluonops.reorg: net-symbol.json: data has shape .* height 8 is not divi"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+
+
 @pytest.mark.parametrize("change, text", [
     ({"op": "Custom", "attrs": {"op_type": "their_reorg"}}, "at the node .*reorg0.* custom operator their_reorg"),
     ({"op": "TheirReorg", "attrs": {}}, "Failed loading Op .*reorg0.* of type TheirReorg"),
