@@ -1,10 +1,12 @@
 """Reads and writes symbol JSON and parameters, and checks that they fit together."""
 from __future__ import annotations
 
+import contextlib
 import numbers
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 
 import mxnet as mx
 
@@ -54,7 +56,8 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     check_epoch(where, epoch)
     _, path = paths_of(prefix, epoch)
     values = _read_parameters(where, path)
-    canonicalize_graph(graph)
+    with _naming(prefix):   # a node may not fit this gluonops
+        canonicalize_graph(graph)
     _check_values(where, graph, values, prefix, path)
     variables = set(graph.variables())
     values = {name: value for name, value in values.items() if name in variables}
@@ -85,8 +88,15 @@ def _read_parameters(where: str, path: str) -> Arrays:
 
 def _symbol(graph: Graph, prefix: str) -> mx.sym.Symbol:
     """The graph as a Symbol. An OpError names the file."""
-    try:
+    with _naming(prefix):
         return graph.symbol()
+
+
+@contextlib.contextmanager
+def _naming(prefix: str) -> Iterator[None]:
+    """Add the name of the symbol JSON to an OpError."""
+    try:
+        yield
     except OpError as error:
         raise error.about(f"{os.path.basename(prefix)}-symbol.json") from error
 
@@ -113,7 +123,8 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
         return
     shapes = {name: value.shape for name, value in values.items() if name in variables}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
-    reason = mismatch_reason(symbol, shapes)
+    with _naming(prefix):   # an attribute may not fit the shapes
+        reason = mismatch_reason(symbol, shapes)
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")

@@ -193,24 +193,23 @@ class Graph:
             node.inputs = [replaced(entry) for entry in node.inputs]
         self.heads = [replaced(entry) for entry in self.heads]
 
-    def splice(self, symbol: mx.sym.Symbol, variables: dict[str, tuple[Node, int]]) -> tuple[Node, int]:
+    def splice(self, symbol: mx.sym.Symbol, variables: dict[str, Entry]) -> list[Entry]:
         """Make nodes from a symbol. They read outputs of this graph in place of the symbol's variables.
 
         Parameters
         ----------
         symbol : mx.sym.Symbol
-            With one output.
         variables : dict of str to (Node, int)
             The output to read in place of each variable.
 
         Returns
         -------
-        (Node, int)
-            The symbol's output.
+        list of (Node, int)
+            The symbol's outputs.
         """
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
-        return part.heads[0]
+        return part.heads
 
     def text(self) -> str:
         """The graph as symbol JSON."""

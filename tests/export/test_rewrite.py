@@ -163,7 +163,17 @@ def test_an_attribute_of_another_version(rng, tmp_path):
         stamp["version"] = "7.1.0"
 
     edited(tmp_path, rng, change)
-    with pytest.raises(gops.OpError, match="does not fit this gluonops: 'swirl' is not an attribute.* gluonops 7.1.0"):
+    with pytest.raises(gops.OpError, match="net-symbol.json: the node .* does not fit this gluonops: 'swirl' is not an "
+                                           "attribute.* gluonops 7.1.0"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+
+
+def test_an_attribute_that_does_not_fit_the_shapes(rng, tmp_path):
+    def change(content, stamp):
+        reorgs(content)[0]["attrs"]["stride"] = "5"
+
+    edited(tmp_path, rng, change)
+    with pytest.raises(gops.OpError, match="gluonops.reorg: net-symbol.json: data has shape .* height 8 is not divi"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 

@@ -5,8 +5,10 @@ have become meanwhile.
 """
 import dataclasses
 import json
+import re
 
 import fuzz_contract as contracts
+import mxnet as mx
 from fuzz_contract import UNKNOWN
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -55,12 +57,16 @@ class Inference:
 
 @dataclasses.dataclass(frozen=True)
 class Hostile:
-    """A graph's JSON in which one attribute has another text."""
+    """A graph's JSON in which one attribute has another text, or the node another ``op`` or number of ``inputs``.
+
+    ``place``: of the node among those of a builtin graph.
+    """
     op: str
     attrs: dict
     shapes: tuple
     attr: str
     text: str
+    place: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,9 +220,15 @@ def values(draw, name):
 
 @st.composite
 def inference(draw, name):
-    """Any subset of the shapes and dtypes, with sizes left out, and once in a while a wrong one."""
+    """Any subset of the shapes and dtypes, with sizes left out, and once in a while a wrong one.
+
+    Or all shapes, of which one is nearly right: builtin graphs have to refuse that by themselves.
+    """
     attrs = draw(attributes(name))
     whole = dict(zip(contracts.input_names(name), draw(shapes(name, attrs))))
+    if draw(st.booleans()):
+        arg = draw(st.sampled_from(list(whole)))
+        return Inference(name, attrs, {**whole, arg: draw(_near(whole[arg]))}, {}, "alone", draw(st.booleans()))
     known = {}
     for arg, shape in whole.items():
         if draw(st.booleans()):
@@ -228,6 +240,17 @@ def inference(draw, name):
     return Inference(name, attrs, known, dtypes, draw(st.sampled_from(GRAPHS)), draw(st.booleans()))
 
 
+def _near(shape):
+    """Shapes with another size, one more or less, another order, or an axis more or less."""
+    places = st.integers(0, max(len(shape) - 1, 0))
+    other = st.tuples(places, st.sampled_from([1, 2, 3])).map(
+        lambda drawn: _with(shape, drawn[0], {1: 1, 2: 2 * shape[drawn[0]], 3: shape[drawn[0]] + 1}[drawn[1]]))
+    order = places.map(lambda place: shape[place:] + shape[:place])
+    less = places.map(lambda place: shape[:place] + shape[place + 1:])
+    more = places.map(lambda place: (*shape[:place], 1, *shape[place:]))
+    return st.one_of(other, other, order, less, more) if shape else more
+
+
 NUMBERS = [str(edge) for edge in (*EDGES, 2 ** 63, 2 ** 64, 2 ** 64 + 1, 10 ** 30, 3037000500, 65536, 46341, 1 << 20)]
 TEXTS = ["", " ", "0", "-0", "-1", "+1", " 3 ", "3 4", "1.0", "1.5", "1e3", "0x10", "010", "1_000", "3L", "--1", "٣",
          "nan", "-nan", "inf", "-inf", "Infinity", "1e400", "-1e400", "1e-400", "5e-324", "1e-46", ".5", "5.", "1e",
@@ -237,14 +260,28 @@ TEXTS = ["", " ", "0", "-0", "-1", "+1", " 3 ", "3 4", "1.0", "1.5", "1e3", "0x1
          "(" * 5000, "1" * 5000, "(" + "1, " * 5000 + "1)", "__import__('os')", "DCR ", "dcr"]
 
 
+# MXNet's operators: those that no graph of them crashes, and all.
+HARMLESS = ("null", "Convolution", "BatchNorm", "FullyConnected", "Flatten", "Pooling", "Activation", "softmax", "relu",
+            "sigmoid", "tanh", "exp", "_copy", "BlockGrad", "reshape", "Reshape", "transpose", "space_to_depth",
+            "broadcast_add", "broadcast_mul", "elemwise_add", "slice", "slice_axis", "tile", "reshape_like", "mean",
+            "Concat", "expand_dims", "_identity_with_attr_like_rhs")
+REGISTERED = sorted(mx.operator.get_all_registered_operators())
+DANGEROUS = [op for op in REGISTERED if re.match("_Native|_NDArray|_CustomFunction|Custom|_backward_|_sg_|_cvim", op)]
+OPERATORS = st.one_of(st.sampled_from(HARMLESS), st.sampled_from(DANGEROUS), st.sampled_from(REGISTERED))
+PLACES = st.tuples(st.integers(0, 255), st.integers(0, 255)).map(lambda pair: pair[0] << 8 | pair[1])   # all as often
+
+
 @st.composite
 def hostile(draw, name):
-    """A graph with an attribute that nobody who means well wrote."""
+    """A graph that nobody who means well wrote."""
     attrs = draw(attributes(name))
     shape = draw(shapes(name, attrs))
-    attr = draw(st.sampled_from([*contracts.kinds(name), "unheard_of"]))
-    return Hostile(name, attrs, shape, attr, draw(st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS),
-                                                            st.text("0123456789()[],.-+eE nait_x", max_size=8))))
+    attr = draw(st.sampled_from([*contracts.kinds(name), "unheard_of", "op", "inputs"]))
+    text = st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS),
+                     st.text("0123456789()[],.-+eE nait_x", max_size=8))
+    ours = st.sampled_from([f"gluonops_{op}" for op in contracts.operators()])
+    texts = {"op": st.one_of(ours, OPERATORS), "inputs": st.integers(0, 5).map(str)}
+    return Hostile(name, attrs, shape, attr, draw(texts.get(attr, text)), draw(PLACES))
 
 
 # What breaks readers: signs, ends of ranges, nesting, other encodings, numbers that are none, paths that lead out.
@@ -257,17 +294,37 @@ WORDS = [*NUMBERS, "-1", "0", "nan", "inf", "1e400", "1" * 5000, "1e-320", "", "
          "[convolutional]", "[region]", "size=100000", "groups=7", "stride=0"]
 
 
+JSON_VALUES = [None, True, -1, 0, 1, 3, 2 ** 31, 2 ** 63, 10 ** 30, 0.5, 1e400, "", "é", "a\nb", "float16", "1" * 5000,
+               [], {}, [0, 0, 0], [[]], [[0, -1, 0]], ["a"] * 5000, ["a", 1, None], [1, 1, 6, 6], {"a": None}]
+# The values of edits that do not only take bytes; see fuzz_files.EDITS.
+VALUES = {
+    **dict.fromkeys(("number", "line"), st.sampled_from(WORDS)),
+    "op": OPERATORS.map(json.dumps),
+    "inputs": st.integers(0, 5).map(str),
+    "entry": st.integers(-2, 12).map(str),
+    "attr": st.sampled_from([*TEXTS, *NUMBERS]).map(json.dumps),
+    "json": st.one_of(st.just(""), st.sampled_from(JSON_VALUES).map(json.dumps)),
+    "header": st.text(st.characters(max_codepoint=127), min_size=2, max_size=2),
+    "exif": st.integers(0, 9).map(chr),
+}
+
+
+ON_BYTES = ("set", "set", "insert", "remove", "repeat", "cut", "number", "number", "line")
+ON_IMAGES = (*ON_BYTES, "header", "header", "exif", "checksums", "checksums")
+ON_KIND = {**dict.fromkeys(("jpeg", "png", "rec_jpeg"), ON_IMAGES), "symbol_json": ("op", "inputs", "entry", "attr"),
+           **dict.fromkeys(("note_json", "coco_json", "config_json"), ("json",))}
+
+
 def _edit(what):
-    place = st.integers(0, (1 << 16) - 1)
-    words = st.sampled_from([word.encode().hex() for word in WORDS])
+    words = VALUES.get(what, st.sampled_from(WORDS)).map(lambda word: word.encode().hex())
     raw = st.one_of(st.sampled_from(BYTES), st.binary(min_size=1, max_size=9).map(bytes.hex))
-    return st.tuples(st.just(what), place, words if what in ("number", "line") else st.one_of(raw, words))
+    return st.tuples(st.just(what), PLACES, words if what in VALUES else st.one_of(raw, words))
 
 
 def damage(name):
-    """One to four edits of a file of this kind."""
-    whats = ["set", "set", "insert", "remove", "repeat", "cut", "number", "number", "line"]
-    edits = st.lists(st.sampled_from(whats).flatmap(_edit), min_size=1, max_size=4)
+    """One to four edits of a file of this kind, of its bytes alone or those of its kind."""
+    whats = st.sampled_from([ON_BYTES, *[ON_KIND.get(name, ON_BYTES)] * 3])
+    edits = whats.flatmap(lambda whats: st.lists(st.sampled_from(whats).flatmap(_edit), min_size=1, max_size=4))
     return edits.map(lambda found: Damaged(name, tuple(found)))
 
 

@@ -2,12 +2,15 @@
 
 A kind is a small valid file in a folder with all that belongs to it, and the function that reads it. A case is a list
 of edits of that file. Nothing else may happen: no other exception, crash, hang, or memory beyond the worker's limit.
+What is read is right: an image has the pixels that another decoder finds, a rewritten graph the outputs of the file's.
 """
 import atexit
+import contextlib
 import dataclasses
 import functools
 import gzip
 import importlib
+import io
 import json
 import pathlib
 import re
@@ -16,22 +19,32 @@ import struct
 import sys
 import tempfile
 import time
+import unittest.mock
 import warnings
+import zlib
 from collections.abc import Callable
 
 import cv2
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+from fuzz_cases import HARMLESS
 from gluonops import train
 from gluonops.core import stamp
+from gluonops.data import images
+from gluonops.data.datasets import records
 from mxnet import gluon
+from PIL import Image, ImageOps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / "data"), str(ROOT / "tests" / "train")]
 folders, toy_run = importlib.import_module("folders"), importlib.import_module("toy_run")
 
 SLOW = 10   # seconds of a processor that a file of a few kilobytes may take; one that waits for ever is the driver's
+
+
+class Wrong(Exception):
+    """What was read is not what the file holds: (how, details)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,29 +67,78 @@ def kind(name, read):
 
 # -- exported nets and checkpoints -------------------------------------------------------------------------------
 def _rewrite(path):
-    """Read an export as ``gluonops export`` does."""
-    prefix = path.parent / "net"
-    gops.export.rewrite(prefix, path.parent / "again" / "net", fold_batch_norm=True)
+    """Read an export as ``gluonops export`` does; what is written computes what MXNet computes of the file itself."""
+    prefix, again = path.parent / "net", path.parent / "again" / "net"
+    again.parent.mkdir(exist_ok=True)
+    gops.export.rewrite(prefix, again, fold_batch_norm=True)
+    nodes = json.loads(pathlib.Path(f"{prefix}-symbol.json").read_text(errors="replace"))["nodes"]
+    if {node["op"] for node in nodes} <= set(HARMLESS):   # MXNet itself does not crash
+        shapes = gops.export.ExportedModel.from_files(again).inputs
+        try:
+            expected = _outputs(prefix, shapes)
+        except (mx.MXNetError, RuntimeError):   # it refuses what gluonops repairs, such as a wrong list of arguments
+            return
+        got = _outputs(again, shapes)
+        if len(expected) != len(got) or not all(map(functools.partial(np.allclose, atol=1e-4, equal_nan=True),
+                                                    expected, got)):
+            raise Wrong("is rewritten with other outputs", f"{got}, expected {expected}")
 
 
-def _export(folder):
+def _outputs(prefix, shapes):
+    """What MXNet computes of an exported net."""
+    symbol, arguments, states = mx.model.load_checkpoint(str(prefix), 0)
+    executor = symbol.simple_bind(mx.cpu(), grad_req="null", **shapes)
+    executor.copy_params_from(arguments, states, allow_extra_params=True)
+    for name, shape in shapes.items():
+        executor.arg_dict[name][:] = mx.nd.arange(np.prod(shape)).reshape(shape) / 9
+    return [output.asnumpy() for output in executor.forward()]
+
+
+def _export(folder, write=gops.export.symbol, name="net"):
+    """A classifier of images."""
     net = gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
         net.add(gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gops.nn.Reorg(2), gluon.nn.Dense(3))
-    net.initialize()
-    (folder / "again").mkdir()
-    return [pathlib.Path(path) for path in gops.export.symbol(net, folder / "net", (1, 1, 6, 6))]
+    net.classes = ("a", "b", "c")
+    net.preprocessing = {"colours": "grey", "range": [0, 1], "resize": "stretch"}
+    mx.random.seed(1)
+    net.initialize(mx.init.Xavier())
+    return write(net, folder / name, (1, 1, 6, 6))
 
 
 @kind("symbol_json", _rewrite)
 def _symbol(folder):
-    return _export(folder)[0]
+    return pathlib.Path(_export(folder)[0])
+
+
+def _classify(path):
+    gops.export.load(path).classify(np.zeros((6, 6, 3), "uint8"))
+
+
+kind("onnx", _classify)(lambda folder: pathlib.Path(_export(folder, gops.export.onnx, "net.onnx")))
+
+
+def _with_note(path):
+    """Read an export whose note is the file's text."""
+    graph = path.parent / "net-symbol.json"
+    content = json.loads(graph.read_text())
+    content["attrs"]["gluonops"] = ["str", path.read_text(errors="replace")]
+    graph.write_text(json.dumps(content, ensure_ascii=False))
+    _rewrite(path)
+    _classify(path.parent / "net")
+
+
+@kind("note_json", _with_note)
+def _note(folder):
+    graph = pathlib.Path(_export(folder)[0])
+    (folder / "note.json").write_text(json.loads(graph.read_text())["attrs"]["gluonops"][1])
+    return folder / "note.json"
 
 
 @kind("params", _rewrite)
 def _params(folder):
     """Without the digest in the JSON, which would refuse every change."""
-    graph, path = _export(folder)
+    graph, path = map(pathlib.Path, _export(folder))
     content = json.loads(graph.read_text())
     del content["attrs"]["gluonops"]
     graph.write_text(json.dumps(content))
@@ -85,7 +147,7 @@ def _params(folder):
 
 @kind("digest", _rewrite)
 def _digest(folder):
-    return _export(folder)[1]
+    return pathlib.Path(_export(folder)[1])
 
 
 @kind("pretrained", lambda path: train.read_parameters(path))
@@ -262,6 +324,51 @@ def _read_images(path):
 KINDS["bmp"] = Kind(_image_folder("bmp"), _read_images)
 
 
+def _read_packed(path):
+    """Read a record that holds the image."""
+    folders.make_records(path.parent / "set", np.random.RandomState(0), images=[path.read_bytes()] * 3)
+    _all_of(gops.data.detection("rec", path.parent / "set", **folders.OTHERS["rec"]))
+
+
+@kind("rec_jpeg", _read_packed)
+def _packed(folder):
+    folders.save(folder / "set" / "picture.jpg", folders.picture(*folders.SCENES[0], np.random.RandomState(0)))
+    return (folder / "set" / "picture.jpg").rename(folder / "picture.jpg")
+
+
+decode_image = images.decode_image
+CLOSE = 3   # between decoders of JPEG
+SENTINEL = 0xA5
+
+
+def _decoded(content, name, where, *options, **others):
+    """An image as gluonops decodes it, which is also one of other decoders', and has the size that its header says."""
+    plain = folders.encoded(np.full((*images.encoded_size(content, name, where)[::-1], 3), SENTINEL, "uint8"))
+    kept = [mx.image.imdecode(plain) for _ in range(8)]   # what fills no image shows this, freed memory
+    mx.nd.waitall()
+    del kept
+    image = decode_image(content, name, where, *options, **others)
+    if image.shape[1::-1] != images.encoded_size(content, name, where):
+        raise Wrong("is decoded in another size than it states", str(image.shape))
+    others = list(_others(content))
+    if not others:
+        raise Wrong("is decoded, but not by other decoders", str(image.shape))
+    far = CLOSE if content.startswith(JPEG) else 0
+    if not any(other.shape == image.shape and np.abs(other - image.astype(int)).max() <= far for other in others):
+        raise Wrong("is decoded otherwise than by other decoders", f"{image.shape}, {(image == SENTINEL).mean():.0%} "
+                    f"foreign memory; expected {[other.shape for other in others]}")
+    return image
+
+
+def _others(content):
+    """What Pillow and OpenCV make of an image, upright as EXIF says."""
+    with contextlib.suppress(Exception):
+        yield np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB"))
+    found = cv2.imdecode(np.frombuffer(content, "uint8"), cv2.IMREAD_COLOR)
+    if found is not None:
+        yield found[:, :, ::-1]
+
+
 # -- options -----------------------------------------------------------------------------------------------------
 def _parse(path):
     options = train.Options("A script.")
@@ -304,6 +411,86 @@ def _line(content, place, value):
     return content[:start] + value + content[end if end >= 0 else len(content):]
 
 
+PNG, JPEG = b"\x89PNG", b"\xff\xd8"
+
+
+def _chunk(name, data):
+    """One of a PNG."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def _header(content, place, value):
+    """A second header of an image, in front of the first or behind it, which states another size."""
+    width, height = value[:2]
+    frame = re.search(rb"\xff[\xc0-\xc2]\x00", content)
+    if content.startswith(PNG):
+        start, end = 8, 33
+        other = _chunk(b"IHDR", struct.pack(">II", width, height) + content[24:29])
+    elif frame:
+        start, end = frame.start(), frame.start() + 2 + int.from_bytes(content[frame.end() - 1:frame.end() + 1], "big")
+        other = content[start:start + 5] + struct.pack(">HH", height, width) + content[start + 9:end]
+    else:
+        return content
+    at = (start, end)[place % 2]
+    return content[:at] + other + content[at:]
+
+
+def _exif(content, place, value):
+    """EXIF's orientation in a JPEG or PNG."""
+    exif = Image.Exif()
+    exif[0x112] = value[0]
+    data = exif.tobytes()
+    if content.startswith(PNG):
+        return content[:33] + _chunk(b"eXIf", data[6:]) + content[33:]
+    return content[:2] + b"\xff\xe1" + struct.pack(">H", len(data) + 2) + data + content[2:]
+
+
+def _checksums(content, place, value):
+    """Right ones in a PNG, which else refuses every other edit."""
+    start = 8
+    while content.startswith(PNG) and start + 12 <= len(content):
+        end = start + 8 + int.from_bytes(content[start:start + 4], "big")
+        content = content[:end] + struct.pack(">I", zlib.crc32(content[start + 4:end])) + content[end + 4:]
+        start = end + 4
+    return content
+
+
+# What is changed in JSON: an operator's name, a number of inputs, the node or output that is read, an attribute, all.
+IN_JSON = {
+    "op": lambda holder, key: key == "op",
+    "inputs": lambda holder, key: key == "inputs",
+    "entry": lambda holder, key: isinstance(holder, list) and isinstance(holder[key], int),
+    "attr": lambda holder, key: isinstance(holder[key], str) and key not in ("op", "name"),
+    "json": lambda holder, key: True,
+}
+
+
+def _values(value):
+    """(holder, key) of every value in a JSON document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield value, key
+        yield from _values(item)
+
+
+def _json(chosen, content, place, value):
+    """Write another value for one of the chosen, or take it out; inputs are repeated or cut to a number of them."""
+    try:
+        document = json.loads(content)
+        values = [(holder, key) for holder, key in _values(document) if chosen(holder, key)]
+    except (ValueError, RecursionError):   # another edit came first
+        return content
+    if values:
+        holder, key = values[len(values) * place // (len(content) + 1)]
+        if not value:
+            del holder[key]
+        elif chosen is IN_JSON["inputs"]:
+            holder[key] = (holder[key] * int(value))[:int(value)]
+        else:
+            holder[key] = json.loads(value)
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
 EDITS = {
     "set": lambda content, place, value: content[:place] + value + content[place + len(value):],
     "insert": lambda content, place, value: content[:place] + value + content[place:],
@@ -312,6 +499,10 @@ EDITS = {
     "cut": lambda content, place, value: content[:place],
     "number": _number,
     "line": _line,
+    "header": _header,
+    "exif": _exif,
+    "checksums": _checksums,
+    **{name: functools.partial(_json, chosen) for name, chosen in IN_JSON.items()},
 }
 
 
@@ -346,13 +537,16 @@ def outcome(name, path):
     """Read a file as one of its kind."""
     start = time.process_time()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), unittest.mock.patch.object(images, "decode_image", _decoded), \
+                unittest.mock.patch.object(records, "decode_image", _decoded):
             warnings.simplefilter("ignore")
             KINDS[name].read(path)
             mx.nd.waitall()
     except gops.OpError as error:
         if path.stem not in str(error) and str(path.parent) not in str(error):   # or what belongs to it
             return [("file", "refused without its name", str(error)[:300])]
+    except Wrong as error:
+        return [("file", *error.args)]
     except Exception as error:
         return [("file", f"raises {type(error).__name__}", str(error)[:300])]
     taken = time.process_time() - start

@@ -106,7 +106,7 @@ def _compare(case, symbol, expected, answer, asked, name):
     shapes = dict(zip(symbol.list_arguments(), answer[0]))
     output = answer[1][0]
     if expected is None:
-        if name != "builtin" and case.graph == "alone" and asked == "infer_shape":
+        if case.graph == "alone" and asked == "infer_shape" and (name != "builtin" or _computes(symbol, shapes)):
             yield f"{asked} takes what the contract refuses", f"{shapes}, output {output}"
         return
     wanted = dict(expected)
@@ -121,6 +121,16 @@ def _compare(case, symbol, expected, answer, asked, name):
         text = _contradiction(case, shape, wanted.get(tensor), tensor == "layer_weight")
         if text:
             yield f"{asked} is wrong about {tensor}", text
+
+
+def _computes(symbol, shapes):
+    """Whether a graph that infers shapes also gives numbers."""
+    try:
+        symbol.simple_bind(mx.cpu(), grad_req="null", **shapes).forward()
+        mx.nd.waitall()
+    except REFUSALS:
+        return False
+    return True
 
 
 def _contradiction(case, shape, wanted, is_weight):

@@ -6,6 +6,8 @@ import fuzz_cases
 import fuzz_contract as contracts
 import fuzz_driver
 import fuzz_files
+import fuzz_hostile
+import fuzz_inference
 import fuzz_values
 import gluonops as gops
 import hypothesis
@@ -82,6 +84,42 @@ def test_found_damage_is_refused(name, edits, text):
 def test_a_wrong_reader_is_found(reads, kind, monkeypatch):
     monkeypatch.setitem(fuzz_files.KINDS, "idx", fuzz_files.Kind(fuzz_files.KINDS["idx"].make, reads))
     assert [what for _, what, _ in fuzz_files.check(fuzz_cases.Damaged("idx", ()))] == [kind]
+
+
+@pytest.mark.parametrize("plant, how", [
+    (lambda image: image ^ 1, "is decoded otherwise than by other decoders"),
+    (lambda image: image[1:], "is decoded in another size than it states"),
+])
+def test_a_wrong_decoder_is_found(plant, how, monkeypatch):
+    right = fuzz_files.decode_image
+    monkeypatch.setattr(fuzz_files, "decode_image", lambda *args, **options: plant(right(*args, **options)))
+    assert [how for _, how, _ in fuzz_files.check(fuzz_cases.Damaged("png", ()))] == [how]
+
+
+def test_a_wrong_rewriting_is_found(monkeypatch):
+    right = gops.export.rewrite
+
+    def plant(source, target, **options):
+        right(source, target, **options)
+        model = gops.export.ExportedModel.from_files(target)
+        model.parameters = {name: value + 1 for name, value in model.parameters.items()}
+        model.save(target)
+
+    monkeypatch.setattr(fuzz_files.gops.export, "rewrite", plant)
+    found = fuzz_files.check(fuzz_cases.Damaged("symbol_json", ()))
+    assert [how for _, how, _ in found] == ["is rewritten with other outputs"]
+
+
+def test_what_the_contract_refuses_is_found(monkeypatch):
+    """Of a builtin graph by its shapes, of a file by its node."""
+    monkeypatch.setattr(contracts, "infer", lambda *known: None)
+    found = fuzz_inference.check(fuzz_cases.Inference("abs", {}, {"data": (2, 3)}, {}))
+    found += fuzz_hostile.check(fuzz_cases.Hostile("abs", {}, ((2, 3),), "inputs", "1"))
+    assert {(where, how) for where, how, _ in found} >= {
+        ("builtin alone", "infer_shape takes what the contract refuses"),
+        ("custom", "is rewritten, though the contract refuses it"),
+        ("native", "is rewritten, though the contract refuses it"),
+        ("native", "takes what the contract refuses")}
 
 
 CASE = fuzz_cases.Values("abs", {}, ((2, 3),), "float32")

@@ -8,8 +8,9 @@ import mxnet as mx
 
 from ...core import backend as _backend
 from ...core import registry
+from ...core.dims import plural
 from ...core.errors import OpError
-from ..graph import Graph, Node, is_ours, kind, our_name, package_of
+from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
 from ..warning import ExportWarning
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     graph = model.graph
     for node in graph.nodes():
         if is_ours(node):
-            graph.replace({(node, 0): _lowered(graph, node, backend)})
+            outputs = _lowered(graph, node, backend)
+            graph.replace({(node, index): output for index, output in enumerate(outputs)})
         elif node.op == "Custom":
             _warn_of_custom(node)
     _number_heads(graph)
@@ -64,20 +66,21 @@ def _warn_of_custom(node: Node) -> None:
                   f"wherever it runs{needed}", ExportWarning, stacklevel=4)
 
 
-def _lowered(graph: Graph, node: Node, backend: str) -> tuple[Node, int]:
-    """The first output of the nodes that replace a canonical node."""
-    _check_readers(graph, node)
+def _lowered(graph: Graph, node: Node, backend: str) -> list[Entry]:
+    """The outputs of the nodes that replace a canonical node."""
     op = registry.get(our_name(node)).op
     values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
     placeholders = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
     with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
-        symbol = _backend.emit(op, placeholders, values, node.name)
-    return graph.splice(symbol, {f"input{i}": entry for i, entry in enumerate(node.inputs)})
+        symbols = _backend.emit(op, placeholders, values, node.name)
+    symbols = symbols if isinstance(symbols, tuple) else (symbols,)
+    _check_readers(graph, node, len(symbols))
+    return graph.splice(mx.sym.Group(symbols), {f"input{i}": entry for i, entry in enumerate(node.inputs)})
 
 
-def _check_readers(graph: Graph, node: Node) -> None:
-    """Raise an OpError if a node reads a hidden output of ``node``."""
+def _check_readers(graph: Graph, node: Node, count: int) -> None:
+    """Raise an OpError if a node reads a hidden output of ``node``: one behind the first ``count``."""
     for reader in graph.nodes():
-        if any(source is node and index > 0 for source, index in reader.inputs):
-            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}; expected its "
-                          "first output only", "Take the first output in the net")
+        if any(source is node and index >= count for source, index in reader.inputs):
+            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}, which returns "
+                          f"{plural(count, 'output')}", "Take what it returns in the net")

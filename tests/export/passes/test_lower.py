@@ -1,9 +1,10 @@
 """lower: the form of each backend, under the names and the marks that were there."""
 import gluonops as gops
 import mxnet as mx
+import numpy as np
 import pytest
 from gluonops.export import ExportedModel, ExportWarning, passes
-from gluonops.export.graph import Graph
+from gluonops.export.graph import Graph, Node
 
 
 def canonical(build):
@@ -38,4 +39,31 @@ def test_operators_of_others_are_named():
 
     model = ExportedModel(Graph.of(mx.sym.Custom(mx.sym.var("data"), op_type="lower_test_theirs", name="theirs")), {})
     with pytest.warns(ExportWarning, match="the node 'theirs' is the operator 'lower_test_theirs', which is not gluon"):
+        passes.lower(model, "builtin")
+
+
+def parts():
+    return mx.sym.Group(gops.ops.region_loss(*map(mx.sym.var, PARTS), anchors=(1.0, 2.0), classes=3, parts=True))
+
+
+PARTS = {"data": (2, 8, 4, 4), "truth": (2, 1, 5), "seen": (1,)}
+
+
+@pytest.mark.parametrize("backend", ["builtin", "custom", "native"])
+def test_several_outputs(backend, rng):
+    arrays = {"data": rng.randn(*PARTS["data"]), "truth": np.full(PARTS["truth"], [0.5, 0.4, 0.3, 0.2, 1]),
+              "seen": np.zeros(1)}
+    arrays = {name: mx.nd.array(array) for name, array in arrays.items()}
+    lowered = passes.lower(canonical(parts), backend).graph.symbol()
+    outputs = [output.asnumpy() for output in lowered.bind(mx.cpu(), arrays).forward()]
+    assert len(outputs) == 2 and all(np.isfinite(output).all() for output in outputs)
+    for output, expected in zip(outputs, parts().bind(mx.cpu(), arrays).forward()):
+        np.testing.assert_allclose(output, expected.asnumpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_hidden_output_is_refused():
+    model = canonical(lambda: gops.ops.softmax_cross_entropy(mx.sym.var("data"), mx.sym.var("label"), name="loss"))
+    node = model.graph.heads[0][0]
+    model.graph.heads = [(node, 0), (Node("sum", "reader", {}, [(node, 1)]), 0)]
+    with pytest.raises(gops.OpError, match="'reader' reads a hidden output of 'loss', which returns 1 output"):
         passes.lower(model, "builtin")
