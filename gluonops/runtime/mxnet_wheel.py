@@ -203,11 +203,12 @@ def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distributi
 def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
     """Copy a wheel with the changes, and list its files."""
     new_info = info.replace(STOCK, OURS)
+    is_for_arm = source.filename.endswith("aarch64.whl")
     changed = {
-        f"{info}/METADATA": _metadata(source.read(f"{info}/METADATA").decode("utf-8")).encode("utf-8"),
+        f"{info}/METADATA": _metadata(source.read(f"{info}/METADATA").decode("utf-8"), is_for_arm).encode("utf-8"),
         "mxnet/__init__.py": _start(source.read("mxnet/__init__.py").decode("utf-8")).encode("utf-8"),
     }
-    if "aarch64" in source.filename:
+    if is_for_arm:
         changed["mxnet/libmxnet.so"] = _linked_with_openblas(source)
     record = []
     for item in source.infolist():
@@ -250,12 +251,12 @@ def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBa
     return item.filename, f"sha256={code}", written
 
 
-def _metadata(text: str) -> str:
+def _metadata(text: str, is_for_arm: bool) -> str:
     """The metadata with the new version and requirements."""
     support = runpy.run_path(str(HERE / "support.py"))
     cuda = runpy.run_path(str(HERE.parent / "_preload.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
     needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",
-              f"{ARM['REQUIREMENT']}; platform_machine == 'aarch64'", *cuda]
+              *cuda, *([ARM["REQUIREMENT"]] if is_for_arm else [])]
     text = re.sub(r"(?m)^Requires-Dist: (numpy|graphviz)\b.*\n", "", text)
     text = re.sub(r"(?m)^Version: .*$", f"Version: {OURS}", text)
     head, body = text.split("\n\n", 1)
