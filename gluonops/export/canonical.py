@@ -26,8 +26,9 @@ def canonicalize_graph(graph: Graph) -> None:
         This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
         file.
     """
-    nodes, wrappers = graph.nodes(), wrappers_of(graph)
-    for node in nodes:
+    wrappers = wrappers_of(graph)
+    wrapped = {}   # output of a wrapper -> that of its operator
+    for node in graph.nodes():
         if not is_ours(node):
             continue
         op = _contract(graph, node)
@@ -37,7 +38,8 @@ def canonicalize_graph(graph: Graph) -> None:
         wrapper = wrapper_of(node, wrappers)
         if wrapper is not None:
             node.name = wrapper.name
-            graph.replace({(wrapper, 0): (node, 0)})
+            wrapped[wrapper, 0] = node, 0
+    graph.replace(wrapped)
 
 
 def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[str, Any]) -> Node:

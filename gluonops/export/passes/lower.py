@@ -42,14 +42,28 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     """
     model = model.copy()
     graph = model.graph
+    lowered = {}   # canonical node -> the outputs that replace its own
     for node in graph.nodes():
+        node.inputs = [_replacement(lowered, entry, f"the node {node.name!r}") for entry in node.inputs]
         if is_ours(node):
-            outputs = _lowered(graph, node, backend)
-            graph.replace({(node, index): output for index, output in enumerate(outputs)})
+            lowered[node] = _lowered(graph, node, backend)
         elif node.op == "Custom":
             _warn_of_custom(node)
+    graph.heads = [_replacement(lowered, entry, "the file") for entry in graph.heads]
     _number_heads(graph)
     return model
+
+
+def _replacement(lowered: dict[Node, list[Entry]], entry: Entry, reader: str) -> Entry:
+    """What to read instead of an output. An OpError for a hidden output of a canonical node, which is not replaced."""
+    node, index = entry
+    if node not in lowered:
+        return entry
+    count = len(lowered[node])
+    if index >= count:
+        raise OpError("export", f"{reader} reads a hidden output of {node.name!r}, which returns "
+                      f"{plural(count, 'output')}", "Take what it returns in the net")
+    return lowered[node][index]
 
 
 def _number_heads(graph: Graph) -> None:
@@ -74,13 +88,4 @@ def _lowered(graph: Graph, node: Node, backend: str) -> list[Entry]:
     with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
         symbols = _backend.emit(op, placeholders, values, node.name)
     symbols = symbols if isinstance(symbols, tuple) else (symbols,)
-    _check_readers(graph, node, len(symbols))
     return graph.splice(mx.sym.Group(symbols), {f"input{i}": entry for i, entry in enumerate(node.inputs)})
-
-
-def _check_readers(graph: Graph, node: Node, count: int) -> None:
-    """Raise an OpError if a node reads a hidden output of ``node``: one behind the first ``count``."""
-    for reader in graph.nodes():
-        if any(source is node and index >= count for source, index in reader.inputs):
-            raise OpError("export", f"the node {reader.name!r} reads a hidden output of {node.name!r}, which returns "
-                          f"{plural(count, 'output')}", "Take what it returns in the net")

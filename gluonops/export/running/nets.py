@@ -107,6 +107,12 @@ class _LoadedNet:
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [output[0].asnumpy().astype("float32") for output in outputs]
 
+    def _check_classes(self, count):
+        """Raise an OpError if the net tells more classes apart than there are names."""
+        if count > len(self.classes):
+            raise OpError(self.where, f"the net has at least {count} classes, and there are {len(self.classes)} names",
+                          "Pass the net's own names as classes")
+
 
 class LoadedDetector(_LoadedNet):
     """A detector from a file. :func:`gluonops.export.load` makes it::
@@ -173,6 +179,7 @@ class LoadedDetector(_LoadedNet):
         ids, scores, boxes = self._run(pixels)
         is_found = (ids[:, 0] >= 0) & (scores[:, 0] >= least)
         ids, scores, boxes = ids[is_found, 0], scores[is_found, 0], boxes[is_found]
+        self._check_classes(int(ids.max(initial=-1)) + 1)
         boxes = self.preprocessing.boxes_of_image(boxes, (width, height), self.size).clip(0, [width, height] * 2)
         has_area = (boxes[:, 2:] > boxes[:, :2]).all(1)   # False in the border of a letterbox, and for NaN
         order = np.argsort(-scores[has_area], kind="stable")
@@ -260,6 +267,7 @@ class LoadedClassifier(_LoadedNet):
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise OpError(self.where, f"top is {top!r}; expected a whole number of at least 1", "Pass for instance 5")
         scores = self._run(read_picture(image, self.where))[0].ravel()
+        self._check_classes(len(scores))
         if self.returns == "logits":
             scores = np.exp(scores - scores.max())
             scores /= scores.sum()
