@@ -78,13 +78,8 @@ def test_the_command_line(tmp_path, monkeypatch):
     pathlib.Path("coco.names").write_text("cat\ndog\n")
     exec(code("command_line"), {})
     lines = "".join(block.text for block in blocks("command_line", "sh")).splitlines()
-<<<<<<< HEAD
-    others = {"install-mxnet"}   # it would change this environment; tests/runtime runs it in one of its own
-    assert {line.split()[1] for line in lines} == set(cli.EXAMPLES) - others, "every command is shown"
-=======
     # install-mxnet changes the environment; docs/install.md shows it.
     assert {line.split()[1] for line in lines} == set(cli.EXAMPLES) - {"install-mxnet"}, "every command is shown"
->>>>>>> platform
     for line in lines:
         assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
     assert {path.name for path in tmp_path.glob("deploy/*")} == {

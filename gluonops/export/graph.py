@@ -112,7 +112,9 @@ class Graph:
             The text is not symbol JSON.
         """
         try:
-            return cls._of_content(json.loads(text))
+            content = json.loads(text)
+            json.dumps(content, ensure_ascii=False).encode("utf-8")   # MXNet takes no name with half a character
+            return cls._of_content(content)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: "
                           f"{shortened(str(error), SHOWN)})", "Pass the file that ends in -symbol.json") from error

@@ -185,3 +185,12 @@ def test_long_texts_are_cut(op, attrs, tmp_path):
     with pytest.raises(gops.OpError) as caught:
         read(content_of(op, attrs, 1), tmp_path).symbol()
     assert len(str(caught.value)) < 1000
+
+
+def test_a_name_with_half_a_character(tmp_path):
+    """JSON can escape what UTF-8 cannot hold."""
+    text = mx.sym.abs(mx.sym.var("data"), name="here").tojson().replace('"here"', r'"\ud800"')
+    (tmp_path / "net-symbol.json").write_text(text)
+    mx.nd.save(str(tmp_path / "net-0000.params"), {})
+    with pytest.raises(gops.OpError, match="net-symbol.json is not a symbol in JSON .UnicodeEncodeError"):
+        gops.export.rewrite(tmp_path / "net", tmp_path / "again")

@@ -42,6 +42,26 @@ def test_operators_of_others_are_named():
         passes.lower(model, "builtin")
 
 
+def test_the_graph_is_walked_a_few_times_however_many_nodes_are_lowered(monkeypatch):
+    """A walk for each node would take minutes for some thousands of them."""
+    def build():
+        data = mx.sym.var("data")
+        for _ in range(200):
+            data = gops.ops.abs(data)
+        return data
+
+    walks, nodes = [], Graph.nodes
+
+    def counted(graph):
+        found = nodes(graph)
+        walks.append(len(found))
+        return found
+
+    monkeypatch.setattr(Graph, "nodes", counted)
+    passes.lower(canonical(build), "native")
+    assert sum(length >= 200 for length in walks) < 20
+
+
 def parts():
     return mx.sym.Group(gops.ops.region_loss(*map(mx.sym.var, PARTS), anchors=(1.0, 2.0), classes=3, parts=True))
 

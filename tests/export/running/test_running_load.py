@@ -230,6 +230,17 @@ def test_refused(tmp_path, means, detector, export, monkeypatch):
         gops.export.load(tmp_path / "bad.onnx")
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_fewer_names_than_classes(form, means, detector, export, picture):
+    """A file may say anything."""
+    means, (path, _) = means(), picture(96, 64)
+    means.classes, detector.classes = ["a", "b"], ["cat"]
+    for net, shape, run in ((means, (1, 3, 8, 12), "classify"), (detector, (1, 3, 96, 96), "detect")):
+        loaded = gops.export.load(export(net, form, shape))
+        with pytest.raises(gops.OpError, match="the net has at least [23] classes, and there are [12] names"):
+            getattr(loaded, run)(path)
+
+
 def test_metadata_of_the_users(tmp_path):
     """For a net of one's own, whose attributes do not say it."""
     net = mx.gluon.nn.HybridSequential()
