@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check wheels bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -85,6 +85,9 @@ cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them wit
 
 arm-check: $(STAMP) ## gluonops and MXNet for aarch64, cross-compiled and run in qemu; ten minutes, 2 GB of disk, root
 	$(BIN)/python tools/arm_check.py
+
+wheels: $(STAMP) ## wheels with the C++ library for x86-64 and Arm, in dist/; ten minutes, and g++-aarch64-linux-gnu
+	$(BIN)/python tools/wheels.py
 
 bench: $(STAMP) ## benchmarks against the peers; OP=reorg for one operator
 	$(BIN)/python -m benchmarks.operators $(if $(OP),--op $(OP))

