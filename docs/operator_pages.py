@@ -99,7 +99,8 @@ def page(name: str, picture: str) -> str:
         name=name, line="=" * len(name), formulas=formulas, example=arguments["Examples"], picture=picture,
         arguments=list_table(("argument", "type", "meaning"), rows),
         returns=content(arguments["Returns"]), raises=f"if {content(arguments['Raises'])}",
-        rules=list_table(("", ""), rules(registry.get(name).op)), blocks="".join(blocks(name)), sources=text["Sources"], notes=notes)
+        rules=list_table(("", ""), rules(registry.get(name).op)), blocks="".join(blocks(name)),
+        sources=text["Sources"], notes=notes)
 
 
 def sections(thing: object) -> dict[str, str]:
@@ -139,7 +140,7 @@ def rules(op: Op) -> list[tuple[str, str]]:
 def list_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table in reStructuredText. Empty headings are left out."""
     has_headings = any(headings)
-    lines = [".. list-table::", "   :class: wide", *(["   :header-rows: 1"] if has_headings else []), ""]
+    lines = [".. list-table::", *(["   :header-rows: 1"] if has_headings else []), ""]
     for row in [headings, *rows] if has_headings else rows:
         lines += [f"   {'  -' if i else '* -'} {cell}" for i, cell in enumerate(row)]
     return "\n".join(lines)
@@ -176,7 +177,7 @@ def say_once(app: object, kind: str, path: str, value: object, options: object, 
 
 
 def without(known: set[str], docstring: str) -> str:
-    """A block's docstring without the arguments that are known, without its errors and the reference to the operator."""
+    """A block's docstring without the arguments that are known, its errors and the reference to the operator."""
     text = ENTRY.sub(lambda match: "" if match["names"] in known else match[0], f"{docstring}\n")
     text = re.sub(r"^Raises\n-+\nOpError\n(?: +.*\n)+", "", text, flags=re.M)
     text = re.sub(r"^Parameters\n-+\n(?=\n*(?:Inputs:|Attributes\n|\Z))", "", text, flags=re.M)

@@ -145,9 +145,10 @@ def families(folder: str) -> str:
     folder : str
         Folder with the operators' pages, which the rows link to.
     """
+    headings = f"| {' | '.join(HEADINGS[key] for key in INDEX)} |"
     tables = []
     for family in FAMILIES:
-        lines = [f"## {family.capitalize()}", f"| {' | '.join(HEADINGS[key] for key in INDEX)} |", "| --- | --- | --- |"]
+        lines = [f"## {family.capitalize()}", headings, "| --- | --- | --- |"]
         for row in rows():
             if registry.get(row["op"]).op.family == family:
                 layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"

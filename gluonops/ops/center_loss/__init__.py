@@ -76,8 +76,7 @@ def center_loss(data: Array, label: Array, centers: Array, name: str | None = No
     >>> import gluonops as gops
     >>> import mxnet as mx
     >>> features = mx.nd.array([[1, 0], [3, 4]])
-    >>> label = mx.nd.array([0, 1])
-    >>> centers = mx.nd.array([[0, 0], [3, 0]])
+    >>> label, centers = mx.nd.array([0, 1]), mx.nd.array([[0, 0], [3, 0]])
     >>> features.attach_grad()
     >>> with mx.autograd.record():
     ...     loss = gops.ops.center_loss(features, label, centers)
