@@ -5,6 +5,8 @@ import pathlib
 import sys
 
 import gluonops
+import latex2mathml.converter
+from docutils import nodes
 from sphinx.application import Sphinx
 
 HERE = pathlib.Path(__file__).parent
@@ -28,7 +30,10 @@ napoleon_use_ivar = True   # else an attribute has two entries: this one, and it
 autodoc_default_options = {"members": True, "exclude-members": "hybrid_forward"}   # MXNet alone calls it
 autosummary_generate = False   # reference.py writes the pages
 toc_object_entries_show_parents = "hide"
-copybutton_prompt_text = "$ "
+autodoc_typehints = "none"   # a signature has the defaults; the docstring says the types
+html_math_renderer = "mathml"   # see typeset_line: browsers show it without a script, and without a network
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 nitpicky = False
 
 
@@ -53,7 +58,23 @@ def skip_field(app: object, kind: str, name: str, value: object, skip: bool, opt
     return True if is_field else None
 
 
+def typeset_inline(page: nodes.NodeVisitor, node: nodes.math) -> None:
+    """Write a formula of a sentence as MathML."""
+    page.body.append(latex2mathml.converter.convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def typeset_line(page: nodes.NodeVisitor, node: nodes.math_block) -> None:
+    """Write formulas on lines of their own as MathML; a blank line is between two."""
+    for formula in node.astext().split("\n\n"):
+        page.body.append(f'<div class="formula">{latex2mathml.converter.convert(formula, display="block")}</div>\n')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx calls this function before it builds the pages."""
+    import operator_pages
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-skip-member", skip_field)
+    app.connect("autodoc-process-docstring", operator_pages.say_once, priority=400)   # before napoleon
+    app.add_html_math_renderer("mathml", (typeset_inline, None), (typeset_line, None))

@@ -1,23 +1,54 @@
-"""The operators' pages: docstring of the module, picture, function and block."""
+"""The operators' pages, from the docstrings of ``gluonops/ops/<operator>`` and the contract.
+
+The module's docstring has the formulas, and the sections ``Sources`` and ``Notes``. The function's has the sentence on
+top, the arguments and the example.
+"""
 from __future__ import annotations
 
+import inspect
 import pathlib
+import re
+import sys
 
-from gluonops import loss, nn, ops
+from gluonops import loss, nn, ops, table
+from gluonops.core import registry
+from gluonops.core.contract import Indices, Op
 
 PAGE = """\
-.. docs/operator_pages.py generates this page. Its text is the docstring of gluonops/ops/{name}/__init__.py.
+.. docs/operator_pages.py generates this page from gluonops/ops/{name}/__init__.py and contract.py.
 
 {name}
 {line}
 
-.. automodule:: gluonops.ops.{name}
-   :no-index:
-   :no-members:
-{picture}
 .. autofunction:: gluonops.ops.{name}
 
+{formulas}
+
+Example
+-------
+
+{example}
+{picture}
+Arguments
+---------
+
+{arguments}
+
+- **Returns** {returns}
+- **Raises OpError** {raises}
+
+Rules
+-----
+
+{rules}
+
 {blocks}
+Sources
+-------
+
+{sources}
+
+{notes}
 """
 PICTURE = """
 .. image:: {name}-light.svg
@@ -29,7 +60,18 @@ PICTURE = """
    :alt: {name}, as the next paragraph describes it
 
 *{words}*
+
 """
+BLOCK = """\
+{title}
+{line}
+
+.. autoclass:: {path}
+   :no-members:
+
+"""
+HEADING = re.compile(r"^(\w+)\n-+\n", re.M)
+ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 
 
 def write(folder: pathlib.Path, descriptions: dict[str, str]) -> None:
@@ -48,7 +90,60 @@ def write(folder: pathlib.Path, descriptions: dict[str, str]) -> None:
 
 def page(name: str, picture: str) -> str:
     """The reStructuredText of an operator's page."""
-    return PAGE.format(name=name, line="=" * len(name), picture=picture, blocks="\n".join(blocks(name)))
+    text = sections(sys.modules[f"gluonops.ops.{name}"])
+    arguments = sections(getattr(ops, name))
+    _, _, formulas = text[""].partition("\n\n")   # behind the summary, which is the function's as well
+    notes = f"Notes\n-----\n\n{text['Notes']}" if "Notes" in text else ""
+    rows = [(f"``{names}``", kind, meaning) for names, kind, meaning in entries(arguments["Parameters"])]
+    return PAGE.format(
+        name=name, line="=" * len(name), formulas=formulas, example=arguments["Examples"], picture=picture,
+        arguments=list_table(("argument", "type", "meaning"), rows),
+        returns=content(arguments["Returns"]), raises=f"if {content(arguments['Raises'])}",
+        rules=list_table(("", ""), rules(registry.get(name).op)), blocks="".join(blocks(name)),
+        sources=text["Sources"], notes=notes)
+
+
+def sections(thing: object) -> dict[str, str]:
+    """The sections of a docstring, by their headings. The text in front has the heading ''."""
+    first, *rest = HEADING.split(f"{inspect.getdoc(thing)}\n")
+    return {"": first.strip(), **{heading: f"{text.strip()}\n" for heading, text in zip(rest[::2], rest[1::2])}}
+
+
+def entries(section: str) -> list[tuple[str, str, str]]:
+    """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
+    return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
+
+
+def content(section: str) -> str:
+    """The text of a section's only entry."""
+    _, _, text = section.partition("\n")
+    return " ".join(text.split())
+
+
+def rules(op: Op) -> list[tuple[str, str]]:
+    """What the contract says of gradients, labels, types and backends."""
+    row, = table.rows([op.name])
+    found = [("Gradient of", row["gradient"].split(";")[0]),
+             ("Head gradient", "honoured" if op.reads_head_gradient else "ignored")]
+    if any(attr.name == "ignore_label" for attr in op.attrs):
+        found.append(("Ignored labels", "A place with the label ``ignore_label`` has no loss and no gradient."))
+    labels = [arg.name for arg in op.inputs if isinstance(arg.values, Indices)]
+    if labels:
+        found.append(("Invalid labels",
+                      f"``{labels[0]}`` holds whole numbers from 0 to the number of classes, less 1. Another label "
+                      "makes each loss and gradient that depends on it NaN. With ``GLUONOPS_CHECK_LABELS=1`` an "
+                      "OpError names its position: in calls with arrays, and in graphs of the custom and native "
+                      "backends."))
+    return [*found, *((table.HEADINGS[key], row[key]) for key in ("dtypes", "backends", "export"))]
+
+
+def list_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in reStructuredText. Empty headings are left out."""
+    has_headings = any(headings)
+    lines = [".. list-table::", *(["   :header-rows: 1"] if has_headings else []), ""]
+    for row in [headings, *rows] if has_headings else rows:
+        lines += [f"   {'  -' if i else '* -'} {cell}" for i, cell in enumerate(row)]
+    return "\n".join(lines)
 
 
 def blocks(name: str) -> list[str]:
@@ -56,6 +151,34 @@ def blocks(name: str) -> list[str]:
     texts = []
     for module in (nn, loss):
         for block in module.__all__:
-            if getattr(module, block).__module__ == f"gluonops.ops.{name}.block":
-                texts.append(f".. autoclass:: {module.__name__}.{block}\n   :no-members:\n")
+            if operator_of(getattr(module, block)) == name:
+                title = f"{module.__name__.removeprefix('gluonops.')}.{block}"
+                texts.append(BLOCK.format(title=title, line="-" * len(title), path=f"{module.__name__}.{block}"))
     return texts
+
+
+def operator_of(block: type) -> str | None:
+    """The operator whose block this is."""
+    match = re.fullmatch(r"gluonops\.ops\.(\w+)\.block", block.__module__)
+    return match and match[1]
+
+
+def say_once(app: object, kind: str, path: str, value: object, options: object, lines: list[str]) -> None:
+    """Leave out of a docstring what the operator's page has elsewhere; for Sphinx's ``autodoc-process-docstring``.
+
+    Of a function only the sentence on top stays. Of a block, the arguments that are the function's go, and its errors.
+    """
+    if kind == "function" and path.startswith("gluonops.ops.") and value.__name__ in ops.list():
+        del lines[lines.index(""):]
+    if kind == "class" and operator_of(value):
+        text = sections(getattr(ops, operator_of(value)))
+        known = {name for name, _, _ in entries(text["Parameters"])}
+        lines[:] = without(known, "\n".join(lines)).splitlines()
+
+
+def without(known: set[str], docstring: str) -> str:
+    """A block's docstring without the arguments that are known, its errors and the reference to the operator."""
+    text = ENTRY.sub(lambda match: "" if match["names"] in known else match[0], f"{docstring}\n")
+    text = re.sub(r"^Raises\n-+\nOpError\n(?: +.*\n)+", "", text, flags=re.M)
+    text = re.sub(r"^Parameters\n-+\n(?=\n*(?:Inputs:|Attributes\n|\Z))", "", text, flags=re.M)
+    return re.sub(r"(\n\n|\s)See :func:`[\w.]+`\.", "", text)

@@ -39,19 +39,20 @@ PAGE = """\
 
 .. automodule:: {name}
    :no-members:
-
+{operators}
+{groups}
+"""
+LIST = """
 .. autosummary::
    :nosignatures:
 
 {rows}
-
-{groups}
 """
 GROUP = """
 {title}
 
 {summary}.
-
+{listed}
 {entries}
 """
 
@@ -68,11 +69,20 @@ def write(folder: pathlib.Path) -> None:
 
 def page(module: types.ModuleType) -> str:
     """The reStructuredText of a module's page."""
-    rows = [f"   {name}" for name in names(module) if not is_constant(getattr(module, name))]
-    groups = [group(module, source, members) for source, members in sources(module).items()
-              if not is_operator(source)]
+    of_operators, groups = [], []
+    for source, members in sources(module).items():
+        if is_operator(source):
+            of_operators += members
+        else:
+            groups.append(group(module, source, members))
     return PAGE.format(name=module.__name__, title=underlined(module.__name__, "="),
-                       rows="\n".join(rows), groups="\n".join(groups))
+                       operators=listed(module, sorted(of_operators)), groups="\n".join(groups))
+
+
+def listed(module: types.ModuleType, members: list[str]) -> str:
+    """A table of names, which are links, with the first sentences about them."""
+    rows = [f"   {name}" for name in members if not is_constant(getattr(module, name))]
+    return LIST.format(rows="\n".join(rows)) if rows else ""
 
 
 def names(module: types.ModuleType) -> list[str]:
@@ -106,7 +116,8 @@ def is_operator(source: str) -> bool:
 
 def group(module: types.ModuleType, source: str, members: list[str]) -> str:
     """The entries of the names from one module."""
-    return GROUP.format(title=underlined(source.removeprefix("gluonops."), "-"),
+    return GROUP.format(listed=listed(module, members),
+                        title=underlined(source.removeprefix("gluonops."), "-"),
                         summary=summary(importlib.import_module(source)),
                         entries="\n".join(entry(module, name) for name in members))
 

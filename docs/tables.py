@@ -14,7 +14,7 @@ NOT_MEASURED = "-"
 def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
-    for name, text in {"operators": table.sections("ops"), "matrix": matrix(), "cfgs": cfgs()}.items():
+    for name, text in {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs()}.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ import textwrap
 
 from . import loss, nn
 from .core import registry
-from .core.contract import Arg, Attr, Bool, Choice, Op
+from .core.contract import FAMILIES, Arg, Attr, Bool, Choice, Op
 from .core.errors import OpError
 from .export.formats import formats_of
 
@@ -24,6 +24,7 @@ HEADINGS = {
     "gradient": "Gradient",
     "export": "Export",
 }
+INDEX = ("op", "layer", "summary")   # columns of the index
 DETAILS = ("backends", "dtypes", "attributes", "gradient", "export")   # columns behind layer and summary
 
 
@@ -136,28 +137,24 @@ def catalogue() -> str:
     return "\n".join(lines)
 
 
-def sections(folder: str) -> str:
-    """The whole table in Markdown: a section for each operator, which fits narrow screens.
+def families(folder: str) -> str:
+    """The operators in Markdown: a table for each family.
 
     Parameters
     ----------
     folder : str
-        Folder with the operators' pages. The headings are links to them.
+        Folder with the operators' pages, which the rows link to.
     """
-    paragraphs = []
-    for row in rows():
-        cells = _quoted(row)
-        lines = [f"## [{cells['op']}]({folder}/{row['op']}.rst)", f"{cells['layer']}: {cells['summary']}.", ""]
-        lines += [f"- **{HEADINGS[key]}** {cells[key]}" for key in DETAILS]
-        paragraphs.append("\n".join(lines))
-    return "\n\n".join(paragraphs)
-
-
-def _quoted(row: dict) -> dict[str, str]:
-    """The cells of a row in Markdown."""
-    has_layer = " " not in row["layer"]
-    layer = f"`{row['layer']}`" if has_layer else row["layer"]
-    return {**row, "op": f"`{row['op']}`", "layer": layer, "attributes": _attributes(row, "`")}
+    headings = f"| {' | '.join(HEADINGS[key] for key in INDEX)} |"
+    tables = []
+    for family in FAMILIES:
+        lines = [f"## {family.capitalize()}", headings, "| --- | --- | --- |"]
+        for row in rows():
+            if registry.get(row["op"]).op.family == family:
+                layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
+                lines.append(f"| [`{row['op']}`]({folder}/{row['op']}.rst) | {layer} | {row['summary']} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def terminal(width: int = 100, names: list[str] | None = None) -> str:
@@ -182,10 +179,9 @@ def terminal(width: int = 100, names: list[str] | None = None) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _attributes(row: dict, quote: str = "") -> str:
+def _attributes(row: dict) -> str:
     """``stride=2, mode='darknet'``: names and defaults."""
-    texts = [f"{quote}{name}={value!r}{quote}" for name, value in row["attributes"].items()]
-    return ", ".join(texts) or "none"
+    return ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
 
 
 def replace(text: str, table: str) -> str:

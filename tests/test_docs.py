@@ -86,6 +86,19 @@ def test_the_command_line(tmp_path, monkeypatch):
         "net-symbol.json", "net-0000.params", "net.onnx", "large.onnx", "one.onnx"}
 
 
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"], indirect=True)
+@pytest.mark.parametrize("name", gops.ops.list())
+def test_the_example_of_an_operator(name, backend):
+    """It prints in every backend what the operator's page says."""
+    text = inspect.getdoc(getattr(gops.ops, name)).split("\nExamples\n--------\n")[1]
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    statements = [line for one in example.examples for line in one.source.splitlines()]
+    assert 5 <= len(statements) <= 10 and example.examples[-1].want, "five to ten lines, and what they print"
+    report = []
+    with gops.backend(backend):
+        assert doctest.DocTestRunner(verbose=False).run(example, out=report.append).failed == 0, "".join(report)
+
+
 @pytest.fixture
 def docs(monkeypatch):
     """Lets a test import the modules that make the pages."""
@@ -128,6 +141,35 @@ def test_the_reference_has_every_public_name(docs, tmp_path):
                    gops.nn, gops.ops, gops.train):
         missing = {f"{module.__name__}.{name}" for name in module.__all__} - found
         assert not {name for name in missing if not (tmp_path / f"{name}.rst").exists()}
+
+
+def test_a_block_says_only_the_arguments_that_the_function_lacks(docs):
+    import operator_pages
+    assert [name for name, _, _ in operator_pages.entries(operator_pages.sections(gops.ops.ohem)["Parameters"])] == [
+        "data", "keep", "ratio", "threshold", "per_sample", "name"]
+    lines = inspect.getdoc(gops.loss.OHEM).splitlines()
+    operator_pages.say_once(None, "class", "gluonops.loss.OHEM", gops.loss.OHEM, None, lines)
+    text = "\n".join(lines)
+    assert re.findall(r"^(\w+) : ", text, re.M) == ["loss"] and "Raises" not in text and "See :func:" not in text
+    assert "Inputs:" in text and "those of `loss`" in text
+
+
+def test_the_reference_has_no_notes_for_maintainers(docs):
+    import reference
+    for module in reference.MODULES:
+        assert "A line here" not in reference.page(module)
+        assert "A line here" not in inspect.getdoc(module)
+
+
+def test_the_reference_groups_the_names_of_a_module(docs):
+    """Each name of ``gluonops.train`` is listed once, under the part that defines it."""
+    import reference
+    text = reference.page(gops.train)
+    listed = re.findall(r"^   (\w+)$", text, re.M)
+    assert sorted(listed) == [name for name in reference.names(gops.train)
+                              if not reference.is_constant(getattr(gops.train, name))]
+    group = text.split("\ntrain.freezing\n")[1].split("\ntrain.gradients\n")[0]
+    assert re.findall(r"^   (\w+)$", group, re.M) == ["clear_graphs", "freeze"]
 
 
 def test_a_class_is_on_one_page_and_shares_its_name_with_none(docs):

@@ -43,10 +43,10 @@ class TestOperator:
     def test_is_documented(self, name):
         page = importlib.import_module(f"gluonops.ops.{name}.contract").__package__
         page = importlib.import_module(page).__doc__
-        assert page.startswith(f"{name}: ") and "Source" in page
+        assert page.startswith(f"{name}: ") and "\nSources\n-------\n" in page
         doc = inspect.getdoc(getattr(gops.ops, name))
         op = registry.get(name).op
-        assert all(f"\n{word}\n" in doc for word in ("Parameters", "Returns", "Raises"))
+        assert all(f"\n{word}\n" in doc for word in ("Parameters", "Returns", "Raises", "Examples"))
         assert all(re.search(rf"^{word} : ", doc, re.M) for word in (*[t.name for t in op.inputs + op.attrs], "name"))
 
     def test_function_has_the_contracts_defaults(self, name):

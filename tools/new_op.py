@@ -16,10 +16,21 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEMPLATE = "abs"
 
-PAGE = '''"""{name}: <fill in: what it does, in a line>.
+PAGE = '''r"""{name}: <fill in: what it does, in a line>.
 
-<fill in: output = formula; the gradient; axes and ranges; what it refuses; its limits>. Source: <fill in: the paper,
-or whose operator it follows>.
+.. math::
+
+    y = x \\qquad \\frac{{\\partial L}}{{\\partial x}} = g
+
+<fill in: the formulas above, with the head gradient g; axes and ranges>.
+
+Sources
+-------
+<fill in: the paper, or whose operator it follows>.
+
+Notes
+-----
+<fill in: its limits; work, in bytes>.
 """'''
 FUNCTION = '''"""<fill in: what it does, in a line>.
 
@@ -39,6 +50,12 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
     ------
     OpError
         <fill in: when>.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> <fill in: a use, and below it what it prints>
     """'''
 BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}`.
 
@@ -196,7 +213,8 @@ def page(text: str, name: str) -> str:
 def contract(text: str, name: str) -> str:
     text = blank(text, "scalars", error_of(name, "scalars", "contract.py"))
     text = with_import(text, "from ...core.errors import OpError")
-    return substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
+    text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
+    return substitute("(family=.*)", r"\1   # <fill in: one of core.contract.FAMILIES>", text, "contract.py")
 
 
 def reference(text: str, name: str) -> str:

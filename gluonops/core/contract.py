@@ -33,6 +33,7 @@ FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS
 ROLES = ("layer", "loss", "loss head")
+FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # of the operators' names in graphs
 BLOCK = 0   # a length; see Cuda
@@ -225,6 +226,8 @@ class Op:
         As in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph.
     summary : str
         One line, for the support table.
+    family : str
+        One of ``FAMILIES``: the table of the operators' index that has it.
     inputs, outputs : tuple of Arg, Out
     attrs : tuple of Attr
     types : dict
@@ -257,6 +260,7 @@ class Op:
     """
     name: str
     summary: str
+    family: str
     inputs: tuple
     outputs: tuple
     attrs: tuple
@@ -276,6 +280,8 @@ class Op:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError(f"{self.name}: role is {self.role!r}; expected one of {ROLES}")
+        if self.family not in FAMILIES:
+            raise ValueError(f"{self.name}: family is {self.family!r}; expected one of {FAMILIES}")
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))

@@ -1,7 +1,5 @@
-"""The losses: drop-ins for ``mxnet.gluon.loss``, and what it lacks.
-
-A line here adds a loss. ``import X as X`` tells readers, linters and type checkers that the name is exported.
-"""
+"""The losses: drop-ins for ``mxnet.gluon.loss``, and what it lacks."""
+# A line here adds a loss. `import X as X` tells readers, linters and type checkers that the name is exported.
 from ..ops.center_loss.block import CenterLoss as CenterLoss
 from ..ops.dice_loss.block import DiceLoss as DiceLoss
 from ..ops.distillation_loss.block import DistillationLoss as DistillationLoss

@@ -1,7 +1,5 @@
-"""The layers: one HybridBlock per operator, and compositions that own no kernel.
-
-A line here adds a layer. ``import X as X`` tells readers, linters and type checkers that the name is exported.
-"""
+"""The layers: one HybridBlock per operator, and compositions that own no kernel."""
+# A line here adds a layer. `import X as X` tells readers, linters and type checkers that the name is exported.
 from ..ops.abs.block import Abs as Abs
 from ..ops.box_iou.block import BoxIoU as BoxIoU
 from ..ops.gelu.block import GELU as GELU

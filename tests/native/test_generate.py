@@ -17,6 +17,7 @@ from ...core.contract import FLOATS, Arg, Attr, Bool, Choice, Float, Indices, In
 OP = Op(
     name="scratch",
     summary="an operator of the tests",
+    family="moves",
     inputs=(Arg("data", "T", "numbers"), Arg("label", "L", "indices", gradient=False, values=Indices("n"))),
     outputs=(Out("output", "T", "as data"),),
     attrs=(Attr("axis", Int(), -1, "where"), Attr("flag", Bool(), True, "whether"), {more}),

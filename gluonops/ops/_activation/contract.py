@@ -34,6 +34,7 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
     return Op(
         name=name,
         summary=summary,
+        family="activations",
         inputs=(Arg("data", "T", "any shape"),),
         outputs=(Out("output", "T", "shape of data"),),
         attrs=attrs,

@@ -82,6 +82,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
     return Op(
         name=name,
         summary=summary,
+        family="normalisation",
         inputs=(Arg("data", "T", "any shape"),
                 Arg("scale", "T", "factor at each place along axis, (channels,)")),
         outputs=(Out("output", "T", "shape of data"),

@@ -1,13 +1,22 @@
-"""abs: the absolute value, element by element.
+r"""abs: the absolute value, element by element.
 
-``output = |data|``. The gradient is ``output_grad * sign(data)``, and 0 at 0 and NaN, as in MXNet. The operator
-takes any number of dimensions and has no axis. Integers overflow as usual: the smallest int8, int32 or int64 has no
-absolute value in its type and stays unchanged. In a builtin graph of variables with unknown types, int64 is
-computed in float64. This is exact up to 2**53.
+.. math::
+
+    y = |x| \qquad \frac{\partial L}{\partial x} = g \, \mathrm{sign}(x)
+
+with the head gradient ``g``. The gradient is 0 where ``x`` is 0 or NaN, as in MXNet. The operator takes any number of
+dimensions and has no axis.
+
+Sources
+-------
+Definition; the C++ tutorial's ``abs`` operator in Apache MXNet 1.9.1.
+
+Notes
+-----
+Integers overflow as usual: the smallest int8, int32 or int64 has no absolute value in its type and stays unchanged. In
+a builtin graph of variables with unknown types, int64 is computed in float64. This is exact up to 2**53.
 
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``grad_req="add"`` moves one more.
-
-Source: definition; the C++ tutorial's ``abs`` operator in Apache MXNet 1.9.1.
 """
 from __future__ import annotations
 
@@ -36,5 +45,17 @@ def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=rede
     ------
     OpError
         The dtype is not supported.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([-2, 0, 3])
+    >>> data.attach_grad()
+    >>> with mx.autograd.record():
+    ...     output = gops.ops.abs(data)
+    >>> output.backward()
+    >>> print(output.asnumpy(), data.grad.asnumpy())
+    [2. 0. 3.] [-1.  0.  1.]
     """
     return call(OP, locals())

@@ -19,6 +19,7 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 OP = Op(
     name="abs",
     summary="absolute value",
+    family="activations",
     inputs=(Arg("data", "T", "any shape"),),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(),

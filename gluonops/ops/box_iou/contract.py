@@ -83,6 +83,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="box_iou",
     summary="intersection over union of every pair of boxes",
+    family="boxes and detection",
     inputs=(Arg("lhs", "T", "boxes, (..., N, 4)"),
             Arg("rhs", "T", "boxes, (..., M, 4)")),
     outputs=(Out("output", "T", "(..., N, M)"),),

@@ -53,6 +53,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="center_loss",
     summary="half the squared distance to the centre of the label's class",
+    family="other losses",
     role="loss",
     inputs=(Arg("data", "T", "features, (batch, features)"),
             Arg("label", "L", "class indices, (batch,)", gradient=False, values=Indices("classes")),

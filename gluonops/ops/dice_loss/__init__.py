@@ -1,20 +1,35 @@
-"""dice_loss: 1 minus the Dice coefficient of a segmentation and its label, for each class of a sample.
+r"""dice_loss: 1 minus the Dice coefficient of a segmentation and its label, for each class of a sample.
 
 With the softmax p of ``data`` along axis 1, and y that is 1 at the places of a class and 0 elsewhere, the loss of a
-class is ``1 - (2 I + s) / (U + s)``, with ``I = sum(p * y)``, ``U = sum(p^2) + sum(y)`` and the constant s,
-``smooth``. The sums are over the places of a sample. With ``squared=False`` it is ``U = sum(p) + sum(y)``. The loss of
-a class does not grow with its area, so small things count as much as large ones. A class that a sample does not have
-has a loss near 1 where it is predicted, and 0 where it is not. One logit x and its sigmoid are two classes with the
-logits 0 and x. So :class:`gluonops.loss.DiceLoss` has ``activation="sigmoid"`` for masks that may overlap, of this
-operator: it passes each mask as a sample of two classes. This takes twice the memory of the masks' logits.
+class is
 
-With the head gradient g, the gradient of a probability is ``a = g * ((2 I + s) * 2 p / (U + s)^2 - 2 y / (U + s))``,
-with 1 in place of 2 p if not squared, and that of the data ``p * (a - sum(a * p))``, where the sum is over the classes
-of a place.
+.. math::
 
-Places with ``ignore_label`` are in no sum, and their gradient is 0. A label is valid if it is a whole number from 0 to
-C-1. An invalid label makes the losses and the gradients of its sample NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError
-names its position instead.
+    \ell = 1 - \frac{2 I + s}{U + s} \qquad I = \sum p \, y \qquad U = \sum p^2 + \sum y
+
+with the constant s, ``smooth``. The sums are over the places of a sample. With ``squared=False``, p is not squared. The
+loss of a class does not grow with its area, so small things count as much as large ones. A class that a sample does not
+have has a loss near 1 where it is predicted, and 0 where it is not.
+
+With the head gradient g, the gradients of a probability and of the data are
+
+.. math::
+
+    a = g \left( \frac{(2 I + s) \, 2 p}{(U + s)^2} - \frac{2 y}{U + s} \right) \qquad
+    \frac{\partial L}{\partial x} = p \, \Big( a - \sum a \, p \Big)
+
+with 1 for 2 p if not squared, and the last sum over the classes of a place.
+
+Sources
+-------
+Milletari, Navab and Ahmadi, "V-Net" (2016), section 3; MONAI's ``DiceLoss(softmax=True)`` with ``squared_pred``, which
+has ``squared=False`` as its default.
+
+Notes
+-----
+One logit x and its sigmoid are two classes with the logits 0 and x. So :class:`gluonops.loss.DiceLoss` has
+``activation="sigmoid"`` for masks that may overlap: it passes each mask as a sample of two classes to this operator.
+This takes twice the memory of the masks' logits.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types, up to 65,504 places. Forward
 keeps two numbers for each class of a sample and two for each place as hidden outputs of the node. No probability is
@@ -22,9 +37,6 @@ stored.
 
 Work, in bytes of the data: on a CPU forward reads 1, and backward reads 1 and writes 1. On a GPU forward reads 2, and
 backward reads 2 and writes 1, if the cache does not hold what is read again.
-
-Sources: Milletari, Navab and Ahmadi, "V-Net" (2016), section 3; MONAI's ``DiceLoss(softmax=True)`` with
-``squared_pred``, which has ``squared=False`` as its default.
 """
 from __future__ import annotations
 
@@ -62,5 +74,18 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
     ------
     OpError
         ``label`` has a wrong shape, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
+    >>> label = mx.nd.array([[0, 0, 1, 0]])
+    >>> print(gops.ops.dice_loss(logits, label).asnumpy().round(3))
+    [[0.2   0.333]]
+    >>> print(gops.ops.dice_loss(logits, label, ignore_label=1).asnumpy().round(3))
+    [[0.2 1. ]]
+    >>> print(gops.loss.DiceLoss()(logits, label).asnumpy().round(3))
+    [0.267]
     """
     return call(OP, locals())

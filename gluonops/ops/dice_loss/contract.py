@@ -53,6 +53,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="dice_loss",
     summary="1 - Dice coefficient of the softmax and the label of each class, per sample",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, (batch, classes, ...)"),
             Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),

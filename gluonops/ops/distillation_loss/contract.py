@@ -13,6 +13,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="distillation_loss",
     summary="Kullback-Leibler divergence of a student's softmax from a teacher's, at a temperature",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "the student's logits, any shape of at least two dimensions"),
             Arg("teacher", "T", "the teacher's logits, in the shape of data", gradient=False)),

@@ -1,4 +1,4 @@
-"""gaussian_yolo_loss: the loss of one head of Gaussian YOLOv3, per image.
+r"""gaussian_yolo_loss: the loss of one head of Gaussian YOLOv3, per image.
 
 The head predicts how sure it is of a box. ``data`` is (B, A*(9+K), H, W). The channels of an anchor are the mean and
 the deviation of x, of y, of w and of h, then the objectness o, and the classes p. ``truth``, the ground truth, is
@@ -6,10 +6,17 @@ the deviation of x, of y, of w and of h, then the objectness o, and the classes 
 position. The means of w and h are raw numbers, the others sigmoids. Boxes are those of ``yolo_loss``, from the means,
 and so are the matches and the losses, except for these:
 
-- **Deviations.** For matches: for each of x, y, w and h the negative log-likelihood ``-log(N + 1e-9) / 2`` of the
-  ground truth's number t, times ``2 - bw*bh`` of the ground truth. N is Darknet's density ``exp(-((t - mean) /
-  deviation)^2 / 2) / (sqrt(2*pi) * (deviation + 0.3))``. Here tx and ty are the place in the cell, ``tw = log(w*W /
-  anchor_w)``, and likewise th. Times ``uc_normalizer``.
+- **Deviations.** For matches: for each of x, y, w and h the negative log-likelihood of the ground truth's number t,
+  times ``2 - bw*bh`` of the ground truth and ``uc_normalizer``. N is Darknet's density, with the mean m and the
+  deviation s:
+
+  .. math::
+
+      \ell = -\frac{\log(N + 10^{-9})}{2} \qquad
+      N = \frac{\exp\left(-\frac{1}{2} \left(\frac{t - m}{s}\right)^2\right)}{\sqrt{2 \pi} \, (s + 0.3)}
+
+  Here tx and ty are the place in the cell, ``tw = log(w*W / anchor_w)``, and likewise th.
+
 - **Box.** ``box_loss="nll"``, Darknet's ``mse``: the same sum with ``iou_normalizer`` in place of ``uc_normalizer``,
   which then weights the gradient of the deviations only. Else ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU,
   and the sum above.
@@ -25,6 +32,13 @@ derivative of the loss by the means and the deviations, with weights and targets
 Darknet has left out the slope of the sigmoid. An IoU loss has the gradient that ``yolo_loss`` gives. An infinite or
 undefined derivative of a mean or a deviation is 0, and ``max_delta`` limits the others.
 
+Sources
+-------
+Choi et al., "Gaussian YOLOv3" (2019); AlexeyAB/darknet, ``src/gaussian_yolo_layer.c``, commit 59596d78, recorded in
+``tests/golden/gaussian_yolo.npz``.
+
+Notes
+-----
 ``iou_normalizer`` is 0.75 in a cfg without it. Darknet's ``cls_normalizer`` has no effect there without
 ``counters_per_class``, and is not an argument. What ``yolo_loss`` does not support is not supported here, nor are its
 ``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from
@@ -35,9 +49,6 @@ ground truths and float16 are treated as there.
 
 Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
 has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
-
-Sources: Choi et al., "Gaussian YOLOv3" (2019); AlexeyAB/darknet, ``src/gaussian_yolo_layer.c``, commit 59596d78,
-recorded in ``tests/golden/gaussian_yolo.npz``.
 """
 from __future__ import annotations
 
@@ -112,6 +123,22 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
     OpError
         The number of channels is not A*(9+K), ``truth`` has a wrong shape, or an attribute is out of range. With
         ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.zeros((1, 2 * (9 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
+    >>> truth = mx.nd.array([[[0.4, 0.6, 0.6, 0.3, 2]]])
+    >>> data.attach_grad()
+    >>> with mx.autograd.record():
+    ...     loss = gops.ops.gaussian_yolo_loss(data, truth, anchors=(1, 1, 2, 1), classes=3)
+    >>> loss.backward()
+    >>> print(loss.asnumpy().round(3))
+    [26.95]
+    >>> print(data.grad[0, 12:, 2, 1].asnumpy().round(3))    # of the anchor and the cell that match
+    [-0.364  1.065  0.364  1.065 -0.664  0.896 -0.664  0.896 -0.5    0.5
+      0.5   -0.5  ]
     """
     truth = with_rows(truth)
     return call(OP, locals())

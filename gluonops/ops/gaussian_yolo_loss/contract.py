@@ -17,6 +17,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="gaussian_yolo_loss",
     summary="loss of a head of Gaussian YOLOv3, per image",
+    family="boxes and detection",
     role="loss",
     inputs=(data_of(MAP), TRUTH),
     outputs=OUTPUTS,

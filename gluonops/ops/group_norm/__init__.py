@@ -1,12 +1,30 @@
-"""group_norm: the channels of a sample, normalised in groups, scaled and shifted.
+r"""group_norm: the channels of a sample, normalised in groups, scaled and shifted.
 
 The channels are divided into ``num_groups`` groups of neighbours. A group's mean m and variance v, divided by the
-number of its elements, are over its channels at all places of one sample: ``output = (data - m) * r * gamma + beta``
-with ``r = 1 / sqrt(v + eps)``. With ``u = (data - m) * r`` and ``g = output_grad * gamma``, the gradient of the data
-is ``(g - mean(g) - u * mean(g * u)) * r``, where the means are over the group. That of gamma is the sum of
-``output_grad * u``, and that of beta the sum of ``output_grad``, over all samples and places. With one group this is
-layer normalisation over channels and places; with as many groups as channels it is instance normalisation.
+number of its elements, are over its channels at all places of one sample. With the factor ``gamma`` and the shift
+``beta`` of the channel,
 
+.. math::
+
+    y = u \, \gamma + \beta \qquad u = (x - m) \, r \qquad r = \frac{1}{\sqrt{v + \mathrm{eps}}}
+
+With the head gradient :math:`g_y` and :math:`g = g_y \, \gamma`, the gradients are these. The means are over the group,
+the sums over all samples and places:
+
+.. math::
+
+    \frac{\partial L}{\partial x} = (g - \mathrm{mean}(g) - u \, \mathrm{mean}(g \, u)) \, r \qquad
+    \frac{\partial L}{\partial \gamma} = \sum g_y \, u \qquad \frac{\partial L}{\partial \beta} = \sum g_y
+
+With one group this is layer normalisation over channels and places; with as many groups as channels it is instance
+normalisation.
+
+Sources
+-------
+Wu and He, "Group Normalization" (2018), equations 1 to 3 and 6; ``torch.nn.GroupNorm``.
+
+Notes
+-----
 The difference in this gradient cancels where g is nearly the sum of a constant and a multiple of u. What is left is
 wrong by a few units in the last place of g, times r, as if the data and g had been rounded: float32 is off by at most
 9 * 2^-24 * max(g) * r in groups of random numbers, and more where the mean is large beside the deviation. A pair of
@@ -24,8 +42,6 @@ cannot be hybridized.
 Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a group fits into the cache. The input
 and two numbers for each group of a sample stay in memory for backward. The gradients of gamma and beta have the same
 bits for any number of threads.
-
-Sources: Wu and He, "Group Normalization" (2018), equations 1 to 3 and 6; ``torch.nn.GroupNorm``.
 """
 from __future__ import annotations
 
@@ -64,5 +80,21 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
     OpError
         The number of channels is not divisible by ``num_groups``, ``gamma`` or ``beta`` has another size or dtype,
         ``eps`` is out of range, or the dtype is not a float.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([[[1, 3], [5, 7], [0, 0], [2, 2]]])    # 4 channels, 2 places
+    >>> gamma, beta = mx.nd.ones(4), mx.nd.zeros(4)
+    >>> print(gops.ops.group_norm(data, gamma, beta, num_groups=2).asnumpy().round(2))
+    [[[-1.34 -0.45]
+      [ 0.45  1.34]
+      [-1.   -1.  ]
+      [ 1.    1.  ]]]
+    >>> layer = gops.nn.GroupNorm(num_groups=2, in_channels=4)
+    >>> layer.initialize()
+    >>> print(layer(data).shape)
+    (1, 4, 2)
     """
     return call(OP, locals())

@@ -99,6 +99,7 @@ def held_channels(inner: int, item_bytes: int) -> int:
 OP = Op(
     name="group_norm",
     summary="groups of channels normalised to mean 0 and deviation 1, scaled and shifted",
+    family="normalisation",
     inputs=(Arg("data", "T", "(batch, channels, ...)"),
             Arg("gamma", "T", "factor of each channel, (channels,)"),
             Arg("beta", "T", "what is added to each channel, (channels,)")),

@@ -1,13 +1,22 @@
-"""hard_swish: x times a sigmoid of three straight lines, element by element.
+r"""hard_swish: x times a sigmoid of three straight lines, element by element.
 
-``output = x * min(max(x / 6 + 1 / 2, 0), 1)``, which is 0 up to -3 and x from 3 on. The gradient is ``output_grad``
-times 0 up to -3, ``x / 3 + 1 / 2`` between -3 and 3, and 1 from 3 on. The output of minus infinity is NaN.
+.. math::
+
+    y = x \, \min\left(\max\left(\frac{x}{6} + \frac{1}{2},\ 0\right),\ 1\right) \qquad
+    \frac{\partial L}{\partial x} = g \cdot \begin{cases} 0 & x \le -3 \\ x / 3 + 1 / 2 & -3 < x < 3 \\
+    1 & x \ge 3 \end{cases}
+
+Sources
+-------
+Howard et al., "Searching for MobileNetV3" (2019), section 5.2; ``torch.nn.functional.hardswish``.
+
+Notes
+-----
+The output of minus infinity is NaN.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types.
 
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
-
-Sources: Howard et al., "Searching for MobileNetV3" (2019), section 5.2; ``torch.nn.functional.hardswish``.
 """
 from __future__ import annotations
 
@@ -36,5 +45,19 @@ def hard_swish(data: Array, name: str | None = None) -> Array:
     ------
     OpError
         The dtype is not a float.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([-1, 0, 1, 4])
+    >>> data.attach_grad()
+    >>> with mx.autograd.record():
+    ...     output = gops.ops.hard_swish(data)
+    >>> output.backward()
+    >>> print(output.asnumpy().round(4))
+    [-0.3333  0.      0.6667  4.    ]
+    >>> print(data.grad.asnumpy().round(4))
+    [0.1667 0.5    0.8333 1.    ]
     """
     return call(OP, locals())

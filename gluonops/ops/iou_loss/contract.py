@@ -25,6 +25,7 @@ def boxes(attrs, known: dict) -> tuple[int, int]:
 OP = Op(
     name="iou_loss",
     summary="1 - IoU, GIoU, DIoU or CIoU of boxes and their ground truth",
+    family="boxes and detection",
     role="loss",
     inputs=(Arg("data", "T", "boxes, (batch, ..., 4)"),
             Arg("truth", "T", "ground truth, the shape of data", gradient=False)),

@@ -1,10 +1,27 @@
-"""l2_normalize: rows divided by their Euclidean length, and scaled by a learned factor for each channel.
+r"""l2_normalize: rows divided by their Euclidean length, and scaled by a learned factor for each channel.
 
-A row is what lies along ``axis``; by default these are the channels at one place of a feature map. ``output = data * r
-* scale`` with ``r = 1 / sqrt(sum(data^2) + eps)``. With ``u = data * r``, the gradients are ``(g - u * sum(g * u)) *
-r`` of the data, where ``g = output_grad * scale``, and the sum of ``output_grad * u`` over all rows of the scale. A row
-of zeros stays zeros. Squares must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes its
-row NaN, and the gradient of the scale.
+A row is what lies along ``axis``; by default these are the channels at one place of a feature map.
+
+.. math::
+
+    y = u \cdot \mathrm{scale} \qquad u = x \, r \qquad
+    r = \frac{1}{\sqrt{\mathrm{sum}(x^2) + \mathrm{eps}}}
+
+With the head gradient :math:`g_y`, and :math:`g = g_y \cdot \mathrm{scale}`, the gradients are
+
+.. math::
+
+    \frac{\partial L}{\partial x} = (g - u \, \mathrm{sum}(g \, u)) \, r \qquad
+    \frac{\partial L}{\partial\, \mathrm{scale}} = \sum_\mathrm{rows} g_y \, u
+
+Sources
+-------
+Liu et al., "ParseNet" (2015), equations 1 to 5; the layer ``Normalize`` of Liu et al., "SSD" (2016).
+
+Notes
+-----
+A row of zeros stays zeros. Squares must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes
+its row NaN, and the gradient of the scale.
 
 The difference in the data's gradient cancels where g is nearly a multiple of u. What is left is wrong by a few units
 in the last place of g, times r, as if the data and g had been rounded: float32 is off by at most 12 * 2^-24 * max(g)
@@ -16,8 +33,6 @@ numbers above 256 overflow. MXNet's ``L2Normalization`` has no scale; its mode "
 
 Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
 number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
-
-Sources: Liu et al., "ParseNet" (2015), equations 1 to 5; the layer ``Normalize`` of Liu et al., "SSD" (2016).
 """
 from __future__ import annotations
 
@@ -53,5 +68,20 @@ def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, n
     OpError
         ``axis`` does not exist, ``scale`` has another size or dtype, ``eps`` is out of range, or the dtype is not a
         float.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([[3, 4], [0, 2]])
+    >>> scale = mx.nd.array([10, 10])
+    >>> print(gops.ops.l2_normalize(data, scale).asnumpy().round(3))
+    [[ 6.  8.]
+     [ 0. 10.]]
+    >>> layer = gops.nn.L2Normalize(in_channels=2, scale_initializer=mx.init.Constant(20))
+    >>> layer.initialize()
+    >>> print(layer(data).asnumpy().round(3))
+    [[12. 16.]
+     [ 0. 20.]]
     """
     return call(OP, locals())

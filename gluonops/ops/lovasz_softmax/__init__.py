@@ -1,29 +1,40 @@
-"""lovasz_softmax: the Jaccard index of a segmentation, made into a loss by its Lovasz extension.
+r"""lovasz_softmax: the Jaccard index of a segmentation, made into a loss by its Lovasz extension.
 
-The Jaccard loss of a class is ``1 - |A and B| / |A or B|``, with the places A of its label and B of its prediction. As
-a function of the set M of wrong places it is ``|M| / |A or M|``. Its Lovasz extension takes errors between 0 and 1 in
-place of a set: with the softmax p of ``data`` along axis 1, the error e of a place is ``1 - p`` in A and p elsewhere.
+The Jaccard loss of a class is :math:`1 - |A \cap B| / |A \cup B|`, with the places A of its label and B of its
+prediction. As a function of the set M of wrong places it is :math:`|M| / |A \cup M|`. Its Lovasz extension takes errors
+between 0 and 1: with the softmax p of ``data`` along axis 1, the error e of a place is 1 - p in A and p elsewhere. In
+the order of falling errors, the loss of a class is
 
-In the order of falling errors the loss of a class is ``sum(e_r * g_r)``. The step g_r is by how much the r-th place
-raises the Jaccard loss of the set M_r of all places up to it. It is ``1 / U_r`` in A, and ``I_r / (U_r (U_r - 1))``
-elsewhere, with ``U_r = |A or M_r|`` and ``I_r = |A| - |A and M_r|``. Of equal errors the first place comes first. The
-steps follow from whole numbers, so they are exact also where the difference of two Jaccard indices, which the authors'
-code takes, cancels out.
+.. math::
+
+    \ell = \sum_r e_r \, g_r \qquad
+    g_r = \begin{cases} \frac{1}{U_r} & r \in A \\ \frac{I_r}{U_r (U_r - 1)} & r \notin A \end{cases} \qquad
+    U_r = |A \cup M_r| \qquad I_r = |A| - |A \cap M_r|
+
+The step :math:`g_r` is by how much the r-th place raises the Jaccard loss of the set :math:`M_r` of all places up to
+it. Of equal errors the first place comes first.
 
 The loss is the mean over the classes that count, weighted by ``class_weight``. With ``present_only`` these are the
 classes that a label of the selection names, and otherwise all. The weight 0 leaves a class out. Where no class counts
 the loss is 0. The sums are over all places of the batch, and then every sample has the same loss; the mean over the
 batch is that of the paper. With ``per_sample`` they are over the places of a sample.
 
-The gradient of a probability is ``-g`` in A and ``g`` elsewhere, as the order is constant almost everywhere. That of
-the data is ``p * (a - sum(a * p))``, with the gradients a of the probabilities, and the sum over the classes of a
-place. Forward computes it, because it needs the order too, and keeps it as a hidden output. Backward multiplies it by
-the head gradient: by that of the sample, or where all have the batch's loss by the sum.
+The gradient of a probability is :math:`a = -g_r` in A and :math:`g_r` elsewhere, as the order is constant almost
+everywhere. That of the data is :math:`p \, (a - \sum a \, p)`, with the sum over the classes of a place, times the head
+gradient: that of the sample, or the sum of all where all have the batch's loss.
 
-Places with ``ignore_label`` are in no set, and their gradient is 0. A label is valid if it is a whole number from 0 to
-C-1. An invalid label makes the loss of its selection NaN, and the gradient of all its places. With
-``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead. The results for logits that are infinite or NaN are
-not defined.
+Sources
+-------
+Berman, Triki and Blaschko, "The Lovasz-Softmax loss" (2018), equations 6, 8, 9 and 12; the authors'
+``lovasz_softmax(probas, labels, classes, per_image, ignore)``, which takes probabilities: ``classes='present'`` is
+``present_only``, a list of classes is ``class_weight`` with 1 for these and 0 for others, ``per_image`` is
+``per_sample``, and ``ignore`` is ``ignore_label``.
+
+Notes
+-----
+The steps follow from whole numbers, so they are exact also where the difference of two Jaccard indices, which the
+authors' code takes, cancels out. Forward computes the gradient, because it needs the order too, and keeps it as a
+hidden output. The results for logits that are infinite or NaN are not defined.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types, up to 2,048 places.
 
@@ -34,11 +45,6 @@ on GPUs that MXNet has no code for.
 
 Measured on 2 cores, forward and backward of (2, 21, 128, 128) float32 logits in a hybridized net: 11.4 ms, MXNet's
 operators 331 ms, the authors' formula in torch 75 ms; of (4, 21, 256, 256) 67 ms, and 754 ms in torch.
-
-Sources: Berman, Triki and Blaschko, "The Lovasz-Softmax loss" (2018), equations 6, 8, 9 and 12; the authors'
-``lovasz_softmax(probas, labels, classes, per_image, ignore)``, which takes probabilities: ``classes='present'`` is
-``present_only``, a list of classes is ``class_weight`` with 1 for these and 0 for others, ``per_image`` is
-``per_sample``, and ``ignore`` is ``ignore_label``.
 """
 from __future__ import annotations
 
@@ -81,5 +87,18 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
     ------
     OpError
         ``label`` has a wrong shape, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
+    >>> print(gops.ops.lovasz_softmax(logits, mx.nd.array([[0, 0, 1, 1]])).asnumpy().round(3))
+    [0.]
+    >>> label = mx.nd.array([[0, 0, 1, 0]])
+    >>> print(gops.ops.lovasz_softmax(logits, label).asnumpy().round(3))
+    [0.417]
+    >>> print(gops.ops.lovasz_softmax(logits, label, class_weight=(1, 0)).asnumpy().round(3))
+    [0.333]
     """
     return call(OP, locals())

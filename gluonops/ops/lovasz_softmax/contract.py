@@ -7,6 +7,7 @@ from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
 OP = Op(
     name="lovasz_softmax",
     summary="Lovasz extension of 1 - Jaccard index of the softmax and the label, averaged over the classes",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, (batch, classes, ...)"),
             Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),

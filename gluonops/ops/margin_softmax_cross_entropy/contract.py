@@ -37,6 +37,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="margin_softmax_cross_entropy",
     summary="cross-entropy of scaled cosines, with a margin for the label's: ArcFace, CosFace, SphereFace",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "cosines, (batch, ..., classes)"),
             Arg("label", "L", "class indices, (batch, ...)", gradient=False, values=CLASS_LABELS)),

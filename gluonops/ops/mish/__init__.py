@@ -1,16 +1,24 @@
-"""mish: a smooth activation without an upper bound, element by element.
+r"""mish: a smooth activation without an upper bound, element by element.
 
-``output = x tanh(softplus(x))`` with ``softplus(x) = ln(1 + exp(x))``. The gradient is ``output_grad * (t + x (1 - t^2)
-sigmoid(x))`` with ``t = tanh(softplus(x))``. The smallest value is -0.309, at x = -1.19. Neither overflows: with ``e =
-exp(-|x|)``, t is a fraction of polynomials in e. At minus infinity the formula is ``-inf * 0``, so the output is NaN,
-as in PyTorch. The gradient at an infinity is not defined.
+.. math::
+
+    y = x \, t \qquad t = \tanh(\ln(1 + e^x)) \qquad
+    \frac{\partial L}{\partial x} = g \, (t + x \, (1 - t^2) \, \mathrm{sigmoid}(x))
+
+Sources
+-------
+Misra, "Mish" (2019), equation 1; ``torch.nn.functional.mish``.
+
+Notes
+-----
+The smallest value is -0.309, at x = -1.19. Neither overflows: with ``e = exp(-|x|)``, t is a fraction of polynomials in
+e. At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is
+not defined.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types.
 
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 MXNet's composition ``x * tanh(softrelu(x))`` keeps three tensors.
-
-Sources: Misra, "Mish" (2019), equation 1; ``torch.nn.functional.mish``.
 """
 from __future__ import annotations
 
@@ -39,5 +47,19 @@ def mish(data: Array, name: str | None = None) -> Array:
     ------
     OpError
         The dtype is not a float.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([-1, 0, 2])
+    >>> data.attach_grad()
+    >>> with mx.autograd.record():
+    ...     output = gops.ops.mish(data)
+    >>> output.backward()
+    >>> print(output.asnumpy().round(4))
+    [-0.3034  0.      1.944 ]
+    >>> print(data.grad.asnumpy().round(4))
+    [0.0592 0.6    1.0693]
     """
     return call(OP, locals())

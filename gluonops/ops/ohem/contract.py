@@ -77,6 +77,7 @@ def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
 OP = Op(
     name="ohem",
     summary="the losses of the hardest examples, and 0 for the others",
+    family="other losses",
     role="loss",
     inputs=(Arg("data", "T", "losses, any shape; 0 for what does not count"),),
     outputs=(Out("output", "T", "the kept losses, and 0; shape of data"),),

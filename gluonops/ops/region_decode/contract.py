@@ -49,6 +49,7 @@ def predictions(attrs, known: dict) -> int:
 OP = Op(
     name="region_decode",
     summary="boxes, objectness and class probabilities of a YOLOv2 output map",
+    family="boxes and detection",
     inputs=(Arg("data", "T", "(batch, anchors * (5 + classes), height, width)"),),
     outputs=(Out("output", "T", "(batch, anchors, height, width, 5 + classes); with layout 'map' the shape of data"),),
     attrs=(ANCHORS,

@@ -30,6 +30,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="region_loss",
     summary="loss of YOLOv2's region layer, per image",
+    family="boxes and detection",
     role="loss",
     inputs=(data_of(MAP),
             TRUTH,

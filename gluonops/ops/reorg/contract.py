@@ -47,6 +47,7 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 OP = Op(
     name="reorg",
     summary="space to depth or depth to space, in Darknet's, DCR or CRD order",
+    family="moves",
     inputs=(Arg("data", "T", "(batch, channels, height, width)"),),
     outputs=(Out("output", "T", "(batch, channels*s*s, height/s, width/s); with reverse (batch, channels/s/s, "
                  "height*s, width*s)"),),

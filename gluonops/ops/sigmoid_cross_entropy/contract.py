@@ -22,6 +22,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="sigmoid_cross_entropy",
     summary="binary cross-entropy per element, fused with the sigmoid",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, any shape"),
             Arg("label", "T", "probabilities of the positives, the shape of data", gradient=False)),

@@ -1,21 +1,32 @@
-"""sigmoid_focal_loss: binary cross-entropy with less weight on easy elements, fused with the sigmoid.
+r"""sigmoid_focal_loss: binary cross-entropy with less weight on easy elements, fused with the sigmoid.
 
-With ``p = sigmoid(x)`` and the label y, the loss of an element is ``alpha_t * e^gamma * c``: the cross-entropy ``c =
--(y * log(p) + (1 - y) * log(1 - p))``, the error ``e = y * (1 - p) + (1 - y) * p``, and ``alpha_t = alpha * y + (1 -
-alpha) * (1 - y)``, or 1 if alpha is negative. A label is 0 or 1; a number between is taken as the formula says, as in
-torchvision. It has no gradient. The operator honours the head gradient g. The gradient of the data is ``g * alpha_t *
-e^gamma * ((p - y) + gamma * c * e' / e)`` with ``e' = (1 - 2 * y) * p * (1 - p)``.
+With the label y and the head gradient g, the cross-entropy c of an element is weighted by its error e and by
+:math:`\alpha_t`, which is 1 if ``alpha`` is negative:
 
-Elements whose label is ``ignore_label`` have loss 0 and gradient 0. Logarithms and errors are computed from the logits
-without a difference: loss and gradient are finite for every finite logit, and keep their digits near 0. With an
-infinite logit the loss may be NaN. float16 is computed in float32, except in a builtin graph of variables with unknown
-types.
+.. math::
+
+    \ell = \alpha_t \, e^\gamma \, c \qquad c = -y \log p - (1 - y) \log(1 - p) \qquad p = \mathrm{sigmoid}(x)
+
+    e = y \, (1 - p) + (1 - y) \, p \qquad \alpha_t = \alpha \, y + (1 - \alpha) (1 - y)
+
+    \frac{\partial L}{\partial x} = g \, \alpha_t \, e^\gamma \left((p - y) + \gamma \, c \, \frac{e'}{e}\right) \qquad
+    e' = (1 - 2 y) \, p \, (1 - p)
+
+A label is 0 or 1; a number between is taken as the formula says, as in torchvision.
+
+Sources
+-------
+Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equations 1 to 5; torchvision's
+``sigmoid_focal_loss``.
+
+Notes
+-----
+Logarithms and errors are computed from the logits without a difference: loss and gradient are finite for every finite
+logit, and keep their digits near 0. With an infinite logit the loss may be NaN. float16 is computed in float32, except
+in a builtin graph of variables with unknown types.
 
 Work: forward reads logits and labels and writes the loss. Backward reads them and the head gradient, and writes the
 gradient. No probabilities are stored.
-
-Sources: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equations 1 to 5;
-torchvision's ``sigmoid_focal_loss``.
 """
 from __future__ import annotations
 
@@ -53,5 +64,16 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
     ------
     OpError
         ``label`` has a wrong shape or dtype, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([4, 1, -1, -4])
+    >>> label = mx.nd.array([1, 1, 0, 0])
+    >>> print(gops.ops.sigmoid_focal_loss(logits, label).asnumpy().round(4))
+    [0.     0.0057 0.017  0.    ]
+    >>> print(gops.ops.sigmoid_focal_loss(logits, label, alpha=-1, gamma=0).asnumpy().round(4))
+    [0.0181 0.3133 0.3133 0.0181]
     """
     return call(OP, locals())

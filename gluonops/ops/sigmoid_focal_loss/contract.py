@@ -14,6 +14,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="sigmoid_focal_loss",
     summary="focal loss per element, fused with the sigmoid",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, any shape"),
             Arg("label", "T", "1 for positives and 0 for negatives, the shape of data", gradient=False)),

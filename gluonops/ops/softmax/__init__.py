@@ -1,20 +1,31 @@
-"""softmax: probabilities along an axis, as an ordinary layer.
+r"""softmax: probabilities along an axis, as an ordinary layer.
 
-``y = exp((x - max) / T) / sum(exp((x - max) / T))`` along ``axis``, with the temperature T. Any rank and any axis
-work. The gradient is ``(g - sum(g * y)) * y / T``. It honours the head gradient g, unlike
-:func:`gluonops.ops.softmax_output`. The output is finite for every finite input. float16 is computed in float32.
-There is one exception: a builtin graph of variables with unknown types, and no parameter among them. It is computed
-in float16, and the result is divided by its own sum. The reason is that MXNet's softmax sums in float16, and is wrong
-by a factor of two at 4,096 equal classes.
+Along ``axis``, with the temperature T and the head gradient g,
+
+.. math::
+
+    y_i = \frac{e^{x_i / T}}{\sum_j e^{x_j / T}} \qquad
+    \frac{\partial L}{\partial x_i} = \frac{y_i}{T} \Big(g_i - \sum_j g_j \, y_j\Big)
+
+Any rank and any axis work. :func:`~gluonops.ops.softmax_output` ignores the head gradient; this operator does not.
+
+Sources
+-------
+Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature: Hinton,
+Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
+
+Notes
+-----
+The largest logit of a row is subtracted first, so the output is finite for every finite input. float16 is computed in
+float32. There is one exception: a builtin graph of variables with unknown types, and no parameter among them. It is
+computed in float16, and the result is divided by its own sum. The reason is that MXNet's softmax sums in float16, and
+is wrong by a factor of two at 4,096 equal classes.
 
 Work: forward reads and writes every element once, and computes the maximum and the sum in one pass. Backward reads two
 tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU the threads hold a row in registers. A row of
 more than 8,192 classes has a block for every 8,192 of them. The blocks exchange their sums, and no element is read
 again. Two kinds of rows are read twice: some in float64, of which registers hold half as many elements, and those of
 more than 128 classes along an axis that is not the last, with 16,384 rows or more.
-
-Source: Bridle, "Probabilistic interpretation of feedforward classification network outputs" (1990); temperature:
-Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
 """
 from __future__ import annotations
 
@@ -47,5 +58,20 @@ def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | N
     ------
     OpError
         ``axis`` does not exist, ``temperature`` is not above 0, or the dtype is an integer.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[1, 2, 3], [0, 0, 0]])
+    >>> print(gops.ops.softmax(logits).asnumpy().round(3))
+    [[0.09  0.245 0.665]
+     [0.333 0.333 0.333]]
+    >>> print(gops.ops.softmax(logits, temperature=4).asnumpy().round(3))
+    [[0.254 0.326 0.419]
+     [0.333 0.333 0.333]]
+    >>> print(gops.ops.softmax(logits, axis=0).asnumpy().round(3))
+    [[0.731 0.881 0.953]
+     [0.269 0.119 0.047]]
     """
     return call(OP, locals())

@@ -13,6 +13,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="softmax",
     summary="probabilities along an axis",
+    family="softmax and sigmoid",
     inputs=(Arg("data", "T", "any shape"),),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(AXIS, Attr("temperature", Float(above=0), 1.0, "divisor of the logits")),

@@ -1,20 +1,32 @@
-"""softmax_cross_entropy: the loss of every row, fused with its softmax.
+r"""softmax_cross_entropy: the loss of every row, fused with its softmax.
 
-With ``s_j = max + log(sum(exp(x - max))) - x_j`` along ``axis``, the loss of a row with class k is ``s_k``. With
-smoothing e it is ``(1 - e) * s_k + e * mean_j(s_j)``. With dense labels q (``sparse_label=False``, the shape of
-``data``) it is ``sum_j(q'_j * s_j)`` with ``q' = (1 - e) * q + e / C``. The operator honours the head gradient g. The
-gradient of the data is ``g * (p * sum(q') - q')`` with the softmax p. Dense labels have a gradient as well: ``g * (1
-- e) * s``.
+Along ``axis``, with the softmax p, the loss of a row with the class k and the smoothing e is
 
-With class weights w the target of class j is multiplied by ``w_j``: the loss is ``(1 - e) * w_k * s_k + e *
-mean_j(w_j * s_j)``, and ``sum_j(w_j * q'_j * s_j)`` with dense labels, as in PyTorch. They are numbers of the graph,
-not an input: they have no gradient and are saved with the graph.
+.. math::
 
-Rows with ``ignore_label`` have loss 0 and gradient 0. If every row of a batch is ignored, the result is 0 and not
-NaN. A label is valid if it is a whole number from 0 to C-1. An invalid label makes the loss and the gradient of its
-row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: if you call the function or the loss
-with arrays, and in graphs of the custom and native backends.
+    \ell = (1 - e) \, s_k + \frac{e}{C} \sum_j s_j \qquad s_j = -\log p_j
 
+Dense labels q (``sparse_label=False``, the shape of ``data``) are targets :math:`q'` for all classes. They have a
+gradient as well:
+
+.. math::
+
+    \ell = \sum_j q'_j \, s_j \qquad q'_j = (1 - e) \, q_j + \frac{e}{C}
+
+    \frac{\partial L}{\partial x_i} = g \, \Big(p_i \sum_j q'_j - q'_i\Big) \qquad
+    \frac{\partial L}{\partial q_j} = g \, (1 - e) \, s_j
+
+With class weights w the target of class j is multiplied by :math:`w_j`, as in PyTorch: :math:`\ell = \sum_j w_j \, q'_j
+\, s_j`. They are numbers of the graph, not an input: they have no gradient and are saved with the graph.
+
+If every row of a batch is ignored, the result is 0 and not NaN.
+
+Sources
+-------
+Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
+
+Notes
+-----
 The output is finite for logits up to 1e4 and beyond. float16 is computed in float32. There is one exception: a
 builtin graph of variables with unknown types, and no parameter among them, is computed in float16, up to 65,504
 classes. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs
@@ -23,8 +35,6 @@ of the node.
 Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads and
 writes them once. Dense labels are also read: once in forward and twice in backward. Their gradient is written. On a
 GPU, several blocks share a row if there are few rows and they are longer than 8,192. The row is still read once.
-
-Sources: Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception architecture" (2015), section 7.
 """
 from __future__ import annotations
 
@@ -70,5 +80,22 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
     ------
     OpError
         ``label`` has a wrong shape, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[1, 2, 0], [0, 0, 3], [5, 0, 0]])
+    >>> label = mx.nd.array([1, 2, -1])
+    >>> logits.attach_grad()
+    >>> with mx.autograd.record():
+    ...     loss = gops.ops.softmax_cross_entropy(logits, label, ignore_label=-1)
+    >>> loss.backward()
+    >>> print(loss.asnumpy().round(3))
+    [0.408 0.095 0.   ]
+    >>> print(logits.grad.asnumpy().round(3))
+    [[ 0.245 -0.335  0.09 ]
+     [ 0.045  0.045 -0.091]
+     [ 0.     0.     0.   ]]
     """
     return call(OP, locals())

@@ -52,6 +52,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="softmax_cross_entropy",
     summary="cross-entropy per row, fused with the softmax",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),
             Arg("label", "L if sparse_label else T",

@@ -1,15 +1,24 @@
-"""softmax_focal_loss: cross-entropy with less weight on easy rows, fused with its softmax.
+r"""softmax_focal_loss: cross-entropy with less weight on easy rows, fused with its softmax.
 
-With the softmax p along ``axis``, the loss of a row with class k is ``-alpha_k * (1 - p_k)^gamma * log(p_k)``. Gamma
-0 is the cross-entropy. A larger one gives less weight to the rows whose class the net already predicts. ``alpha`` is
-a weight for each class. It is part of the graph, and has no gradient. The operator honours the head gradient g. With
-``s = -log(p_k)`` the gradient of the data is ``g * alpha_k * (1 - p_k)^gamma * (1 + gamma * p_k * s / (1 - p_k)) * (p
-- onehot(k))``.
+With the softmax p along ``axis``, the head gradient g and :math:`s = -\log p_k`, a row with the class k has
 
-Rows with ``ignore_label`` have loss 0 and gradient 0. A label is valid if it is a whole number from 0 to C-1. An
-invalid label makes the loss and the gradient of its row NaN. With ``GLUONOPS_CHECK_LABELS=1`` an OpError names its
-position instead, as in ``softmax_cross_entropy``.
+.. math::
 
+    \ell = \alpha_k \, (1 - p_k)^\gamma \, s
+
+    \frac{\partial L}{\partial x_j} = g \, \alpha_k \, (1 - p_k)^\gamma
+    \left(1 + \gamma \, \frac{p_k \, s}{1 - p_k}\right) (p_j - [j = k])
+
+Gamma 0 is the cross-entropy. A larger one gives less weight to the rows whose class the net already predicts. ``alpha``
+is a weight for each class. It is part of the graph, and has no gradient.
+
+Sources
+-------
+Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equation 5, with a softmax in place of
+the sigmoid. :func:`gluonops.ops.sigmoid_focal_loss` is the paper's own.
+
+Notes
+-----
 The loss follows from the logarithm of the probability, which is computed from the logits. So both are finite for
 logits up to 1e4 and beyond, whether p is near 0 or near 1. A logit of -infinity at the class makes the loss infinite,
 and the gradient that of the cross-entropy. float16 is computed in float32, except in a builtin graph of variables
@@ -17,9 +26,6 @@ with unknown types. Forward keeps two numbers per row for backward, as hidden ou
 probabilities.
 
 Work: forward reads the logits once, and writes three numbers per row. Backward reads and writes them once.
-
-Source: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equation 5, with a softmax
-in place of the sigmoid. :func:`gluonops.ops.sigmoid_focal_loss` is the paper's own.
 """
 from __future__ import annotations
 
@@ -62,5 +68,18 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
     ------
     OpError
         ``label`` has a wrong shape, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[0, 4], [0, 1], [1, 0]])
+    >>> label = mx.nd.array([1, 1, 1])
+    >>> print(gops.ops.softmax_focal_loss(logits, label).asnumpy().round(4))
+    [0.     0.0227 0.7019]
+    >>> print(gops.ops.softmax_focal_loss(logits, label, gamma=0).asnumpy().round(4))
+    [0.0181 0.3133 1.3133]
+    >>> print(gops.ops.softmax_focal_loss(logits, label, alpha=(1, 3)).asnumpy().round(4))
+    [0.     0.068  2.1056]
     """
     return call(OP, locals())

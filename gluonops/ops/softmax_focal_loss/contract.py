@@ -35,6 +35,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
 OP = Op(
     name="softmax_focal_loss",
     summary="focal loss per row, fused with the softmax",
+    family="softmax and sigmoid",
     role="loss",
     inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),
             Arg("label", "L", "class indices in the shape of data without axis", gradient=False, values=CLASS_LABELS)),

@@ -1,14 +1,13 @@
-"""softmax_output: the loss head for Module. It outputs probabilities and has the gradient of the cross-entropy.
+r"""softmax_output: the loss head for Module. It outputs probabilities and has the gradient of the cross-entropy.
 
-``output = softmax(data)`` along ``axis``. The gradient is ``(output - onehot(label)) * grad_scale / n``. It ignores
-the head gradient. The gradient of the label is zero. ``normalization`` selects n: ``null`` is 1, ``batch`` is the
-size of the first axis of the label, and ``valid`` is the number of labels that are not ``ignore_label``, at least 1.
-Rows with ``ignore_label`` have gradient 0. ``ignore_label=None`` ignores nothing. With ``grad_req="add"`` the
-gradient accumulates.
+.. math::
 
-A label is valid if it is a whole number from 0 to C-1. An invalid label makes the gradient of its row NaN. With the
-environment variable ``GLUONOPS_CHECK_LABELS=1`` an OpError names its position instead: if you call the function or
-the layer with arrays, and in graphs of the custom and native backends.
+    y = \mathrm{softmax}(x) \qquad
+    \frac{\partial L}{\partial x_j} = \frac{\mathrm{grad\_scale}}{n} \, (y_j - [j = k])
+
+along ``axis``, for a row with the class k. The head gradient is ignored. ``normalization`` selects n: ``null`` is 1,
+``batch`` is the size of the first axis of the label, and ``valid`` is the number of labels that are not
+``ignore_label``, at least 1. With ``grad_req="add"`` the gradient accumulates.
 
 ``mx.sym.SoftmaxOutput`` differs in three ways. It overwrites under ``grad_req="add"``. With ``multi_output=True`` it
 divides by the number of spatial positions even if normalization is ``null``. In ``valid`` it counts
@@ -21,10 +20,14 @@ divides by the number of spatial positions even if normalization is ``null``. In
 
 with ``positions = label.size / batch``.
 
+Sources
+-------
+Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
+
+Notes
+-----
 Work: forward moves 2 times the tensor's bytes, with the exceptions of softmax. Backward moves 2 times the bytes, and
 the labels. With ``valid`` and an ``ignore_label``, the labels are counted first, in a separate launch.
-
-Source: Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 """
 from __future__ import annotations
 
@@ -65,5 +68,21 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
     ------
     OpError
         ``label`` does not have the shape of ``data`` without ``axis``, or an attribute is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> logits = mx.nd.array([[1, 2, 0], [0, 0, 3]])
+    >>> logits.attach_grad()
+    >>> with mx.autograd.record():
+    ...     output = gops.ops.softmax_output(logits, mx.nd.array([1, 2]), normalization="batch")
+    >>> output.backward()
+    >>> print(output.asnumpy().round(3))
+    [[0.245 0.665 0.09 ]
+     [0.045 0.045 0.909]]
+    >>> print(logits.grad.asnumpy().round(3))
+    [[ 0.122 -0.167  0.045]
+     [ 0.023  0.023 -0.045]]
     """
     return call(OP, locals())

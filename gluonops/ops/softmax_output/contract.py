@@ -32,6 +32,7 @@ def steps(direction: str, attrs, known: dict) -> Steps | tuple[int, int]:
 OP = Op(
     name="softmax_output",
     summary="loss head for Module: probabilities, with the gradient of the cross-entropy",
+    family="softmax and sigmoid",
     role="loss head",
     inference=Becomes("softmax", inputs=("data",), attrs=("axis",)),
     inputs=(Arg("data", "T", "logits, any shape of at least two dimensions"),

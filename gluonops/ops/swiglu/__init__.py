@@ -1,17 +1,28 @@
-"""swiglu: the gated linear unit with swish: one half of the channels, times swish of the other.
+r"""swiglu: the gated linear unit with swish: one half of the channels, times swish of the other.
 
-Along ``axis``, the first half of the data is the gate g, the second half the value v: ``output = g sigmoid(g) v``. The
-gradients are ``output_grad * v * (s + g s (1 - s))`` of g and ``output_grad * g s`` of v, with ``s = sigmoid(g)``. One
-dense layer or convolution with twice the channels puts out both halves: no concatenation and no split is needed. At
-minus infinity ``g sigmoid(g)`` is NaN, as in PyTorch; the gradient at an infinity is not defined.
+Along ``axis``, the first half of the data is the gate a, the second half the value v. With :math:`s =
+\mathrm{sigmoid}(a)` and the head gradient g,
+
+.. math::
+
+    y = a \, s \, v \qquad \frac{\partial L}{\partial a} = g \, v \, (s + a \, s \, (1 - s)) \qquad
+    \frac{\partial L}{\partial v} = g \, a \, s
+
+One dense layer or convolution with twice the channels puts out both halves: no concatenation and no split is needed.
+
+Sources
+-------
+Shazeer, "GLU Variants Improve Transformer" (2020), equation 5 without the matrices; the order of the halves is that of
+``torch.chunk(x, 2)`` in ``silu(gate) * value``.
+
+Notes
+-----
+At minus infinity ``a sigmoid(a)`` is NaN, as in PyTorch; the gradient at an infinity is not defined.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types.
 
 Work, in bytes of the data: forward moves 1.5 (read both halves, write one) and backward 2.5. Only the input stays in
 memory for backward. MXNet's composition of a split, a sigmoid and two products keeps five tensors.
-
-Sources: Shazeer, "GLU Variants Improve Transformer" (2020), equation 5 without the matrices; the order of the halves is
-that of ``torch.chunk(x, 2)`` in ``silu(gate) * value``.
 """
 from __future__ import annotations
 
@@ -42,5 +53,17 @@ def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
     ------
     OpError
         ``axis`` does not exist, its size is odd, or the dtype is not a float.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([[2, 0, 5, 7]])    # the gates 2 and 0, the values 5 and 7
+    >>> print(gops.ops.swiglu(data).asnumpy().round(3))
+    [[8.808 0.   ]]
+    >>> dense = mx.gluon.nn.Dense(2 * 8)
+    >>> dense.initialize()
+    >>> print(gops.nn.SwiGLU()(dense(data)).shape)
+    (1, 8)
     """
     return call(OP, locals())

@@ -27,6 +27,7 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 OP = Op(
     name="swiglu",
     summary="swish of the first half along an axis, times the second half",
+    family="activations",
     inputs=(Arg("data", "T", "gate and value along axis"),),
     outputs=(Out("output", "T", "data with half the size along axis"),),
     attrs=(Attr("axis", Int(), -1, "axis of the halves"),),

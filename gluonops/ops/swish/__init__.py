@@ -1,15 +1,25 @@
-"""swish: x times its sigmoid, element by element; with beta = 1 it is called SiLU.
+r"""swish: x times its sigmoid, element by element; with beta = 1 it is called SiLU.
 
-``output = x sigmoid(beta x)``. The gradient is ``output_grad * (s + beta x s (1 - s))`` with ``s = sigmoid(beta x)``.
-With beta 0 it is x / 2; with a large beta it comes close to ReLU. beta is a constant and is not learned. At minus
-infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is not defined.
+.. math::
+
+    y = x \, s \qquad s = \mathrm{sigmoid}(\beta x) \qquad
+    \frac{\partial L}{\partial x} = g \, (s + \beta \, x \, s \, (1 - s))
+
+With beta 0 it is x / 2; with a large beta it comes close to ReLU. beta is a constant and is not learned.
+
+Sources
+-------
+Ramachandran et al., "Searching for Activation Functions" (2017), section 4; Elfwing et al., "Sigmoid-weighted linear
+units" (2017); ``torch.nn.functional.silu``.
+
+Notes
+-----
+At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is not
+defined.
 
 float16 is computed in float32, except in a builtin graph of variables with unknown types.
 
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
-
-Sources: Ramachandran et al., "Searching for Activation Functions" (2017), section 4; Elfwing et al., "Sigmoid-weighted
-linear units" (2017); ``torch.nn.functional.silu``.
 """
 from __future__ import annotations
 
@@ -40,5 +50,18 @@ def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
     ------
     OpError
         The dtype is not a float, or ``beta`` is out of range.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([-1, 0, 2])
+    >>> print(gops.ops.swish(data).asnumpy().round(4))
+    [-0.2689  0.      1.7616]
+    >>> print(gops.ops.swish(data, beta=2).asnumpy().round(4))
+    [-0.1192  0.      1.964 ]
+    >>> layer = gops.nn.Swish()
+    >>> print(layer(data).asnumpy().round(4))
+    [-0.2689  0.      1.7616]
     """
     return call(OP, locals())

@@ -4,11 +4,15 @@ An integer ``tiles`` repeats ``axis``. A tuple ``tiles`` works as in ``numpy.til
 the last axis. The shorter of ``data.shape`` and ``tiles`` is filled with ones in front. The gradient of an element is
 the sum of the head gradients of its copies. float16 sums in float32.
 
+Sources
+-------
+``numpy.tile``; the NumpyOp tutorial.
+
+Notes
+-----
 Work: forward writes the output once and reads the data. On a GPU it reads the data once for every 8 copies if the
 innermost run is a multiple of 16 bytes. Otherwise it reads the data once per copy, from the cache if the data fits.
 Backward reads the gradient of the output and writes that of the data, once each.
-
-Sources: ``numpy.tile``; the NumpyOp tutorial.
 """
 from __future__ import annotations
 
@@ -42,5 +46,21 @@ def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | 
     ------
     OpError
         A count is below 1, ``axis`` does not exist, or ``axis`` is set with a tuple.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.array([[1, 2], [3, 4]])
+    >>> print(gops.ops.tile(data, 2).asnumpy())
+    [[1. 2. 1. 2.]
+     [3. 4. 3. 4.]]
+    >>> print(gops.ops.tile(data, 2, axis=0).asnumpy())
+    [[1. 2.]
+     [3. 4.]
+     [1. 2.]
+     [3. 4.]]
+    >>> print(gops.ops.tile(data, (3, 1, 2)).shape)
+    (3, 2, 4)
     """
     return call(OP, locals())

@@ -126,6 +126,7 @@ def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
 OP = Op(
     name="tile",
     summary="repeat a tensor along one or several axes",
+    family="moves",
     inputs=(Arg("data", "T", "any shape"),),
     outputs=(Out("output", "T", "shape of data, repeated axes multiplied"),),
     attrs=(Attr("tiles", IntOrTuple(1), 1, "number of repetitions: an integer for axis, or a tuple as in numpy.tile"),

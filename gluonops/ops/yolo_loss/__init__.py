@@ -1,10 +1,16 @@
-"""yolo_loss: the loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
+r"""yolo_loss: the loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
 
-``data`` is (B, A*(5+K), H, W), as for ``region_decode`` without its softmax. ``truth``, the ground truth, is (B, T, 5):
-centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding, at any position. The
-activations are x, y, o and the class probabilities p (sigmoids), and w, h (raw). The predicted box is ``bx = (column +
-s*x - (s - 1)/2) / W``, likewise by; ``bw = exp(w) * anchor_w / W``, likewise bh; with s = ``scale_x_y``. With
-``new_coords`` (YOLOv7, scaled YOLOv4) data is activated already, and ``bw = 4 * w^2 * anchor_w / W``.
+``data`` is (B, A*(5+K), H, W), as for :func:`~gluonops.ops.region_decode` without its softmax. ``truth``, the ground
+truth, is (B, T, 5): centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding,
+at any position. The activations are x, y, o and the class probabilities p (sigmoids), and w, h (raw). The predicted box
+in column i and row j is, with s = ``scale_x_y`` and the anchor :math:`(a_w, a_h)`,
+
+.. math::
+
+    b_x = \frac{i + s \, x - (s - 1) / 2}{W} \qquad b_y = \frac{j + s \, y - (s - 1) / 2}{H} \qquad
+    b_w = \frac{e^w a_w}{W} \qquad b_h = \frac{e^h a_h}{H}
+
+With ``new_coords`` (YOLOv7, scaled YOLOv4) data is activated already, and :math:`b_w = 4 w^2 a_w / W`.
 
 - **Matching.** Every ground truth is matched to the cell of its centre, and to the anchor with the most similar size,
   by the IoU. If that is one of ``other_anchors``, another head takes it. With ``iou_thresh`` below 1, all anchors of
@@ -39,6 +45,13 @@ other losses of boxes, normalizers, ...    refused                              
 ``iou_normalizer`` in a cfg without it     1                                          0.75
 ========================================== ========================================== ==================================
 
+Sources
+-------
+Redmon and Farhadi, "YOLOv3" (2018); Bochkovskiy et al., "YOLOv4" (2020); pjreddie/darknet and AlexeyAB/darknet,
+``src/yolo_layer.c`` and ``src/box.c``, recorded in ``tests/golden/yolo.npz``.
+
+Notes
+-----
 Darknet's ``cls_normalizer`` has no effect there without ``counters_per_class``, and is not an argument. These are not
 supported: ``counters_per_class``, ``iou_thresh_kind`` other than IoU, class maps, tracking and adversarial training.
 ``delta_normalizer`` is a factor of the loss.
@@ -57,9 +70,6 @@ Invalid rows of ground truth are those of ``region_loss``, with the same result:
 
 Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
 gradient, which has the size of the map. Backward reads and writes the gradient once.
-
-Sources: Redmon and Farhadi, "YOLOv3" (2018); Bochkovskiy et al., "YOLOv4" (2020); pjreddie/darknet and
-AlexeyAB/darknet, ``src/yolo_layer.c`` and ``src/box.c``, recorded in ``tests/golden/yolo.npz``.
 """
 from __future__ import annotations
 
@@ -136,6 +146,21 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
     OpError
         The number of channels is not A*(5+K), ``truth`` has a wrong shape, an attribute is out of range, or the dialect
         does not have it. With ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
+
+    Examples
+    --------
+    >>> import gluonops as gops
+    >>> import mxnet as mx
+    >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
+    >>> truth = mx.nd.array([[[0.4, 0.6, 0.6, 0.3, 2], [0, 0, 0, 0, 0]]])
+    >>> data.attach_grad()
+    >>> with mx.autograd.record():
+    ...     loss = gops.ops.yolo_loss(data, truth, anchors=(1, 1, 2, 1), classes=3)
+    >>> loss.backward()
+    >>> print(loss.asnumpy().round(3))
+    [26.844]
+    >>> print(data.grad[0, 8:, 2, 1].asnumpy().round(3))    # of the anchor and the cell that match
+    [-0.182  0.182 -0.332 -0.332 -0.5    0.5    0.5   -0.5  ]
     """
     truth = with_rows(truth)
     return call(OP, locals())

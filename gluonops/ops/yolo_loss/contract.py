@@ -21,6 +21,7 @@ def scalars(attrs, known: dict) -> dict:
 OP = Op(
     name="yolo_loss",
     summary="loss of a head of YOLOv3, YOLOv4 or YOLOv7, per image",
+    family="boxes and detection",
     role="loss",
     inputs=(data_of(MAP), TRUTH),
     outputs=OUTPUTS,
