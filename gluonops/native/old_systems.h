@@ -5,7 +5,7 @@
 #ifndef GLUONOPS_NATIVE_OLD_SYSTEMS_H_
 #define GLUONOPS_NATIVE_OLD_SYSTEMS_H_
 
-#include <features.h>
+#include <limits.h>   // for __GLIBC__
 
 #ifdef __GLIBC__
 #if defined(__x86_64__)
