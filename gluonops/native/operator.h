@@ -392,6 +392,10 @@ struct Registered {
     {
         check_count("inputs", inputs.size(), Op::INPUTS);
         verify(attrs, inputs, 0, outputs);
+        if (!inputs[0].size() && outputs[0].size())   // a kernel would leave the output unwritten
+            refuse(Op::NAME, std::string(Op::tensors(attrs)[0].name) + " has shape " + shape_text(inputs[0].shape()) +
+                   ", which has no elements; expected some, because the output has shape " +
+                   shape_text(outputs[0].shape()), "Leave such a call out");
         Op::forward(attrs, inputs.data(), outputs.data());
     }
 

@@ -261,7 +261,7 @@ NO_CLASSES, NO_PLACES = ((5, 0), (5,)), ((2, 3, 0), (2, 0))
     ("margin_softmax_cross_entropy", NO_CLASSES), ("distillation_loss", ((5, 0), (5, 0))),
     ("center_loss", ((5, 0), (5,), (3, 0))), ("yolo_loss", ((2, 16, 0, 3), (2, 3, 5))),
     ("region_loss", ((2, 16, 0, 3), (2, 3, 5), (1,)))])
-@pytest.mark.parametrize("backend", ["custom", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_an_output_of_nothing(name, shapes, backend, monkeypatch):
     """It was what the memory had held, or MXNet ended the process."""
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
