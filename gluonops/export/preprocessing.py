@@ -164,7 +164,8 @@ def _column(values):
 
 
 def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= np.finfo(np.float32).max
+    largest = float(np.finfo(np.float32).max)   # which NumPy 2 cannot compare with an int that is no float
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= largest
 
 
 def _refused(name, value, expected):

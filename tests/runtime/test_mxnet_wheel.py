@@ -50,10 +50,12 @@ def stock(tmp_path):
 
 @pytest.fixture
 def environment(tmp_path):
-    """Runs the command's file in a new virtual environment, which sees the packages of this one behind its own."""
+    """Runs the command's file in a new virtual environment with the packages of this one, but for MXNet."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     site, = tmp_path.glob("venv/lib/python*/site-packages")
-    site.joinpath("zz_outer.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    for path in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith("mxnet"):
+            (site / path.name).symlink_to(path)
     variables = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": os.environ["PATH"]}
 
     def run(*words):
