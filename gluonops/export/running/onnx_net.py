@@ -57,7 +57,10 @@ class OnnxNet:
         self.shape = (self._batch or 1, *sides)
         self.dtype = DTYPES[inputs[0].type]
         self.outputs = len(self._session.get_outputs())
-        properties = self._session.get_modelmeta().custom_metadata_map
+        try:
+            properties = self._session.get_modelmeta().custom_metadata_map
+        except UnicodeDecodeError as error:
+            raise OpError(where, f"{path} has metadata that are no text ({error})", "Export the net again") from error
         self.metadata = {name: _value(text) for name, text in properties.items()}
 
     def __call__(self, data: mx.nd.NDArray) -> list[mx.nd.NDArray]:
@@ -84,7 +87,8 @@ def _session(path, where):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3   # errors only
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        # It would try again, and print that, for errors of some classes.
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:   # of several classes
         raise OpError(where, f"onnxruntime cannot read {path}: {str(error).splitlines()[0]}",
                       "Export the net again") from error

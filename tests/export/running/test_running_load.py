@@ -252,3 +252,20 @@ def test_metadata_of_the_users(tmp_path):
     assert loaded.classes == ("a", "b", "c") and loaded.preprocessing.resize == "crop"
     with pytest.raises(gops.OpError, match="export.symbol: metadata is .* expected a dict of what JSON can store"):
         gops.export.symbol(net, tmp_path / "net", (1, 3, 8, 8), metadata={"classes": {1, 2}})
+
+
+@pytest.mark.parametrize("old, new, text", [
+    (b"classification", b"\xfflassification", "damaged.onnx has metadata that are no text"),
+    (b"Conv", b"\xffonv", "onnxruntime cannot read .*damaged.onnx"),
+])
+def test_onnx_with_bytes_that_are_no_text(old, new, text, tmp_path, capfd):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Conv2D(2, 3), mx.gluon.nn.Dense(2))
+    net.initialize()
+    content = pathlib.Path(gops.export.onnx(net, tmp_path / "net.onnx", (1, 3, 8, 8))).read_bytes()
+    assert old in content
+    (tmp_path / "damaged.onnx").write_bytes(content.replace(old, new))
+    capfd.readouterr()
+    with pytest.raises(gops.OpError, match=text):
+        gops.export.load(tmp_path / "damaged.onnx")
+    assert not capfd.readouterr().out
