@@ -176,8 +176,11 @@ def _loaded(path, found, classes, preprocessing, resize, device):
                  found.metadata.get("dtype", "float32"))
     if task == "detection":
         threshold = found.metadata.get("threshold")
-        return LoadedDetector(*arguments, threshold=threshold if isinstance(threshold, (int, float)) else 0.0)
-    return LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
+        loaded = LoadedDetector(*arguments, threshold=threshold if isinstance(threshold, (int, float)) else 0.0)
+    else:
+        loaded = LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
+    loaded.source = path
+    return loaded
 
 
 def _preprocessing(path, found, given):

@@ -86,6 +86,7 @@ class _LoadedNet:
     """
 
     where: str   # for errors
+    source = "the net"   # what was loaded; for errors
 
     def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
                  preprocessing: Preprocessing | None = None, device: mx.Context | None = None,
@@ -110,8 +111,8 @@ class _LoadedNet:
     def _check_classes(self, count):
         """Raise an OpError if the net tells more classes apart than there are names."""
         if count > len(self.classes):
-            raise OpError(self.where, f"the net has at least {count} classes, and there are {len(self.classes)} names",
-                          "Pass the net's own names as classes")
+            raise OpError(self.where, f"{self.source} has at least {count} classes, and there are {len(self.classes)} "
+                          "names", "Pass the net's own names as classes")
 
 
 class LoadedDetector(_LoadedNet):
