@@ -15,7 +15,7 @@ import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.backend import Array
-from ..core.errors import OpError
+from ..core.errors import OpError, quoted
 from ..core.files import read_lines
 from .constants import constant
 
@@ -119,9 +119,10 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     name = os.path.basename(os.fspath(path))
     numbers = []
     for line, word in enumerate(_lines(path, "map"), 1):
-        if not (word.strip().isdecimal() and int(word) < classes):
-            raise OpError("darknet.load", f"{name}, line {line} is {word!r}; expected a class, 0 to {classes - 1}",
-                          "Correct the line")
+        is_short = len(word) < 20   # Python does not read thousands of digits
+        if not (word.strip().isdecimal() and is_short and int(word) < classes):
+            raise OpError("darknet.load", f"{name}, line {line} is {quoted(word)}; expected a class, 0 to "
+                          f"{classes - 1}", "Correct the line")
         numbers.append(int(word))
     if not numbers:
         raise OpError("darknet.load", f"{name} has no class; expected a line for each", "Pass the path of a map")

@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.darknet.tree import Ancestors, TreeSoftmax
+from gluonops.darknet.tree import Ancestors, TreeSoftmax, read_map
 from recorded import FOLDER
 
 
@@ -31,6 +31,14 @@ def test_malformed_trees(text, message, tmp_path):
 def test_a_missing_tree(tmp_path):
     with pytest.raises(gops.OpError, match="cannot read the tree .*: No such file"):
         gops.darknet.read_tree(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("word", ["10", "-1", "x", "²", "9" * 5000])
+def test_a_map_of_what_is_not_a_class(word, tmp_path):
+    (tmp_path / "my.map").write_text(f"3\n{word}\n", encoding="utf-8")
+    with pytest.raises(gops.OpError, match="my.map, line 2 is '.+; expected a class, 0 to 9") as caught:
+        read_map(tmp_path / "my.map", 10)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
