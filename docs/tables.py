@@ -5,7 +5,7 @@ import json
 import pathlib
 import runpy
 
-from gluonops import table
+from gluonops.commands import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOT_MEASURED = "-"

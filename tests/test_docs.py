@@ -13,7 +13,7 @@ from typing import NamedTuple
 import fresh
 import gluonops as gops
 import pytest
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.data.datasets import scenes
 from PIL import Image
 

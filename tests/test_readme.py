@@ -3,7 +3,7 @@ import pathlib
 import re
 
 import fresh
-from gluonops import table
+from gluonops.commands import table
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

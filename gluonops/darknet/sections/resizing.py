@@ -3,17 +3,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mxnet.gluon import nn
 
 from ...nn import Reorg
+from ..builder import Builder
 from ..cfg import Section
 from ..layers import AvgPool, Blur, Crop, DepthPool, Extend, LocalAvgPool, MaxPool, Upsample
-from .registry import Layer, Shape, kind
-
-if TYPE_CHECKING:
-    from ..build import Builder
+from ..registry import Layer, Shape, kind
 
 __all__ = ["BLURS", "avgpool", "blurred", "crop", "local_avgpool", "maxpool", "reorg", "reorg3d", "strides_of",
            "upsample"]

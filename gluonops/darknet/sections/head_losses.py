@@ -5,16 +5,13 @@ Sources: ``parse_region``, ``parse_yolo``, ``parse_softmax`` and ``parse_cost`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..builder import Builder
 from ..cfg import Section
 from ..losses import HeadLoss
 from ..tree import Tree
-
-if TYPE_CHECKING:
-    from ..build import Builder
 
 __all__ = ["cost_loss", "detection_loss", "gaussian_yolo_loss", "region_loss", "softmax_loss", "yolo_loss"]
 

@@ -11,13 +11,14 @@ import sys
 import fresh
 import gluonops as gops
 import pytest
-from gluonops import cli, memory, table, threads
-from gluonops.core import native, registry
+from gluonops.commands import cli, table
+from gluonops.core import native, registry, tuning
 from gluonops.core.contract import FAMILIES
 from gluonops.export.onnx.registry import CONVERTERS
+from gluonops.runtime import threads
 
-ROOT = pathlib.Path(__file__).parent.parent
-doctor = importlib.import_module("gluonops.doctor")
+ROOT = pathlib.Path(__file__).parents[2]
+doctor = importlib.import_module("gluonops.runtime.doctor")
 NO_MXNET = "raise ModuleNotFoundError(\"No module named 'mxnet'\", name='mxnet')"
 NO_CUDNN = "raise OSError('libcudnn.so.8: cannot open shared object file: No such file or directory')"
 
@@ -67,10 +68,10 @@ def test_threads(monkeypatch):
 
 
 def test_memory(monkeypatch):
-    sizes = {"usable": 16 * 2**30, "bound": 2 * 2**30, "kept": 0}
-    monkeypatch.setattr(memory, "examine", lambda: sizes)
+    monkeypatch.setattr(tuning.memory, "usable_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr(tuning, "_kept", {"bound": 2 * 2**30})
     assert "16.0 GiB are usable; up to 2.0 GiB of freed tensors are kept" in doctor.render(doctor.examine())
-    monkeypatch.setattr(memory, "examine", lambda: {**sizes, "bound": None})
+    monkeypatch.setattr(tuning, "_kept", {"bound": None})
     assert "that of freed tensors is not kept" in doctor.render(doctor.examine())
 
 

@@ -10,8 +10,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops import threads
 from gluonops.core import native
+from gluonops.runtime import threads
 
 PROCESSORS = range(8)
 # Prints what a fresh process decided, how many threads MXNet's libgomp has, and which variables are still set.
@@ -19,10 +19,9 @@ REPORT = """
 import ctypes, json, os
 {first}
 import gluonops as gops
-from gluonops import threads
-from gluonops.core import native
+from gluonops.core import tuning
 libgomp = ctypes.CDLL("libgomp.so.1")
-print(json.dumps({{**threads.examine(), "native": native.threads(), "libgomp": libgomp.omp_get_max_threads(),
+print(json.dumps({{**tuning.examine()["threads"], "libgomp": libgomp.omp_get_max_threads(),
                   "environment": [name for name in {names} if name in os.environ]}}))
 """
 

@@ -4,9 +4,8 @@ import re
 
 import gluonops as gops
 import pytest
-from gluonops import cli
 from gluonops.bench import cases
-from gluonops.commands import bench
+from gluonops.commands import bench, cli
 from gluonops.core import registry
 
 COMMANDS = ["doctor", "install-mxnet", "ops", "convert", "detect", "classify", "anchors", "export", "viz", "bench"]

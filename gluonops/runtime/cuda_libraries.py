@@ -2,7 +2,7 @@
 
 ``pip install '.[cu117]'`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. The
 loader reuses a library that is already loaded, so loading the libraries first is enough. The files in the wheels find
-one another. Only the standard library is used here: doctor.py runs this if the package cannot be imported.
+one another.
 """
 from __future__ import annotations
 

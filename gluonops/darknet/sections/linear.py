@@ -2,16 +2,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ..activations import ACTIVATIONS
+from ..builder import Builder
 from ..cfg import MAX_INT, Section
 from ..layers import Connected, Convolution, Local
-from .pooling import BLURS, blurred, strides_of
-from .registry import Layer, Shape, kind
-
-if TYPE_CHECKING:
-    from ..build import Builder
+from ..registry import Layer, Shape, kind
+from .resizing import BLURS, blurred, strides_of
 
 __all__ = ["connected", "convolutional", "local"]
 

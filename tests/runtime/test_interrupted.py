@@ -6,9 +6,9 @@ import types
 
 import fresh
 import pytest
-from gluonops import _interrupted
+from gluonops.runtime import interrupted as hook
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 # Runs a program, and sends Ctrl-C when it looks for a module.
 CODE = """
 import os, runpy, signal, sys
@@ -32,13 +32,14 @@ def interrupted(module, *words):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("module", ["gluonops.threads", "gluonops.core.contract", "gluonops.nn", "gluonops.train.run"])
+@pytest.mark.parametrize("module", ["gluonops.runtime.threads", "gluonops.core.contract", "gluonops.nn",
+                                    "gluonops.train.run"])
 def test_an_example(module):
     assert interrupted(module, "examples/train_digits.py") == (
         -signal.SIGINT, "\nThe script was interrupted while it imported its modules.\n")
 
 
-@pytest.mark.parametrize("module", ["gluonops.core.contract", "gluonops.table"])
+@pytest.mark.parametrize("module", ["gluonops.core.contract", "gluonops.commands.table"])
 def test_the_command(module):
     assert interrupted(module, "tools/gluonops", "ops") == (130, "\ngluonops was interrupted.\n")
 
@@ -53,7 +54,7 @@ def test_other_errors_stay(monkeypatch, capsys):
     """The hook that was there gets them."""
     seen = []
     monkeypatch.setattr(sys, "excepthook", lambda *words: seen.append(words))
-    _interrupted.install()
+    hook.install()
     module = types.ModuleType("imported")
     with pytest.raises(OSError) as error:
         exec("raise OSError", vars(module))

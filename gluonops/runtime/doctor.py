@@ -1,38 +1,25 @@
 """Report what is installed, what is missing, and how to fix it.
 
-This file imports nothing of the package at the top, so that cli.py can load it as a file: if ``import gluonops``
-fails, ``gluonops doctor`` says why.
+It tries the package as a user does: if ``import gluonops`` fails, ``gluonops doctor`` says why.
 """
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 import pathlib
 import platform
 import re
-import runpy
 import shutil
 import sys
 import types
 
+from ..version import __version__
+from . import cuda_libraries, driver, mxnet_wheel, support
+
 __all__ = ["doctor"]
 
-HERE = pathlib.Path(__file__).parent
+PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-
-
-def _file(*path: str) -> types.ModuleType:
-    """A file of the package as a module of its own."""
-    file = HERE.joinpath(*path)
-    spec = importlib.util.spec_from_file_location(f"gluonops_{file.stem}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-driver, preload = _file("_driver.py"), _file("_preload.py")
-mxnet_wheel, support = _file("runtime", "mxnet_wheel.py"), _file("runtime", "support.py")
 
 
 def doctor() -> dict:
@@ -51,21 +38,20 @@ def doctor() -> dict:
 
 def examine() -> dict:
     """Collect the report; never raises."""
-    report = {"ok": True, "problems": [], "hints": [], "path": str(HERE), "versions": _versions(), "mxnet": None,
+    report = {"ok": True, "problems": [], "hints": [], "path": str(PACKAGE), "versions": _versions(), "mxnet": None,
              "backends": {}, "backend": None, "threads": None, "memory": None, "driver": driver.examine(), "gpus": [],
              "packages": _example_packages()}
     _examine_support(report)
     try:
-        importlib.import_module("gluonops")
+        gluonops = importlib.import_module("gluonops")
     except Exception as error:   # the doctor reports every error
         report["problems"].append(explain(error))
     else:
         _examine_mxnet(report)
-        _examine_backends(report)
+        _examine_backends(report, gluonops.core.backend)
+        _examine_tuning(report, gluonops.core.tuning)
     _examine_gpus(report)
     _examine_packages(report)
-    _examine_threads(report)
-    _examine_memory(report)
     report["ok"] = not report["problems"]
     return report
 
@@ -75,7 +61,7 @@ def _versions() -> dict[str, str | None]:
     versions = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "gluonops": runpy.run_path(str(HERE / "version.py"))["__version__"],
+        "gluonops": __version__,
         "numpy": _version("numpy"),
     }
     installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
@@ -114,7 +100,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
         return f"{text}. Run: pip install '{support.numpy_requirement()}'"
     library = re.search(r"(lib[\w+.-]+): cannot open shared object", text)
-    remedy = preload.remedy({library.group(1): text}) if library else ""
+    remedy = cuda_libraries.remedy({library.group(1): text}) if library else ""
     return f"{text}. {remedy}" if remedy else text
 
 
@@ -144,16 +130,15 @@ def _examine_mxnet(report: dict) -> None:
             "one")
 
 
-def _examine_backends(report: dict) -> None:
-    from gluonops.core.backend import BACKENDS, backend, current_backend, resolve
-    for name in BACKENDS:
+def _examine_backends(report: dict, core: types.ModuleType) -> None:
+    for name in core.BACKENDS:
         try:
-            with backend(name):
-                report["backends"][name] = resolve(name) if name == "auto" else "available"
+            with core.backend(name):
+                report["backends"][name] = core.resolve(name) if name == "auto" else "available"
         except ValueError as error:
             report["backends"][name] = f"not available: {getattr(error, 'what', error)}"
     try:
-        report["backend"] = current_backend()
+        report["backend"] = core.current_backend()
     except ValueError as error:
         report["problems"].append(str(error))
 
@@ -190,23 +175,10 @@ def _examine_packages(report: dict) -> None:
         report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
 
 
-def _examine_threads(report: dict) -> None:
-    """The number of threads and the reason for it; hints at what could not be set in this process."""
-    if not report["mxnet"]:
-        return
-    from gluonops import threads
-    from gluonops.core import native
-    decision = threads.examine()
-    report["hints"] += decision.pop("problems")
-    report["threads"] = {**decision, "native": native.threads()}
-
-
-def _examine_memory(report: dict) -> None:
-    """How much memory the process may use, and how much of freed tensors it keeps."""
-    if not report["mxnet"]:
-        return
-    from gluonops import memory
-    report["memory"] = memory.examine()
+def _examine_tuning(report: dict, tuning: types.ModuleType) -> None:
+    """Threads and memory; hints at what could not be set in this process."""
+    report.update(tuning.examine())
+    report["hints"] += report["threads"].pop("problems")
 
 
 def render(report: dict) -> str:

@@ -10,11 +10,11 @@ import mxnet as mx
 import numpy as np
 import pytest
 import skimage.data
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.export.running.annotate import colour
 from PIL import Image
 
-FOLDER = pathlib.Path(__file__).parent / "golden" / "darknet"
+FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "darknet"
 write_weights = runpy.run_path(str(FOLDER / "random_weights.py"))["write"]
 
 
@@ -166,7 +166,7 @@ def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys
 
 def test_as_a_command(network, tmp_path):
     """In a process of its own."""
-    done = fresh.python(cli.__file__, "convert", *network, "net", cwd=tmp_path)
+    done = fresh.python(str(FOLDER.parents[2] / "tools" / "gluonops"), "convert", *network, "net", cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("net-symbol.json\nnet-0000.params\n")
     assert {path.name for path in tmp_path.iterdir()} == {"mini.weights", "net-symbol.json", "net-0000.params"}
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 import textwrap
 
-from . import loss, nn
-from .core import registry
-from .core.contract import FAMILIES, Arg, Attr, Bool, Choice, Op
-from .core.errors import OpError
-from .export.formats import formats_of
+from .. import loss, nn
+from ..core import registry
+from ..core.contract import FAMILIES, Arg, Attr, Bool, Choice, Op
+from ..core.errors import OpError
+from ..export.formats import formats_of
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADINGS = {

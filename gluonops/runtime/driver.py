@@ -1,6 +1,4 @@
 """Query the NVIDIA driver without MXNet: its version, its GPUs, and what MXNet 1.9.1 can run on them.
-
-Only the standard library is used here: doctor.py runs this if the package cannot be imported.
 """
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 import pytest
-from gluonops import _driver, _preload
+from gluonops.runtime import cuda_libraries, driver
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUB = ROOT / "tests" / "stubs" / "libcuda.c"
-doctor = importlib.import_module("gluonops.doctor")
+doctor = importlib.import_module("gluonops.runtime.doctor")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def run(*arguments, **variables):
 def examined(folder, **variables):
     """What doctor's questions to the driver give with the stub; without MXNet, so that it is quick."""
     code = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['examine']()))"
-    return json.loads(run("-c", code, _driver.__file__, LD_LIBRARY_PATH=str(folder), **variables).stdout)
+    return json.loads(run("-c", code, driver.__file__, LD_LIBRARY_PATH=str(folder), **variables).stdout)
 
 
 class TestDriver:
@@ -61,8 +61,8 @@ class TestDriver:
         assert found["problem"] == "cuInit of the driver says 100: no CUDA-capable device is detected"
 
     def test_no_driver(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(_driver, "LIBRARY", "libabsent.so.1")
-        found = _driver.examine()
+        monkeypatch.setattr(driver, "LIBRARY", "libabsent.so.1")
+        found = driver.examine()
         assert found["problem"].startswith("there is no NVIDIA driver (libabsent.so.1: cannot open")
         assert (found["cuda"], found["gpus"]) == (None, [])
 
@@ -78,11 +78,11 @@ class TestDriver:
         ("5.2", "MXNet's own operators and gluonops's kernels"), ("8.9", "MXNet's own operators and gluonops's ker"),
         ("9.0", "gluonops's kernels only"), ("10.0", "gluonops's kernels only"), ("12.1", "gluonops's kernels only")])
     def test_what_works(self, capability, text):
-        assert _driver.works(capability).startswith(text)
+        assert driver.works(capability).startswith(text)
 
     def test_a_driver_may_be_too_old_for_nvrtc(self):
-        assert _driver.too_old("11.7") and _driver.too_old("10.2")
-        assert not _driver.too_old("11.8") and not _driver.too_old("12.0") and not _driver.too_old(None)
+        assert driver.too_old("11.7") and driver.too_old("10.2")
+        assert not driver.too_old("11.8") and not driver.too_old("12.0") and not driver.too_old(None)
 
 
 class TestContexts:
@@ -94,7 +94,7 @@ class TestContexts:
 
     def test_every_thread_gets_that_of_its_gpu(self, stub_driver, tmp_path):
         """It is made once, and becomes the thread's at every launch: a thread may go from one GPU to another."""
-        done = run("-c", self.code, _driver.__file__, LD_LIBRARY_PATH=str(stub_driver), STUB_GPUS="7.5 7.5",
+        done = run("-c", self.code, driver.__file__, LD_LIBRARY_PATH=str(stub_driver), STUB_GPUS="7.5 7.5",
                    STUB_LOG=str(tmp_path / "log"))
         one, other = done.stdout.split()
         made, current = "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"
@@ -105,13 +105,13 @@ class TestContexts:
     @pytest.mark.parametrize("variables", [{"STUB_GPUS": "7.5 7.5"}, {"STUB_GPUS": ""}, {"STUB_CUINIT": "100"}],
                              ids=["no_context", "no_gpu", "no_cuinit"])
     def test_a_driver_that_refuses_breaks_nothing(self, stub_driver, variables):
-        done = run("-c", self.code, _driver.__file__, LD_LIBRARY_PATH=str(stub_driver), **variables)
+        done = run("-c", self.code, driver.__file__, LD_LIBRARY_PATH=str(stub_driver), **variables)
         assert done.returncode == 0 and len(done.stdout.split()) == 2, done.stderr
 
     def test_no_driver_breaks_nothing(self, monkeypatch):
-        monkeypatch.setattr(_driver, "LIBRARY", "libabsent.so.1")
-        monkeypatch.setattr(_driver, "_loaded", functools.lru_cache(_driver._loaded.__wrapped__))
-        assert _driver.make_current(0) is None
+        monkeypatch.setattr(driver, "LIBRARY", "libabsent.so.1")
+        monkeypatch.setattr(driver, "_loaded", functools.lru_cache(driver._loaded.__wrapped__))
+        assert driver.make_current(0) is None
 
 
 class TestDoctor:
@@ -128,7 +128,7 @@ class TestDoctor:
 
     def test_it_reports_a_gpu(self, monkeypatch):
         found = self.examine(monkeypatch, True)
-        assert found["ok"] and found["gpus"] == [{"id": 0, **self.gpu, "works": _driver.works("7.5"),
+        assert found["ok"] and found["gpus"] == [{"id": 0, **self.gpu, "works": driver.works("7.5"),
                                                   "free_bytes": 2**33}]
         text = doctor.render(found)
         assert "driver      550.54, CUDA up to 12.4\n" in text
@@ -179,7 +179,7 @@ def site(compiler, tmp_path, monkeypatch):
                        check=True)
     (tmp_path / "nvidia" / "cudnn" / "lib").mkdir(parents=True)
     (tmp_path / "nvidia" / "cudnn" / "lib" / "libcudnn.so.8").write_text("no library")
-    monkeypatch.setattr(_preload, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(cuda_libraries, "_folders", lambda: [tmp_path])
     return tmp_path
 
 
@@ -188,8 +188,8 @@ class TestPreload:
         def refused(*args):
             raise AssertionError("nothing is to be loaded")
 
-        monkeypatch.setattr(_preload.ctypes, "CDLL", refused)
-        assert not _preload.has_cuda_wheel() and _preload.preload() == []
+        monkeypatch.setattr(cuda_libraries.ctypes, "CDLL", refused)
+        assert not cuda_libraries.has_cuda_wheel() and cuda_libraries.preload() == []
 
     def test_what_is_in_wheels_is_loaded(self, site):
         """In a process of its own: a library stays loaded."""
@@ -197,23 +197,23 @@ class TestPreload:
                 "print(runpy.run_path(sys.argv[1])['preload']())\n"
                 "ctypes.CDLL('libcublas.so.11').stub_of_cublas\n"
                 "print(hasattr(ctypes.CDLL(None), 'stub_of_cublas'))")
-        done = run("-S", "-c", code, _preload.__file__, site)
+        done = run("-S", "-c", code, cuda_libraries.__file__, site)
         assert done.stdout.splitlines() == ["['libcudart.so.11.0', 'libcublas.so.11']", "False"], done.stderr
 
     def test_what_is_missing_is_named(self, site, monkeypatch):
-        monkeypatch.setattr(_preload, "LIBRARIES", {"libcublas.so.11": "nvidia-cublas-cu11", "libcudnn.so.8":
+        monkeypatch.setattr(cuda_libraries, "LIBRARIES", {"libcublas.so.11": "nvidia-cublas-cu11", "libcudnn.so.8":
                                                     "nvidia-cudnn-cu11", "libgone.so.2": "nvidia-nccl-cu11"})
-        monkeypatch.setattr(_preload, "DRIVER", "libabsent.so.1")
-        complaints = _preload.missing()
+        monkeypatch.setattr(cuda_libraries, "DRIVER", "libabsent.so.1")
+        complaints = cuda_libraries.missing()
         assert set(complaints) == {"libabsent.so.1", "libcudnn.so.8", "libgone.so.2"}
-        text = _preload.remedy(complaints)
+        text = cuda_libraries.remedy(complaints)
         assert "libabsent.so.1 comes with the NVIDIA driver" in text
         assert "pip install '.[cu117]' (what is missing is in nvidia-nccl-cu11)" in text
         assert re.search(r"libcudnn\.so\.8 cannot be loaded: .*(file too short|invalid ELF header)", text)
 
     def test_the_import_says_so(self, tmp_path):
         """A CUDA wheel of MXNet on a machine without cuDNN."""
-        if "libcudnn.so.8" not in _preload.missing():
+        if "libcudnn.so.8" not in cuda_libraries.missing():
             pytest.skip("this machine has cuDNN 8")
         (tmp_path / "mxnet_cu117-1.9.1.dist-info").mkdir()
         (tmp_path / "mxnet.py").write_text("import ctypes\nctypes.CDLL('libcudnn.so.8')\n")
@@ -225,6 +225,6 @@ class TestPreload:
     def test_every_wheel_is_required(self):
         """With bounds on both sides: another major version is another interface."""
         pattern = r"(nvidia-[\w-]+-cu11)(>=[\d.]+,<\d+)"
-        listed = dict(re.fullmatch(pattern, text).groups() for text in _preload.REQUIREMENTS)
-        assert set(listed) == set(_preload.LIBRARIES.values())
+        listed = dict(re.fullmatch(pattern, text).groups() for text in cuda_libraries.REQUIREMENTS)
+        assert set(listed) == set(cuda_libraries.LIBRARIES.values())
         assert listed["nvidia-cudnn-cu11"].endswith(",<9")

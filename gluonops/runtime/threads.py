@@ -1,7 +1,4 @@
-"""How many threads MXNet and the native operators use, and how MXNet's threads wait for each other.
-
-Only the standard library is used here: it runs before MXNet is imported, and doctor.py runs it if that fails.
-"""
+"""How many threads MXNet uses, and how they wait for each other: chosen before MXNet is imported."""
 from __future__ import annotations
 
 import contextlib
@@ -13,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from . import cgroups
 
-__all__ = ["tune_threads", "usable_cores"]
+__all__ = ["chosen_environment", "examine", "usable_cores"]
 
 SWITCH = "GLUONOPS_TUNE_THREADS"
 # MXNet takes each of them as the user's decision about the number of threads.
@@ -27,57 +24,6 @@ LIBGOMP = "libgomp.so.1"
 
 # What was decided when MXNet was imported, and why: see examine().
 _decision = {"chosen": None, "reason": "gluonops is not imported", "problems": []}
-
-
-def tune_threads(count: int | None = None) -> int | None:
-    """Set how many threads the native operators use, and MXNet's own where it is not loaded yet.
-
-    ``import gluonops`` calls it, before MXNet is imported, with the number of physical cores that the process may use:
-    see :func:`usable_cores`. MXNet's own rule is half of the processors it sees, which halves its speed on a machine
-    without hyper-threading, and which oversubscribes a container that may use one core of 64.
-
-    The environment has precedence. Where ``OMP_NUM_THREADS`` or ``MXNET_OMP_MAX_THREADS`` is set, the numbers stay as
-    they are; where ``GOMP_SPINCOUNT`` or ``OMP_WAIT_POLICY`` is set, so does the waiting. ``GLUONOPS_TUNE_THREADS=0``
-    switches all of it off.
-
-    Parameters
-    ----------
-    count : int, optional
-        The number of threads, 1 or more. By default what ``import gluonops`` chose.
-
-    Returns
-    -------
-    int or None
-        The number of threads that the native operators use; None if the native library is not loaded.
-
-    Raises
-    ------
-    OpError
-        ``count`` is not an integer from 1 to 4096.
-
-    Notes
-    -----
-    MXNet reads its number of threads once, when it is imported. A later call sets the native operators' number, and
-    that of MXNet's operators which run in the calling thread only. To set both, write before the import:
-    ``os.environ["OMP_NUM_THREADS"] = "4"``.
-
-    Examples
-    --------
-    >>> import gluonops as gops
-    >>> gops.tune_threads(1)  # doctest: +SKIP
-    1
-    """
-    from .core import native
-    from .core.errors import OpError
-
-    if count is None:
-        count = _decision["chosen"]
-    elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 4096:
-        raise OpError("gluonops.tune_threads", f"count is {count!r}; expected an integer from 1 to 4096",
-                      "Pass the number of cores to use, or nothing")
-    if count is not None:
-        native.set_threads(count)
-    return native.threads()
 
 
 @contextlib.contextmanager

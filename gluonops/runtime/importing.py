@@ -6,8 +6,7 @@ import warnings
 
 import numpy
 
-from . import _preload
-from .runtime import numpy_view, support
+from . import cuda_libraries, numpy_view, support
 
 
 def import_mxnet() -> types.ModuleType:
@@ -22,7 +21,7 @@ def import_mxnet() -> types.ModuleType:
     if problem:
         raise ImportError(problem)
     numpy_view.install()
-    _preload.preload()
+    cuda_libraries.preload()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)   # from MXNet's imports; a user cannot fix them
@@ -36,10 +35,10 @@ def import_mxnet() -> types.ModuleType:
         raise ImportError("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: "
                           "gluonops install-mxnet cu117)") from error
     except OSError as error:
-        load_errors = _preload.missing() if _preload.has_cuda_wheel() else {}
+        load_errors = cuda_libraries.missing() if cuda_libraries.has_cuda_wheel() else {}
         if not load_errors:
             raise
         raise ImportError(f"gluonops: MXNet's CUDA wheel does not load, {error}. "
-                          f"{_preload.remedy(load_errors)}.") from error
+                          f"{cuda_libraries.remedy(load_errors)}.") from error
     return mxnet
 

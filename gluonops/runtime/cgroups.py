@@ -1,6 +1,4 @@
 """The limits that Linux's control groups set to this process. A container is such a group.
-
-Only the standard library is used here: threads.py needs it before MXNet is imported.
 """
 from __future__ import annotations
 

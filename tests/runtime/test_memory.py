@@ -12,8 +12,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops import memory
-from gluonops.core import native
+from gluonops.core import native, tuning
+from gluonops.runtime import memory
 
 MIB = 2**20
 
@@ -98,7 +98,7 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="
 def environment():
     """The environment without settings of malloc's."""
     return {key: value for key, value in os.environ.items()
-            if key != memory.SWITCH and not key.startswith("MALLOC_")}
+            if key != tuning.TUNE_MEMORY and not key.startswith("MALLOC_")}
 
 
 def python(code, **variables):
@@ -115,7 +115,8 @@ def with_one_arena(code, **variables):
     return done.stdout.strip()
 
 
-needs_blocks = pytest.mark.skipif(memory.examine()["bound"] is None, reason="memory is not kept in this process")
+needs_blocks = pytest.mark.skipif(tuning.examine()["memory"]["bound"] is None,
+                                  reason="memory is not kept in this process")
 
 
 @pytest.fixture
