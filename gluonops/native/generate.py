@@ -374,7 +374,7 @@ class Operator:
         enumerations = [line for attribute in self.attributes.values() for line in attribute.enumeration()]
         return self._text([
             self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
-            '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "", *enumerations,
+            '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "", *enumerations,
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
             *indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()]), "};", "",
             *self._arguments(), "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
@@ -402,7 +402,8 @@ class Operator:
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
             *self._dispatch(), "}  // namespace gluonops", "",
-            "#ifdef GLUONOPS_REGISTER", '#include "native/operator.h"', "", "namespace gluonops {", "namespace {", "",
+            "#ifdef GLUONOPS_REGISTER", '#include "native/mxnet/operator.h"', "",
+            "namespace gluonops {", "namespace {", "",
             *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 

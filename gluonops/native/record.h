@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "half.h"
+#include "simd/half.h"
 #include "target.h"
 
 namespace gluonops {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "record.h"
+#include "../record.h"
 
 namespace gluonops {
 

@@ -17,7 +17,7 @@
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
-#include "kernel.h"
+#include "../kernel.h"
 #include "registration.h"
 
 namespace gluonops {
