@@ -113,8 +113,8 @@ def test_nothing_imports_upward(room, below):
 
 
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
-GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", "height", "kind", "layout", "mode",
-           "outer", "parts", "repeated", "reverse", "seen", "stride", "thresh", "width"}
+GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", "height", "inner", "kind", "layout",
+           "mode", "outer", "parts", "repeated", "reverse", "seen", "stride", "thresh", "width"}
 
 
 def names_of_operators():

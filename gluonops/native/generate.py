@@ -374,7 +374,8 @@ class Operator:
         enumerations = [line for attribute in self.attributes.values() for line in attribute.enumeration()]
         return self._text([
             self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
-            '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "", *enumerations,
+            '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
+            *enumerations,
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
             *indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()]), "};", "",
             *self._arguments(), "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
@@ -947,7 +948,8 @@ class AdaptedOperator(Operator):
         return f"tensors.{tensor}"
 
     def header(self) -> str:
-        typedefs = [f"typedef {a.words} {camel(a.name)};" for a in self.attributes.values() if a.type == "Choice"]
+        choices = [attribute for attribute in self.attributes.values() if attribute.type == "Choice"]
+        typedefs = [f"typedef {choice.words}::Value {camel(choice.name)};" for choice in choices]
         opening = f"struct {self.camel}Attrs {{\n"
         return super().header().replace(opening, opening + "".join(f"{INDENT}{line}\n" for line in typedefs))
 

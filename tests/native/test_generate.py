@@ -99,7 +99,8 @@ def test_an_attribute_is_declared_once(package, tmp_path):
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
     header = source.with_suffix(".h").read_text()
-    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep", "struct ScratchKind { enum Value { A, BC }; };",
+    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep",
+                 "struct ScratchKind { enum Value { A, BC }; };",
                  "ScratchKind::Value kind = ScratchKind::BC;   // which", "std::optional<int64_t> skip;   // which not",
                  "std::optional<double> least = 1.5;   // from where"):
         assert line in header
