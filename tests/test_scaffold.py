@@ -187,7 +187,8 @@ def test_what_it_writes_passes_the_linter(started):
 
 
 GAIN = {   # file -> what another attribute changes in it: the declaration, the signature and the kernels
-    "contract.py": [("types=FLOATS + INTEGERS", 'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),), '
+    "contract.py": [("types=FLOATS + INTEGERS, accumulate_fp32=False",
+                     'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),), '
                                                 'scalars=lambda attrs: {"gain": attrs.gain}'),
                     ("import FLOATS, INTEGERS", "import Attr, Float")],
     "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],

@@ -849,11 +849,12 @@ class Record:
                 body.append(f"args.{name} = {f'A({value})' if dtype == 'A' else value};")
         if not all(value for _, value in self.derived.values()):
             body.append("derive(attrs, inputs, args);")
+        body += self._allocated(None)
         if any("A(" in line or "<A>" in line for line in body):
             body.insert(0, f"typedef typename {self.args}::A A;")
         signature = f"{self.args} {self.op.name}_args(const {self.operator.camel}Attrs &attrs, Arrays inputs, " \
                     "Workspace &memory)"
-        return ["template <typename T>", *function(signature, [*body, *self._allocated(None), "return args;"])]
+        return ["template <typename T>", *function(signature, [*body, "return args;"])]
 
     def _set_sizes(self) -> list[str]:
         """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""

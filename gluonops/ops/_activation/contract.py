@@ -18,7 +18,8 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 
 
 def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
-               scalars: Callable[[tuple], dict] | None = None, types: tuple[str, ...] = FLOATS) -> Op:
+               scalars: Callable[[tuple], dict] | None = None, types: tuple[str, ...] = FLOATS,
+               accumulate_fp32: bool = True) -> Op:
     """The contract of an activation.
 
     Parameters
@@ -29,6 +30,8 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
         ``scalars(attrs)`` returns the kernels' arguments that follow from the attributes, by name.
     types : tuple of str
         The dtypes of the data.
+    accumulate_fp32 : bool
+        As of :class:`gluonops.core.contract.Op`.
     """
     def arguments(values, known: dict) -> dict:
         return {"size": size(known), **(scalars(values) if scalars else {})}
@@ -45,5 +48,5 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
         backward=("output_grad", "data"),
         derived={"size": "data.size"},
         cuda=Cuda(scalars=arguments, forward=elements, backward=elements),
-        accumulate_fp32=True,
+        accumulate_fp32=accumulate_fp32,
     )

@@ -4,4 +4,4 @@ from __future__ import annotations
 from ...core.contract import FLOATS, INTEGERS
 from .._activation.contract import activation
 
-OP = activation("abs", "absolute value", types=FLOATS + INTEGERS)
+OP = activation("abs", "absolute value", types=FLOATS + INTEGERS, accumulate_fp32=False)
