@@ -142,7 +142,7 @@ WRITTEN = [path for room in ("core", "native") for path in sorted((PACKAGE / roo
            if path.parent.name != "generated"]
 
 
-@pytest.mark.parametrize("path", [path for path in WRITTEN if path.suffix in (".py", ".cuh", ".h", ".cc")],
+@pytest.mark.parametrize("path", [path for path in WRITTEN if path.suffix in (".py", ".cuh", ".h", ".cc", ".inl")],
                          ids=lambda path: path.name)
 def test_core_knows_no_operator(path):
     """Not by name, and not the name of an attribute or a dimension of one."""

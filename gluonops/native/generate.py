@@ -10,6 +10,8 @@ and, if a derived number is not an expression, outside of that namespace ::
 
     template <typename T> void derive(const XAttrs &attrs, Arrays inputs, XArgs<T> &args);
 
+Beside it, ``record.inl`` has the structs, if any, that the contract names as types of memory or of derived numbers.
+
 Contracts are read without importing gluonops, which needs MXNet. They need Python only. ``setup.py`` and ``python -m
 gluonops.native.build`` run this file.
 """
@@ -63,6 +65,7 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
             continue
         adapts = " adapt(" in kernel.read_text(encoding="utf-8")
         operator = (AdaptedOperator if adapts else Operator)(op, loaded)
+        operator.has_structs = kernel.with_name("record.inl").is_file()
         _write(folder / f"{op.name}.h", operator.header())
         _write(folder / f"{op.name}.cc", operator.source())
         written.append(folder / f"{op.name}.cc")
@@ -366,6 +369,7 @@ class Operator:
         self.condition = Translator(self.attributes)
         self.size = SizeTranslator(self.attributes)
         self.record = Record(self)
+        self.has_structs = False   # whether the record has structs of the operator's own
 
     # The header: the types that kernel.cc takes.
     def header(self) -> str:
@@ -382,7 +386,8 @@ class Operator:
 
     def _arguments(self) -> list[str]:
         """What a kernel gets, and the functions that call the kernels."""
-        return [*self.record.declaration(), "", f"{self._entry('forward')};", f"{self._entry('backward')};"]
+        structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
+        return [*structs, *self.record.declaration(), "", f"{self._entry('forward')};", f"{self._entry('backward')};"]
 
     def _entry(self, direction: str) -> str:
         """The signature of the function that calls the kernel of a pass for the type of the data."""

@@ -145,15 +145,17 @@ def test_an_attribute_reaches_the_kernel_from_one_line(package, tmp_path):
 def test_a_scratch_array_and_a_derived_number_are_declared_once(package, tmp_path):
     record = """derived={"area": "batch * inner // 2", "mean": "1 / n if flag else 0.5", "whole": Number("bool")},
     constants={"TILE": 64},
-    scratch=(Array("sums", "A", "area * TILE + data.size"), Array("first", "int64", "n", "forward")),"""
+    scratch=(Array("sums", "A", "area * TILE + data.size"), Array("first", "int64", "n", "forward"),
+             Array("pairs", "Pair<A>", "n")),"""
     use = """
         typedef typename ScratchArgs<T>::A A;
         static_assert(std::is_same<decltype(args.mean), A>::value && ScratchArgs<T>::TILE == 64);
         if (args.whole)
-            args.sums[args.area] = A(args.first[0]) * args.mean;"""
+            args.sums[args.area] = A(args.first[0]) * args.mean * args.pairs[0].right;"""
     derive = """template <typename T>
 void derive(const ScratchAttrs &attrs, Arrays inputs, ScratchArgs<T> &args) { args.whole = attrs.axis == args.n; }"""
     declare(package, record=record, use=use, derive=derive)
+    (package / "ops" / "scratch" / "record.inl").write_text("template <typename A> struct Pair { A left, right; };")
     assert compile_unit(package, tmp_path / "generated") == ""
     text = (tmp_path / "generated" / "scratch.cc").read_text()
     for line in ("args.area = (args.batch * args.inner) / 2;",
