@@ -171,8 +171,8 @@ def test_layers_of_darknet_and_sections_share_no_name():
 
 
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
-GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", "height", "keep", "kind", "layout",
-           "mode", "outer", "parts", "repeated", "reverse", "seen", "stride", "thresh", "width"}
+GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", "height", "inner", "keep", "kind",
+           "layout", "mode", "outer", "parts", "repeated", "reverse", "seen", "stride", "thresh", "width"}
 
 
 def names_of_operators():
@@ -200,7 +200,7 @@ WRITTEN = [path for room in ("core", "native") for path in sorted((PACKAGE / roo
            if path.parent.name != "generated"]
 
 
-@pytest.mark.parametrize("path", [path for path in WRITTEN if path.suffix in (".py", ".cuh", ".h", ".cc")],
+@pytest.mark.parametrize("path", [path for path in WRITTEN if path.suffix in (".py", ".cuh", ".h", ".cc", ".inl")],
                          ids=lambda path: path.name)
 def test_core_knows_no_operator(path):
     """Not by name, and not the name of an attribute or a dimension of one."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Array, Cuda, Indices, Op, Out, Shapes, Steps
 
 CHUNK = 256      # samples that are sorted together
 BUCKETS = 1024   # of classes, for which it is noted where they begin in a chunk
@@ -63,6 +63,8 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
     backward=("output_grad", "data", "label", "centers"),
+    # The samples of a class as a list: its first sample, and the sample after each sample.
+    scratch=(Array("first", "int64", "classes", "backward"), Array("next", "int64", "batch", "backward")),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
 )
