@@ -102,7 +102,7 @@ def _last_readers(nodes):
 
 
 def _depends_on_data(nodes):
-    """For each node: whether it depends on the image. If not, it depends on parameters only."""
+    """Whether each node depends on the image. If not, it depends on parameters only."""
     depends = []
     for node in nodes:
         reads_data = any(depends[source] for source, *_ in node["inputs"])

@@ -8,7 +8,7 @@ from gluonops.core.errors import OpError
 
 __all__ = ["class_names", "copied_rows"]
 
-BOX_ROWS = 5   # of an anchor: x, y, w, h and objectness
+BOX_ROWS = 5   # an anchor's x, y, w, h and objectness
 
 
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:

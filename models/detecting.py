@@ -40,7 +40,7 @@ class DetectorModel(DarknetModel):
     classes : tuple of str
         Names of the classes. If only their number was given, they are "0", "1", ...
     power : float or None
-        Of the suppression; see :class:`gluonops.darknet.Detector`.
+        Power of the suppression; see :class:`gluonops.darknet.Detector`.
     """
 
     power = None
@@ -54,11 +54,11 @@ class DetectorModel(DarknetModel):
         return f"models.{type(self).__name__}"
 
     def _outputs(self) -> list[tuple[HybridBlock, int]]:
-        """For each map the block that has its layer ``output``, and the number of anchors."""
+        """The block that has the layer ``output`` of each map, and the number of anchors."""
         raise NotImplementedError
 
     def _candidates(self) -> list[HybridBlock]:
-        """For each map a new block that returns candidates, as ``Boxes`` does."""
+        """A new block for each map, which returns candidates as ``Boxes`` does."""
         raise NotImplementedError
 
     def _make_output(self, in_channels: int, anchors: int) -> Convolution:

@@ -15,7 +15,7 @@ from mxnet import gluon
 __all__ = ["BACKBONE", "BACKBONE_WIDTH", "fits_backbone", "load_backbone", "without_pretrained"]
 
 BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.params"
-BACKBONE_WIDTH = 0.5   # of tiny_yolov2
+BACKBONE_WIDTH = 0.5   # tiny_yolov2's
 
 
 def fits_backbone(block: gluon.Block | None) -> bool:

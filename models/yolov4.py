@@ -50,7 +50,7 @@ FIRST = 32                    # channels of the first layer
 RESIDUALS = (1, 2, 8, 8, 4)   # residual units of CSPDarknet-53's stages
 MISH = {"activation": "mish", **ALEXEYAB}
 POOLS = (5, 9, 13)            # sides of the pyramid's poolings
-POWER = 0.6                   # of the suppression, greedynms
+POWER = 0.6                   # greedynms suppresses with it
 
 
 class PartialStage(HybridBlock):

@@ -21,7 +21,7 @@ __all__ = ["measure", "run"]
 
 OURS = "gluonops"
 PASSES = {"forward": "forward", "both": "forward and backward"}
-TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # of an element's value
+TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # the largest relative difference of an element
 SAMPLES = 15
 
 

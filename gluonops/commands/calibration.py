@@ -23,7 +23,7 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
     ----------
     folder : str
     shape : tuple of int
-        Of the input: (batch, channels, height, width), or (batch, height, width, channels).
+        Shape of the input: (batch, channels, height, width), or (batch, height, width, channels).
     preprocessing : dict or None
         What the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`.
 

@@ -176,7 +176,7 @@ def _shape(reader: _Reader) -> tuple[int, ...]:
         ndim, size = reader.number("i"), "q"
     else:
         ndim, size = mark, "I"
-    least = 0 if mark == MARK_V3 else 1   # without NumPy's shapes, 0 dimensions mean that there is no array
+    least = 0 if mark == MARK_V3 else 1   # 0 dimensions mean that there is no array, except with NumPy's shapes
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
     return reader.numbers(size, ndim)

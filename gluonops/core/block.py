@@ -20,7 +20,7 @@ from .text import call_text
 
 __all__ = ["OpBlock", "OpLoss", "OperatorPage", "entries", "sections"]
 
-HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # of a section of numpydoc, or of the inputs and outputs of Gluon
+HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n .*)*)", re.M)
 WIDTH = 112

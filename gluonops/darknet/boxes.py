@@ -108,7 +108,7 @@ class GaussianBoxes(Boxes):
     anchors, classes, stride
         Those of :class:`Boxes`.
     shift : {0, 0.5, -0.5}
-        Of a box against its point, in its own sides: the point is the centre, the left top or the right bottom.
+        Distance of a box from its point, in its own sides: the point is the centre, the left top or the right bottom.
 
     Inputs:
         - **data**: the output of ``GaussianYolo``, (B, A*(9+classes), H, W).
@@ -164,11 +164,11 @@ class TreeBoxes(_Float32):
     anchors : array_like
         (A, 2), widths and heights in pixels.
     tree : Tree
-        Of the classes.
+        Tree of the classes.
     stride : int
         Pixels from one cell to the next.
     threshold : float
-        Of the detector.
+        Threshold of the detector.
     dialect : {'pjreddie', 'alexeyab'}
 
     Inputs:

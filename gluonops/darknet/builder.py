@@ -27,7 +27,7 @@ class Builder:
     dialect : {'pjreddie', 'alexeyab'}
         The program that the net is for.
     epsilon : float, optional
-        Of the batch norms; see :func:`gluonops.darknet.load`.
+        Epsilon of the batch norms; see :func:`gluonops.darknet.load`.
     letter_box : bool
         The option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
 

@@ -17,8 +17,8 @@ from ..ops._region.counting import CountingLoss
 __all__ = ["CellLoss"]
 
 SMALLEST = 0.005       # Darknet leaves out objects with a smaller side
-SMALL_AREA = 0.1       # with `forced`, smaller objects belong to the second box
-RANDOM_IMAGES = 64000  # with `random`, how many images are seen while the box is drawn
+SMALL_AREA = 0.1       # smaller objects belong to the second box, if `forced`
+RANDOM_IMAGES = 64000  # the box is drawn while fewer images are seen, if `random`
 RECALL_IOU = 0.5
 
 

@@ -159,7 +159,7 @@ class TreeClassLoss(HybridBlock):
     ----------
     tree : Tree
     temperature : float, default 1
-        As of :class:`ClassLoss`.
+        As in :class:`ClassLoss`.
 
     Inputs:
         - **pred**: what the softmax takes, (B, ...).

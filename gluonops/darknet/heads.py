@@ -134,7 +134,7 @@ class TreeRegion(HybridBlock):
     anchors : int
         Number of anchors.
     tree : Tree
-        Of the classes.
+        Tree of the classes.
 
     Inputs:
         - **data**: (B, A*(5+classes), H, W).

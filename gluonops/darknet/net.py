@@ -40,7 +40,7 @@ class Head(NamedTuple):
     anchors : numpy.ndarray, optional
         (A, 2), widths and heights in pixels.
     power : float, optional
-        Of the suppression; see ``Detector``.
+        Power of the suppression; see ``Detector``.
     """
     boxes: Callable[[float, str], HybridBlock]
     classes: int
@@ -72,10 +72,10 @@ class DarknetNet(HybridBlock):
         super().__init__(**kwargs)
         self.input_shape = input_shape
         self.preprocessing = preprocessing_for(input_shape[0])
-        self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
+        self._sources = []      # the numbers of the layers that each layer reads; -1 is the data
         self._outputs = ()      # numbers of the layers that the net returns
         self._detections = []   # a Head for each detecting layer that the net returns
-        # Of each output: the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
+        # Each output has the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
         self._losses = []
 
     def __getitem__(self, index: int) -> HybridBlock:

@@ -20,7 +20,7 @@ class MaxPool(HybridBlock):
     size : int, default 2
         Height and width of the window.
     stride : int or tuple of int, default 2
-        Of the rows and the columns.
+        Stride of the rows and the columns.
     padding : int, optional
         Rows and columns of padding, the sum of both sides. The default is ``size - 1``. Padding is never the maximum.
     any_size : bool, default False
@@ -97,7 +97,7 @@ class LocalAvgPool(HybridBlock):
     size : int
         Height and width of the window.
     stride : tuple of int
-        Of the rows and the columns.
+        Stride of the rows and the columns.
     padding : int
         Rows and columns of padding, the sum of both sides, 0 to ``2*size - 2``. The larger half lies on the right and
         below.

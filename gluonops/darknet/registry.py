@@ -8,7 +8,7 @@ import mxnet as mx
 
 __all__ = ["SECTIONS", "Kind", "Layer", "Shape", "kind"]
 
-Shape = tuple[int, ...]   # of an output without the batch: (channels, height, width), or (numbers,)
+Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, width), or (numbers,)
 
 
 class Layer(NamedTuple):

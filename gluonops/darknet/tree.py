@@ -31,7 +31,7 @@ class Tree:
     Parameters
     ----------
     names : list of str
-        Of the classes.
+        Names of the classes.
     parents : list of int
         Number of each class's parent, which is smaller than its own; -1 for a root.
 
@@ -192,7 +192,7 @@ class TreeSoftmax(_Indices):
         super().__init__(**kwargs)
         self._temperature = temperature
         self._widths = []
-        positions = np.zeros(len(tree), int)   # of each class, behind each other's groups
+        positions = np.zeros(len(tree), int)   # each class's place, group by group
         begin = 0
         with self.name_scope():
             for width, groups in _by_width(tree).items():

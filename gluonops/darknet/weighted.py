@@ -17,7 +17,7 @@ __all__ = ["BatchNorm", "Connected", "Convolution", "Local", "Sides", "Weighted"
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
 OFFSET = 1e-6
-NORMALIZATION_OFFSET = 1e-4   # of the weights of a shortcut
+NORMALIZATION_OFFSET = 1e-4   # is added to the sum of a shortcut's weights
 Sides = Union[int, tuple[int, int]]   # one number, or one for the rows and one for the columns
 
 
@@ -101,7 +101,7 @@ class Convolution(Weighted):
     size : int, default 1
         Height and width of the kernel.
     stride : int or tuple of int, default 1
-        Of the rows and the columns.
+        Stride of the rows and the columns.
     padding : int, optional
         Zeros on each side. The default is ``size // 2``, Darknet's ``pad=1``. With a dilation there are as many times
         more.

@@ -16,7 +16,7 @@ __all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
 
 Size = Union[int, tuple[int, int]]
 RESTARTS = 10
-MAX_STEPS = 300   # of one restart
+MAX_STEPS = 300   # one restart takes no more
 CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 
@@ -202,7 +202,7 @@ def _initial_centres(sizes, k, rng):
 
 
 def _assign(sizes, centres):
-    """For each box: the index of the centre with the largest IoU, and this IoU."""
+    """The index of the centre with the largest IoU for each box, and this IoU."""
     nearest = np.empty(len(sizes), int)
     overlap = np.empty(len(sizes))
     for start in range(0, len(sizes), CHUNK):

@@ -15,7 +15,7 @@ from .images import image_size, read_image
 __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
-COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class id, difficult
+COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 SPLITS = ("train", "val")
 

@@ -31,7 +31,7 @@ ORIENTATION = 0x0112   # EXIF's tag: 1 to 8
 PNG_SIGNATURE = 8   # bytes
 CHUNK, CHECKSUM = struct.Struct(">I4s"), struct.Struct(">I")
 PNG_HEADER = struct.Struct(">IIBB")   # width, height, bits per channel, kind of colour
-PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # of the kinds of colour
+PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # the kind of colour in the header -> channels
 ONCE = (b"IHDR", b"PLTE")   # chunks of which there is at most one
 
 
@@ -164,7 +164,7 @@ def _rows(content):
     if len(set(kinds)) < len(kinds):
         raise ValueError("a second header or palette")
     width, height, depth, colour = PNG_HEADER.unpack_from(dict(chunks)[b"IHDR"])
-    most = (width * depth * PNG_CHANNELS[colour] // 8 + 8) * (height + 8)   # with the bytes of filters
+    most = (width * depth * PNG_CHANNELS[colour] // 8 + 8) * (height + 8)   # each row has a byte for its filter
     unpacking = zlib.decompressobj()
     rows = unpacking.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"), most)
     if not unpacking.eof:

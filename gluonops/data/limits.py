@@ -8,7 +8,7 @@ __all__ = ["VARIABLE", "check_size", "is_whole_number", "max_bytes"]
 VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
 DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
 MIB = 1 << 20
-MAX_DIGITS = 100   # of a number; Python refuses some thousands
+MAX_DIGITS = 100   # a longer number is refused; Python refuses some thousands
 
 
 def is_whole_number(text: str) -> bool:

@@ -16,11 +16,11 @@ COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "we
 TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
 # Lengths are in points.
 LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
-SIZE, SMALL = 9.0, 7.5   # of the letters
+SIZE, SMALL = 9.0, 7.5   # heights of the letters
 FONT = "DejaVu Sans"
 SHAPE_CHARACTER = 4.6    # about the width of a character in a shape
 DPI = 144
-MOST_PIXELS = 24000      # of the longer side
+MOST_PIXELS = 24000      # the longer side has no more
 
 
 class Box(Item):

@@ -28,7 +28,7 @@ def formats_of(op: Op) -> str:
     json = "JSON: " + ", ".join(backends)
     if op.name in loss_names():
         return f"loss: training only; {json}"
-    if op.role == "loss head":   # at inference it becomes an operator with a row of its own
+    if op.role == "loss head":   # inference replaces it by an operator with a row of its own
         return f"{json}; ONNX, without its label"
     missing = _without_converter(op)
     if missing:

@@ -257,7 +257,7 @@ class Graph:
 def _parse_node(item: dict, nodes: list[Node]) -> Node:
     """A node from its JSON and the nodes in front of it."""
     attrs = {}
-    for key in ("param", "attr", "attrs"):   # of different versions of MXNet
+    for key in ("param", "attr", "attrs"):   # versions of MXNet name it differently
         attrs.update(item.get(key) or {})
     texts = (item["op"], item["name"], *attrs, *attrs.values())
     wrong = [text for text in texts if not isinstance(text, str)]

@@ -64,7 +64,7 @@ def _laid_out(component: graph_core) -> SugiyamaLayout:
     from grandalf.layouts import SugiyamaLayout
     layout = SugiyamaLayout(component)
     layout.xspace, layout.yspace = GAP, SPACE
-    layout.dw = layout.dh = 0.0   # of the way points
+    layout.dw = layout.dh = 0.0   # sizes of the way points
     layout.init_all()
     layout.draw()
     return layout

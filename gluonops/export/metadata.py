@@ -17,7 +17,7 @@ from .graph import Graph, is_ours, our_name
 KEY = "gluonops"
 DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")   # MXNet's
 MOST_CLASSES = 2 ** 20
-ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # of nets
+ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # a net may have them
 
 
 def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:

@@ -171,7 +171,7 @@ def _signature_of_loop(node: Node) -> Signature:
     """The signature of a loop or a branch. An OpError if its attributes do not fit the graphs inside."""
     count, outputs = len(node.inputs), _integer(node, "num_outputs")
     places = [_integers(node, name) for name in LOOPS[node.op]]
-    heads = [1] + [outputs] * (len(places) - 1)   # of the condition, and of what depends on it
+    heads = [1] + [outputs] * (len(places) - 1)   # one output is the condition; the others depend on it
     is_sound = _integer(node, "num_args") == count + len(node.subgraphs)
     if node.op == "_foreach":
         is_sound = is_sound and len(places[1]) == outputs - _integer(node, "num_out_data")

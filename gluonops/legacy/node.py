@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
-MAX_SIZE = 2 ** 31 - 1   # of a dimension
+MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
 def emit(instance: object, space: ModuleType, inputs: list, name: str | None) -> Array | list:
@@ -29,7 +29,7 @@ def emit(instance: object, space: ModuleType, inputs: list, name: str | None) ->
     space : mx.nd or mx.sym
     inputs : list of NDArray or Symbol
     name : str or None
-        Of the node; None for NDArrays.
+        Name of the node; None for NDArrays.
     """
     copies_inputs = backend.needs_plain_layout(space, inputs)
     copies_outputs = copies_inputs and instance.need_top_grad()

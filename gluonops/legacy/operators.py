@@ -29,7 +29,7 @@ class PythonOp:
         Whether ``backward`` reads ``out_grad``; False for a loss.
     """
 
-    need_top_grad_ = True   # for classes whose __init__ does not call this one's
+    need_top_grad_ = True   # classes whose __init__ does not call this one's read it
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -54,7 +54,7 @@ class PythonOp:
             The inputs, in the order of ``list_arguments()`` or by name. A Symbol that is left out becomes the variable
             ``<name>_<argument>``.
         name : str, optional
-            Of the node.
+            Name of the node.
         attr : dict of str to str, optional
             Its attributes, such as ``{"ctx_group": "stage1"}``.
 

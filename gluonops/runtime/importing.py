@@ -24,7 +24,7 @@ def import_mxnet() -> types.ModuleType:
     cuda_libraries.preload()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)   # from MXNet's imports; a user cannot fix them
+            warnings.simplefilter("ignore", DeprecationWarning)   # MXNet's imports cause them; a user cannot fix them
             import mxnet
     except ModuleNotFoundError as error:
         if error.name == "distutils":

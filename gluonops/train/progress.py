@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 __all__ = ["COLUMNS", "Bar", "columns"]
 
-COLUMNS = 80       # of a log, and of a terminal whose width is unknown
-WIDEST = 100       # of a bar
+COLUMNS = 80       # a log has so many, and a terminal whose width is unknown
+WIDEST = 100       # a bar has no more columns
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"

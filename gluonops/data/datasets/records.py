@@ -33,7 +33,7 @@ SHOWN = 60        # characters of a wrong line in an error
 WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29
 ALIGNMENT = 4   # bytes
-SLACK = 1e-3   # by which a box may exceed the image, because of rounding
+SLACK = 1e-3   # rounding lets a box exceed the image by so much
 
 
 class Records:

@@ -21,7 +21,7 @@ from ...core.errors import OpError
 __all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
 
 Size = tuple[int, int]   # width and height, or left and top
-GREY = 0.5   # of the canvas around the image, as in Darknet's letterbox
+GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox
 MIN_SIDE = 0.01   # smallest width and height of a box, as a fraction of the canvas's
 
 
@@ -210,7 +210,7 @@ def _interpolate(first, second, weight):
 
 
 def _neighbours(window, start, length, source):
-    """For bilinear interpolation: the two source pixels around each pixel of the canvas, and the second one's weight.
+    """The two source pixels around each pixel of the canvas, and the second one's weight in the interpolation.
 
     Parameters
     ----------

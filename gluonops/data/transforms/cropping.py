@@ -19,9 +19,9 @@ from .augment import Augment, Size, flip, place, place_boxes
 
 __all__ = ["Crop", "Turn"]
 
-MOSAIC_SHARE = 0.5       # of the pictures, where there is mosaic
+MOSAIC_SHARE = 0.5       # so many pictures are mosaics, if there are any
 CUTS = (0.2, 0.8)        # range of the point where the four images of a mosaic meet, as a fraction of the canvas
-CORNERS = ((True, True), (False, True), (True, False), (False, False))   # of a mosaic's parts: left, top
+CORNERS = ((True, True), (False, True), (True, False), (False, False))   # whether a mosaic's part is left, and on top
 
 
 class Crop(Augment):
@@ -43,7 +43,7 @@ class Crop(Augment):
     mosaic_bound : bool, default False
         Whether boxes in such a picture end where their part does.
     flip, hue, saturation, exposure
-        As of :class:`gluonops.data.Augment`.
+        As in :class:`gluonops.data.Augment`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class Turn(Augment):
     crops : tuple of float, default (1, 2)
         Range of the image's shorter side, in widths of the canvas.
     flip, hue, saturation, exposure
-        As of :class:`gluonops.data.Augment`.
+        As in :class:`gluonops.data.Augment`.
 
     Raises
     ------

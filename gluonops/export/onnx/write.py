@@ -143,7 +143,7 @@ def _check_model(proto: onnx_package.ModelProto) -> None:
     from onnx import checker
     try:
         checker.check_model(proto, full_check=True)
-    except Exception as error:   # of several classes
+    except Exception as error:   # onnx raises several classes
         raise _refused(str(error)) from error
 
 

@@ -27,12 +27,12 @@ from .thresholds import BINS, entropy_bins, magnitude_histogram, percentile_bins
 Ranges = dict[str, tuple[float, float]]
 METHODS = ("entropy", "percentile", "naive")
 ALL_ZERO = (0.0, 1.0)   # the range of a tensor of zeros: any will do that is not empty
-SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # of a magnitude: int8 has a sign, uint8 has none
+SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # magnitudes that int8 and uint8 have
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Of every float32 tensor that a model computes, and of its inputs, by MXNet's names (``conv0_fwd_output``).
+    """Magnitudes of the float32 tensors that a model computes, and of its inputs, by MXNet's names.
 
     Attributes
     ----------

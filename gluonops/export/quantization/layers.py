@@ -9,7 +9,7 @@ from ..model import ExportedModel
 CHANNELS_FIRST = ("None", "NCHW")
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
 LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
-LARGEST = 127   # of the integers of a weight
+LARGEST = 127   # the largest integer of a weight
 
 
 def layers_of(model: ExportedModel) -> list[Node]:

@@ -20,9 +20,9 @@ def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> Exp
     model : ExportedModel
         For inference, of MXNet's operators only.
     ranges : dict of str to (float, float)
-        Of the layers' inputs and outputs.
+        Ranges of the layers' inputs and outputs.
     names : iterable of str
-        Of the layers.
+        Names of the layers.
 
     Returns
     -------

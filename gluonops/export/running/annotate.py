@@ -17,7 +17,7 @@ __all__ = ["colour", "draw_boxes", "draw_caption"]
 
 WHERE = "export.draw"
 SMALLEST_TEXT = 12     # pixels
-SMALLEST_WIDTH = 224   # of a picture with a caption; smaller ones are enlarged
+SMALLEST_WIDTH = 224   # a picture with a caption is enlarged to it
 
 
 def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:

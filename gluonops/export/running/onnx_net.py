@@ -29,9 +29,9 @@ class OnnxNet:
     metadata : dict
         What the file says of the net.
     shape : tuple of int
-        Of the input. A batch size that is not fixed counts as 1.
+        Shape of the input. A batch size that is not fixed counts as 1.
     dtype : str
-        Of the input.
+        Dtype of the input.
     outputs : int
         Their number.
 
@@ -89,7 +89,7 @@ def _session(path, where):
     try:
         # It would try again, and print that, for errors of some classes.
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    except Exception as error:   # of several classes
+    except Exception as error:   # onnxruntime raises several classes
         raise OpError(where, f"onnxruntime cannot read {path}: {str(error).splitlines()[0]}",
                       "Export the net again") from error
 

@@ -32,7 +32,7 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
     values = take(F, keys, unstable, first)
     before = F.maximum(F.broadcast_sub(position, first) - 1, 0)
     is_lower = values != take(F, values, before, first)
-    groups = F.broadcast_mul(F.cumsum(is_lower, axis=1), length)   # of equal numbers
+    groups = F.broadcast_mul(F.cumsum(is_lower, axis=1), length)   # each number's group of equal numbers
     order = F.sort(groups + unstable, axis=1) - groups
     rank = F.argsort(order, axis=1, is_ascend=True, dtype="float64")
     return order, rank, first

@@ -27,11 +27,11 @@ FOCAL_EPS = 1e-15     # AlexeyAB's
 class Head(NamedTuple):
     """What the head predicts, and constants of its grid."""
     numbers: list       # x, y, w, h and objectness, each (B, 1, A, H, W), of data
-    offsets: list       # of x and y in the cell, (B, 1, A, H, W)
-    factors: list       # of the anchors' sizes, (B, 1, A, H, W)
+    offsets: list       # x and y in the cell, (B, 1, A, H, W)
+    factors: list       # they multiply the anchors' sizes, (B, 1, A, H, W)
     box: list           # x, y, w, h, (B, 1, A, H, W)
     objectness: Array   # (B, A, 1, H, W)
-    logits: Array       # of the classes, (B, A, K, H, W)
+    logits: Array       # the classes', (B, A, K, H, W)
     p: Array            # probabilities of the classes, (B, A, K, H, W)
     columns: Array
     rows: Array

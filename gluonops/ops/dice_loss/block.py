@@ -54,7 +54,7 @@ class DiceLoss(LabelledLoss):
         return F.mean(loss, axis=1)
 
     def _losses_of_masks(self, pred, label, **options):
-        """Of a sample of two classes for each mask, the loss of the second class."""
+        """The losses of the masks: each is a sample of two classes, and the loss is that of the second class."""
         F = mx.nd if isinstance(pred, mx.nd.NDArray) else mx.sym
         losses = _dice_loss(*_as_samples(F, pred, label), **options)
         of_masks = F.slice_axis(losses, axis=1, begin=1, end=2)

@@ -62,7 +62,7 @@ def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict
 
 
 def _gradient_of_pairs(nd, attrs, by_unit: Array, inverse: Array) -> Array:
-    """Of groups of one or two elements: half their difference, which is a multiple of the normalised data.
+    """The gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
 
     So the difference with these cancels: 1 - unit^2 is eps * inverse^2.
     """
