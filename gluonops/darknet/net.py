@@ -29,18 +29,12 @@ def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, obj
 class Head(NamedTuple):
     """What turns the map of a detecting layer into detections.
 
-    Attributes
-    ----------
-    boxes : callable
-        Makes the block that returns candidates. It takes the threshold of the detector and the prefix of its name.
-    classes : int
-        Number of classes.
-    stride : int
-        Height and width of the images must be multiples of it.
-    anchors : numpy.ndarray, optional
-        (A, 2), widths and heights in pixels.
-    power : float, optional
-        Power of the suppression; see ``Detector``.
+    - ``boxes``: makes the block that returns candidates. It takes the threshold of the detector and the prefix of its
+      name.
+    - ``classes``: number of classes.
+    - ``stride``: height and width of the images must be multiples of it.
+    - ``anchors``: (A, 2), widths and heights in pixels.
+    - ``power``: power of the suppression; see ``Detector``.
     """
     boxes: Callable[[float, str], HybridBlock]
     classes: int

@@ -114,17 +114,8 @@ def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:
     """Class names from a sequence, or from a text file with one name per line.
 
-    Parameters
-    ----------
-    classes : sequence of str, str or os.PathLike
-        The names, or the path of the file.
-    where : str
-        Name of the caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or there are no names, or two equal names.
+    ``classes``: the names, or the path of the file. An OpError if the file cannot be read, or there are no names, or
+    two equal names.
     """
     origin = ""
     if isinstance(classes, (str, os.PathLike)):

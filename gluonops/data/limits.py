@@ -19,10 +19,7 @@ def is_whole_number(text: str) -> bool:
 def max_bytes() -> int:
     """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB.
 
-    Raises
-    ------
-    OpError
-        The variable is not a positive integer.
+    An OpError if the variable is not a positive integer.
     """
     text = os.environ.get(VARIABLE, str(DEFAULT))
     if not (is_whole_number(text) and int(text) > 0):
@@ -34,14 +31,8 @@ def max_bytes() -> int:
 def check_size(where: str, name: str, size: int) -> None:
     """Raise an OpError if a file would take more memory than the limit.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    name : str
-        The file, for errors.
-    size : int
-        The bytes that it takes.
+    - ``name``: the file, for errors.
+    - ``size``: the bytes that it takes.
     """
     limit = max_bytes()
     if size > limit:

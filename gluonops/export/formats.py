@@ -12,16 +12,7 @@ from .passes.inference import loss_names
 
 
 def formats_of(op: Op) -> str:
-    """The formats of an operator as text, such as ``JSON: builtin, custom, native; ONNX``.
-
-    Parameters
-    ----------
-    op : Op
-
-    Returns
-    -------
-    str
-    """
+    """The formats of an operator as text, such as ``JSON: builtin, custom, native; ONNX``."""
     backends = ["builtin", "custom"]
     if "kernel.cc" not in op.unsupported:
         backends.append("native")

@@ -50,13 +50,7 @@ class Signature(NamedTuple):
 
 
 def admit(graph: Graph) -> None:
-    """Check the nodes of a file, and write them as this MXNet does, in place.
-
-    Raises
-    ------
-    OpError
-        It names the node.
-    """
+    """Check the nodes of a file, and write them as this MXNet does, in place. An OpError names the node."""
     _check_operators(graph)
     written, current = _version(graph), _version(Graph.of(mx.sym.var("data")))
     if written < current:

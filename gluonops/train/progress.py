@@ -18,15 +18,8 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 class Bar:
     """A progress bar on stderr. If stderr is no terminal, there are lines instead: one every 30 seconds, and the last.
 
-    Parameters
-    ----------
-    total : int
-    done : int
-        What is done already, as in a run that is resumed.
-    title : str
-    unit : str
-    shown : bool
-        False for the workers that stay silent.
+    - ``done``: what is done already, as in a run that is resumed.
+    - ``shown``: false for the workers that stay silent.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):

@@ -369,18 +369,7 @@ def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
 
     Such a server runs while MXNet is being imported, and cannot import gluonops.
 
-    Parameters
-    ----------
-    own : Schedule
-
-    Returns
-    -------
-    mxnet.lr_scheduler.LRScheduler
-
-    Raises
-    ------
-    OpError
-        MXNet has no such schedule.
+    An OpError if MXNet has no such schedule.
     """
     common = {"base_lr": own.base_lr, "warmup_steps": own.warmup}
     is_line = own.warmup == 0 or own.warmup_power == 1

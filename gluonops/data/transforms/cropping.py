@@ -185,21 +185,13 @@ def turned(image: np.ndarray, size: Size, radians: float, scale: float, aspect: 
            offset: Sequence[float]) -> np.ndarray:
     """Cut a turned and scaled rectangle out of an image, bilinearly. Beyond the image there is black.
 
-    Parameters
-    ----------
-    image : numpy.ndarray
-        uint8, (height, width, channels).
-    size : tuple of int
-        (width, height) of the result.
-    radians, scale, aspect : float
-        The turn; pixels of the result for one of the image, down; and across divided by this.
-    offset : sequence of float
-        (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
+    - ``image``: uint8, (height, width, channels).
+    - ``size``: (width, height) of the result.
+    - ``radians``, ``scale``, ``aspect``: the turn; pixels of the result for one of the image, down; and across divided
+      by this.
+    - ``offset``: (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32 (channels, height, width) from 0 to 1.
+    The result is float32 (channels, height, width) from 0 to 1.
     """
     height, width = image.shape[:2]
     x = (np.arange(size[0]) - size[0] / 2 + offset[0]) * (aspect / scale)
