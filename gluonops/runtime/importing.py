@@ -12,10 +12,8 @@ from . import cuda_libraries, numpy_view, support
 def import_mxnet() -> types.ModuleType:
     """Import MXNet, with a view of NumPy for itself, and return it.
 
-    Raises
-    ------
-    ImportError
-        NumPy is not supported, MXNet is not installed, or it lacks a CUDA library; the message says what to install.
+    Raises ImportError: NumPy is not supported, MXNet is not installed, or it lacks a CUDA library; the message says
+    what to install.
     """
     problem = support.numpy_problem(numpy.__version__)
     if problem:

@@ -70,15 +70,10 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
            box: tuple) -> tuple[Array, ...]:
     """The outputs of an operator.
 
-    Parameters
-    ----------
-    objectness : tuple
-        The target of the objectness and the weight of its error, (B, A, 1, H, W) each.
-    classes : tuple
-        The same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
-    box : tuple
-        A list of the deltas of the box's channels, the loss, and ``is_averaged(objectness_delta)``: whether both are
-        divided by the number of classes that increase; (B, A, 1, H, W) each.
+    - ``objectness``: the target of the objectness and the weight of its error, (B, A, 1, H, W) each.
+    - ``classes``: the same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
+    - ``box``: a list of the deltas of the box's channels, the loss, and ``is_averaged(objectness_delta)``: whether both
+      are divided by the number of classes that increase; (B, A, 1, H, W) each.
     """
     has_match = F.maximum(matches.has_cell, matches.has_overlap)
     target, weight = objectness
