@@ -58,15 +58,6 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
     >>> import mxnet as mx
     >>> <fill in: a use, and below it what it prints>
     """'''
-BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}`.
-
-    Inputs:
-        - **data**: <fill in: shape>.
-
-    Outputs:
-        - **out**: <fill in: shape>.
-    """'''
-
 ROW = 'Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>'
 CONTRACT = '''"""The contract of ``{name}``."""
 from __future__ import annotations
@@ -272,7 +263,7 @@ def kernel_cc(text: str, name: str) -> str:
 
 
 def block(text: str, name: str) -> str:
-    return with_docstring(text, BLOCK.format(name=name), camel(name))
+    return with_docstring(text, '"""<fill in: what it does, in a line>."""', camel(name))
 
 
 def suite(text: str, name: str) -> str:

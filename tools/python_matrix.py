@@ -20,7 +20,7 @@ NUMPYS = {"1.21": ("3.9",), "1.23": ("3.9", "3.10", "3.11"), "1.26": ("3.9", "3.
 PACKAGES = ("pytest>=7.4", "pytest-timeout>=2.2", "pytest-xdist>=3.3", "hypothesis>=6.80")
 TESTS = ("tests/core", "tests/nn", "tests/runtime", "tests/native/test_native_library.py", "tests/ops/abs",
          "tests/ops/reorg", "tests/ops/softmax_cross_entropy")
-# Without what other extras bring, and without the emulator of CUDA, which knows no Python.
+# The tests that need neither other extras nor the emulator of CUDA, which knows no Python.
 LEFT_OUT = ("-m", "not slow", "-k", "not cuda and not nvrtc", "--ignore", "tests/core/test_optional.py")
 NOT_INSTALLED = "no Python"
 

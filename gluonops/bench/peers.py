@@ -16,7 +16,7 @@ def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
     op : str
         Its name.
     shape : tuple of int
-        Of its data; only reorg and tile read it.
+        Shape of its data; only reorg and tile read it.
     **attrs
         Its attributes.
 

@@ -31,10 +31,7 @@ DETAILS = ("backends", "dtypes", "attributes", "gradient", "export")   # columns
 def rows(names: list[str] | None = None) -> list[dict]:
     """One dict per operator, with the keys of ``HEADINGS`` and plain data as values.
 
-    Parameters
-    ----------
-    names : list of str, optional
-        Names of operators. The default is all operators.
+    ``names``: names of operators. The default is all operators.
     """
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
@@ -140,10 +137,7 @@ def catalogue() -> str:
 def families(folder: str) -> str:
     """The operators in Markdown: a table for each family.
 
-    Parameters
-    ----------
-    folder : str
-        Folder with the operators' pages, which the rows link to.
+    ``folder``: folder with the operators' pages, which the rows link to.
     """
     headings = f"| {' | '.join(HEADINGS[key] for key in INDEX)} |"
     tables = []
@@ -160,12 +154,8 @@ def families(folder: str) -> str:
 def terminal(width: int = 100, names: list[str] | None = None) -> str:
     """The table as text, with one paragraph per operator.
 
-    Parameters
-    ----------
-    width : int, default 100
-        Columns of the terminal. Lines are at least 40 long.
-    names : list of str, optional
-        Names of operators. The default is all operators.
+    - ``width``: columns of the terminal. Lines are at least 40 long.
+    - ``names``: names of operators. The default is all operators.
     """
     paragraphs = []
     for row in rows(names):
@@ -187,17 +177,10 @@ def _attributes(row: dict) -> str:
 def replace(text: str, table: str) -> str:
     """``text`` with a table between the two markers.
 
-    Parameters
-    ----------
-    text : str
-        Markdown.
-    table : str
-        What goes between the markers.
+    - ``text``: markdown.
+    - ``table``: what goes between the markers.
 
-    Raises
-    ------
-    OpError
-        The text does not contain each marker once, in the right order.
+    An OpError if the text does not contain each marker once, in the right order.
     """
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")

@@ -14,7 +14,7 @@ import math
 from .errors import OpError
 
 UNKNOWN = -1
-MOST_ELEMENTS = 2 ** 60   # of a tensor: in float64 they fill the address space
+MOST_ELEMENTS = 2 ** 60   # more elements of float64 do not fit into the address space
 
 
 @functools.cache

@@ -39,7 +39,7 @@ LAG = 4   # batches after which a loss is read: by then it is computed, and read
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
 TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
-               "counted": int}   # of a Run, in its checkpoint
+               "counted": int}   # a Run's checkpoint has them
 BEST = "best.params"
 
 
@@ -78,7 +78,7 @@ class Run:
     out : str or os.PathLike
         Folder for the results. It is made if it does not exist.
     seed : int, default 0
-        Of the order of the images.
+        Seed of the order of the images.
     blocks : dict of str to gluon.Block, optional
         Other blocks whose parameters belong to the run, such as a loss that counts images.
     workers : Workers, optional
@@ -341,7 +341,7 @@ class Run:
             What the best epoch is chosen by; higher is better.
         """
         self._read_losses(0)
-        is_best = score >= self.best   # of equals the later: its learning rate was lower
+        is_best = score >= self.best   # the later of equals is better: its learning rate was lower
         row = {"epoch": self.epoch + 1, **self._means(), **metrics}
         if not self.workers.update_on_servers:   # there the servers have it
             row["learning_rate"] = self.trainer.learning_rate
@@ -455,7 +455,7 @@ class Run:
         if self._stop_requested:
             raise KeyboardInterrupt
         self._stop_requested = True
-        if self.workers.rank == 0:   # by the system: a handler may interrupt a print, which cannot be entered twice
+        if self.workers.rank == 0:   # os.write, because a handler may interrupt a print, which cannot be entered twice
             after = "the validation" if self._validating else "this batch"
             os.write(2, f"\nThe run saves after {after}. Another Ctrl-C ends it at once, without saving.\n".encode())
 
