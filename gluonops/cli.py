@@ -49,7 +49,7 @@ EXAMPLES = {
   gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
   gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
     "anchors": """\
-  gluonops anchors                                of the digit scenes
+  gluonops anchors                                for the scenes of digits
   gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators
@@ -163,7 +163,8 @@ def _add_convert(add: Callable) -> None:
                          help="operators to write (default: builtin, which needs no gluonops)")
     convert.add_argument("--detections", action="store_true",
                          help="return ids, scores and boxes, instead of what the last layer returns")
-    convert.add_argument("--names", metavar="FILE", help="text file with one class name per line; the files get them")
+    convert.add_argument("--names", metavar="FILE",
+                         help="text file with one class name per line, to store in the files")
     _add_detection(convert)
     _add_resize(convert)
 
@@ -224,7 +225,8 @@ def _add_bench(add: Callable) -> None:
     bench.add_argument("--shape", type=_sizes, metavar="16,64,52,52", help="shape of the data, with one --op")
     bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32",
                        help="type (default: float32)")
-    bench.add_argument("--seconds", type=_seconds, default=0.15, help="limit for a peer and pass (default: 0.15)")
+    bench.add_argument("--seconds", type=_seconds, default=0.15,
+                       help="time limit for each measurement, in seconds (default: 0.15)")
     bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
 
 
@@ -255,13 +257,13 @@ def _add_export(add: Callable) -> None:
 
 def _add_int8(group):
     group.add_argument("--int8", action="store_true", help="quantize convolutions and dense layers: OUT runs on "
-                       "MXNet's CPU operators, FILE of --onnx has QuantizeLinear and DequantizeLinear. Losses go and "
-                       "batch norms are folded. Prints each layer's error, and that of the result on every fifth batch "
-                       "of images, which are held out")
+                       "MXNet's CPU operators, and the FILE of --onnx has QuantizeLinear and DequantizeLinear. Losses "
+                       "are removed and batch norms are folded. The command prints each layer's error, and that of "
+                       "the result on every fifth batch of images, which it holds out")
     group.add_argument("--calibrate", metavar="DIR", help="folder with images like those the net will see, a few dozen "
-                       "or more; they are preprocessed as the file notes")
+                       "or more; they are prepared as the file says")
     group.add_argument("--preprocessing", type=_json_object, metavar="JSON", help="how images become the net's input, "
-                       "for files that do not note it, such as '{\"colours\": \"RGB\", \"resize\": \"crop\"}'; "
+                       "for files that do not say it, such as '{\"colours\": \"RGB\", \"resize\": \"crop\"}'; "
                        "docs/command_line.md has the table")
     group.add_argument("--method", choices=("entropy", "percentile", "naive"), help="how the range of a tensor is "
                        "chosen (default: that with the least error)")
