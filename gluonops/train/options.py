@@ -102,7 +102,7 @@ class Options:
                  help="seed of the weights, and of the order and augmentation of the images")
         self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
         self.add("run", "--config", metavar="FILE", help="JSON or YAML with options, such as another run's "
-                 "results.json; the command line wins")
+                 "results.json; the command line takes precedence")
 
     def add_data(self, task: str, size: int | None = None) -> None:
         """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
