@@ -23,7 +23,7 @@ except ImportError:   # setuptools before 70.1
 # As files: the package needs MXNet to be imported.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
-CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "_preload.py"))["REQUIREMENTS"]
+CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "runtime" / "cuda_libraries.py"))["REQUIREMENTS"]
 ABOUT = runpy.run_path(str(HERE / "gluonops" / "version.py"))
 
 PYTHONS = SUPPORT["PYTHONS"]
@@ -132,7 +132,8 @@ setup(
     packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
-    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"], "gluonops.models": ["pretrained/*.params"]},
+    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
+                  "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     include_package_data=False,

@@ -10,7 +10,8 @@ import pathlib
 import re
 import sys
 
-from gluonops import loss, nn, ops, table
+from gluonops import loss, nn, ops
+from gluonops.commands import table
 from gluonops.core import registry
 from gluonops.core.contract import Indices, Op
 

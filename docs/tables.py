@@ -6,7 +6,7 @@ import pathlib
 import runpy
 from collections.abc import Iterable
 
-from gluonops import table
+from gluonops.commands import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOT_MEASURED = "-"

@@ -14,7 +14,7 @@ import fresh
 import gluonops as gops
 import pytest
 from docutils import nodes
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.data.datasets import scenes
 from PIL import Image
 

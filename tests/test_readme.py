@@ -4,7 +4,7 @@ import re
 import runpy
 
 import fresh
-from gluonops import table
+from gluonops.commands import table
 from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -80,7 +80,7 @@ KERNEL_CU = """// {name}: <fill in: what a thread does, and the bytes that forwa
 KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backward move>.
 #include "generated/{name}.h"
 #include "../../native/kernel.h"
-#include "../../native/refusal.h"
+#include "../../native/mxnet/refusal.h"
 
 namespace gluonops {{
 

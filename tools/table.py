@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 import gluonops
-from gluonops import table
+from gluonops.commands import table
 from gluonops.runtime import support
 
 README = pathlib.Path(__file__).resolve().parents[1] / "README.md"

@@ -168,12 +168,12 @@ class MXNet:
             os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # for compute-sanitizer, as in CuPy
         import gluonops
         import mxnet as mx
-        from gluonops import _driver
         from gluonops.core import backend
+        from gluonops.runtime import driver
         if not backend.has_gpu():
             raise NoGPU("MXNet sees none")
         warnings.simplefilter("error", RuntimeWarning)   # a kernel that is given up on is a failure here
-        self.mx, self.device, gpu = mx, mx.gpu(0), _driver.examine()["gpus"][0]
+        self.mx, self.device, gpu = mx, mx.gpu(0), driver.examine()["gpus"][0]
         self.machine = {"gpu": gpu["name"], "capability": gpu["capability"], "mxnet": mx.__version__,
                         "gluonops": gluonops.__version__}
 

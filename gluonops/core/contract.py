@@ -16,7 +16,6 @@ import operator
 import re
 import types as _types
 import typing
-import warnings
 from collections.abc import Sequence
 
 from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, without_mxnet
@@ -505,24 +504,6 @@ class Op:
         self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
 
-    # -- old names ---------------------------------------------------------------------------------------------
-    def kinds(self, attrs: tuple) -> dict[str, str]:
-        """The old name of :meth:`type_vars`."""
-        _renamed("kinds", "type_vars")
-        return self.type_vars(attrs)
-
-    @property
-    def waived(self) -> dict:
-        """The old name of ``unsupported``."""
-        _renamed("waived", "unsupported")
-        return self.unsupported
-
-    @property
-    def wide(self) -> bool:
-        """The old name of ``accumulate_fp32``."""
-        _renamed("wide", "accumulate_fp32")
-        return self.accumulate_fp32
-
 
 def _key(values: dict) -> tuple:
     """Attributes as a key of a cache. The types are part of it, because True equals 1."""
@@ -545,7 +526,3 @@ def _getter(names: Sequence[str]) -> typing.Callable[[dict], tuple]:
     if len(names) == 1:
         return lambda values, name=names[0]: (values[name],)
     return operator.itemgetter(*names)
-
-
-def _renamed(old: str, new: str) -> None:
-    warnings.warn(f"gluonops: Op.{old} is now Op.{new}", DeprecationWarning, stacklevel=3)

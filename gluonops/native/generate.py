@@ -359,7 +359,7 @@ class Operator:
         """The text of ``<op>.h``."""
         guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
         lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
-                 '#include "native/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
+                 '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
                  "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{"]
         for attribute in self.attributes.values():
             lines += indented(attribute.enumeration())
@@ -390,7 +390,8 @@ class Operator:
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
             *self._dispatch(), "}  // namespace gluonops", "",
-            "#ifdef GLUONOPS_REGISTER", '#include "native/operator.h"', "", "namespace gluonops {", "namespace {", "",
+            "#ifdef GLUONOPS_REGISTER", '#include "native/mxnet/operator.h"', "",
+            "namespace gluonops {", "namespace {", "",
             *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 

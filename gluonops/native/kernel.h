@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "half.h"
+#include "simd/half.h"
 #include "parallel.h"
-#include "simd.h"
+#include "simd/vectors.h"
 #include "target.h"
 
 namespace gluonops {

@@ -18,9 +18,9 @@ import subprocess
 
 import mxnet as mx
 import pytest
-from gluonops import _driver
 from gluonops.core import registry, rtc
 from gluonops.native import build
+from gluonops.runtime import driver
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas",
@@ -242,5 +242,5 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
     monkeypatch.setattr(rtc, "_pass", functools.lru_cache(maxsize=1024)(rtc.Pass))
     monkeypatch.setattr(rtc, "_failed", {})
-    monkeypatch.setattr(_driver, "make_current", lambda device: None)
+    monkeypatch.setattr(driver, "make_current", lambda device: None)
     launches.clear()

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.export import ExportedModel
 from mxnet.gluon import nn
 from onnx import numpy_helper

@@ -10,7 +10,7 @@
 #include "generated/tile.cc"
 #include "native/neighbours.cc"
 #include "native/pool.cc"
-#include "native/runtime.cc"
+#include "native/mxnet/runtime.cc"
 
 using namespace gluonops;
 using namespace gluonops::GLUONOPS_TARGET;

@@ -19,10 +19,10 @@
 #include "generated/softmax_output.cc"
 #include "generated/tile.cc"
 #include "generated/yolo_loss.cc"
-#include "native/batch_norm.h"
+#include "native/patches/batch_norm.h"
 #include "native/neighbours.cc"
 #include "native/pool.cc"
-#include "native/runtime.cc"
+#include "native/mxnet/runtime.cc"
 
 using namespace gluonops;
 using namespace gluonops::GLUONOPS_TARGET;

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core.optional import require
+from .results import Detection
 
 if TYPE_CHECKING:   # Pillow is optional
     from PIL.Image import Image
-
-    from .nets import Detection
 
 __all__ = ["colour", "draw_boxes", "draw_caption"]
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "../../native/call.h"
+#include "../../native/mxnet/call.h"
 #include "../../native/kernel.h"
 
 namespace gluonops {

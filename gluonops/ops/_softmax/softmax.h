@@ -2,7 +2,7 @@
 #ifndef GLUONOPS_OPS_SOFTMAX_H_
 #define GLUONOPS_OPS_SOFTMAX_H_
 
-#include "../../native/columns.h"
+#include "../../native/simd/columns.h"
 #include "../_labels/labels.h"
 
 namespace gluonops {

@@ -4,7 +4,7 @@
 // Backward first links the samples of each class into a list, in their order; then each class adds up its own samples.
 // So the result does not depend on the number of threads.
 #include "generated/center_loss.h"
-#include "../../native/rows.h"
+#include "../../native/simd/rows.h"
 #include "../_labels/labels.h"
 
 namespace gluonops {

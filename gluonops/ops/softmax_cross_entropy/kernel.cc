@@ -4,7 +4,7 @@
 // A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
 // elsewhere. With class weights each number of it is multiplied by the weight of its class.
 #include "generated/softmax_cross_entropy.h"
-#include "../../native/logarithm.h"
+#include "../../native/simd/logarithm.h"
 #include "../_labels/labels.h"
 #include "../_softmax/short_softmax.h"
 

@@ -1,7 +1,7 @@
 // swiglu on the CPU. A gate of `length` elements and a value of as many lie behind each other, `outer` times. Bytes moved,
 // of the data: forward 1.5 times, backward 2.5 times; what is read twice is in the first-level cache.
 #include "generated/swiglu.h"
-#include "../../native/rows.h"
+#include "../../native/simd/rows.h"
 #include "../_activation/activation.h"
 
 namespace gluonops {
