@@ -396,7 +396,7 @@ class Run:
                               "Resume with the options that it was started with")
         before = train_state.get("data")
         if before is not None and before != self.extra["data"]:
-            raise OpError(WHERE, f"the images or labels to train on are others (fingerprint {self.extra['data']}) than "
+            raise OpError(WHERE, f"the training images or labels (fingerprint {self.extra['data']}) differ from "
                           f"those of the run in {path} ({before})",
                           f"Put those back, or start again with --pretrained {path} and another --out")
 
