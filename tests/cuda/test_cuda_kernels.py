@@ -3,6 +3,7 @@
 Expected is what the suites' oracles say, in NumPy from the definitions. An operator that is not named here runs the
 cases of its suite.
 """
+import collections
 import dataclasses
 import math
 import pathlib
@@ -12,11 +13,9 @@ import cuda_emulator
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, registry, rtc
+from gluonops.core import contract, custom, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
-from gluonops.ops.dice_loss import contract as dice_loss_contract
 from gluonops.ops.group_norm import contract as group_norm_contract
-from gluonops.ops.ohem import contract as ohem_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
@@ -270,24 +269,26 @@ def test_every_part_of_a_group_has_channels(rng, monkeypatch):
     assert [grid[1] for launched, grid, _ in cuda_emulator.launches if "backward" in launched] == [3, 3]
 
 
-@pytest.mark.parametrize("kept, launches", [(dice_loss_contract.KEPT_NUMBERS, 1), (0, 2)])
-def test_the_tiles_of_a_sample_are_summed_at_once_if_their_sums_are_kept(kept, launches, rng, monkeypatch):
-    """More classes than a block sums up between two barriers. The counts are ready for the next launch."""
-    monkeypatch.setattr(dice_loss_contract, "KEPT_NUMBERS", kept)
+SHARED = {
+    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
+    "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),
+}
+
+LAUNCHES = {"ohem": 4}   # three digits and the output
+
+
+@pytest.mark.parametrize("kept", [contract.KEPT_NUMBERS, 0])
+@pytest.mark.parametrize("name", SHARED)
+def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, kept, rng, monkeypatch):
+    """Step 0 clears them where ``partial`` is too large to be kept."""
+    monkeypatch.setattr(contract, "KEPT_NUMBERS", kept)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", kept)
-    run = Run("dice_loss", Case("", ((2, 19, 1100), (2, 1100)), {}), "float32", "write", rng)
+    run = Run(name, SHARED[name], "float32", "write", rng)
     for _ in range(2):
         run.check()
-    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
-    assert len(forward) == 2 * launches
-
-
-def test_step_0_empties_the_bins_of_a_large_batch(rng, monkeypatch):
-    monkeypatch.setattr(ohem_contract, "KEPT_NUMBERS", 0)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    Run("ohem", Case("", ((3, 4099),), {"threshold": 1.0}), "float32", "write", rng).check()
-    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
-    assert len(forward) == 5, "a launch for the bins, three digits and the output"
+    launched = collections.Counter(launched for launched, _, _ in cuda_emulator.launches)
+    shared = max(launched.values())
+    assert shared == 2 * LAUNCHES.get(name, 1) + (0 if kept else 2)
 
 
 @pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)
