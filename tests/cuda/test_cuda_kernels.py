@@ -76,10 +76,10 @@ def weighted_rows(classes):
 
 EXTRA = {
     "center_loss": [
-        Case("several_blocks_per_class", ((1500, 8), (1500,), (2, 8))),
+        Case("several_blocks_per_class", ((2500, 8), (2500,), (2, 8))),
         Case("several_samples_at_a_time", ((40, 64), (40,), (3, 64))),
         Case("warps_without_features", ((100, 67), (100,), (2, 67))),
-        Case("several_classes_per_bucket", ((300, 1), (300,), (1030, 1))),
+        Case("several_tiles_of_features", ((5, 2100), (5,), (2, 2100))),
     ],
     "region_decode": [
         Case("many_classes", ((1, 2010, 1, 3),), {**TWO_ANCHORS, "classes": 1000}),
@@ -271,6 +271,7 @@ def test_every_part_of_a_group_has_channels(rng, monkeypatch):
 
 SHARED = {
     "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
+    "center_loss": Case("", ((2100, 3), (2100,), (2, 3))),
     "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),
 }
 
