@@ -271,6 +271,7 @@ def test_every_part_of_a_group_has_channels(rng, monkeypatch):
 
 SHARED = {
     "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
+    "box_iou": Case("", ((2100, 4), (40, 4))),
     "center_loss": Case("", ((2100, 3), (2100,), (2, 3))),
     "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),
 }
