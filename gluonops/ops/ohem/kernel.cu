@@ -5,6 +5,7 @@
 #include "../_blocks/blocks.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { OWN = 4, CHUNK = OWN * THREADS };   // losses that a thread, and a block, reads together
 enum { DIGIT_BITS = 11, BINS = 1 << DIGIT_BITS, MOST_DIGITS = 6, LAST_BINS = 1024 };   // LAST_BINS: of the last digit
 enum Step { CLEAR, DIGITS, KEEP = DIGITS + MOST_DIGITS };   // DIGITS: and those behind it, one for each digit
 
@@ -58,11 +59,17 @@ struct Part {
     const T *data;
     int64_t start, end;
 
-    __device__ Part(const T *data, int64_t length) : data(data)
+    __device__ Part(const T *data, int64_t length, int64_t part_length)
+        : data(data), start(minimum(blockIdx.y * part_length, length)), end(minimum(start + part_length, length)) {}
+
+    // This thread's keys of the chunk that begins at `first`, THREADS apart; 0 behind the end.
+    __device__ void read(unsigned long long *keys, int64_t first) const
     {
-        const int64_t part_length = quotient(length + gridDim.y - 1, gridDim.y);
-        start = minimum(blockIdx.y * part_length, length);
-        end = minimum(start + part_length, length);
+#pragma unroll
+        for (int k = 0; k < OWN; ++k) {
+            const int64_t i = first + k * THREADS + threadIdx.x;
+            keys[k] = i < end ? key_of(data, i) : 0;
+        }
     }
 
     // Counts losses by a digit, those whose higher digits are the lowest one's.
@@ -73,12 +80,15 @@ struct Part {
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
             bins[bin] = 0;
         __syncthreads();   // the bins are empty
-#pragma unroll 4
-        for (int64_t i = start + threadIdx.x; i < end; i += THREADS) {
-            const unsigned long long key = key_of(data, i);
-            const bool has_higher = number == 0 || (key ^ lowest.key) >> digit.shift >> digit.width == 0;
-            if (key != 0 && has_higher)
-                atomicAdd(&bins[digit.of(key)], 1u);
+        for (int64_t first = start; first < end; first += CHUNK) {
+            unsigned long long keys[OWN];
+            read(keys, first);
+#pragma unroll
+            for (int k = 0; k < OWN; ++k) {
+                const bool has_higher = number == 0 || (keys[k] ^ lowest.key) >> digit.shift >> digit.width == 0;
+                if (keys[k] != 0 && has_higher)
+                    atomicAdd(&bins[digit.of(keys[k])], 1u);
+            }
         }
         __syncthreads();   // the losses are counted
     }
@@ -133,18 +143,16 @@ template <typename T>
 __device__ void keep_losses(const Part<T> &part, const Lowest &lowest, int64_t left, const Rule &rule, T *output,
                             int request)
 {
-#pragma unroll 4
     for (int64_t first = part.start; first < part.end; first += THREADS) {
         const int64_t i = first + threadIdx.x;
         const unsigned long long key = i < part.end ? key_of(part.data, i) : 0;
-        bool is_kept = key > lowest.key;
-        if (lowest.is_found) {
-            is_kept = key >= lowest.key;
-        } else {
-            int64_t equal;
+        const bool is_equal = key == lowest.key;
+        bool is_kept = key > lowest.key || is_equal && lowest.is_found;
+        if (!lowest.is_found) {
+            int equal;
             __syncthreads();   // the sums of the losses before are read
-            const int64_t before = sum_before<WARPS>(int64_t(key == lowest.key), equal);
-            is_kept |= key == lowest.key && before < left;
+            const int before = sum_before<WARPS>(int(is_equal), equal);
+            is_kept |= is_equal && before < left;
             left -= equal;
         }
         if (i >= part.end)
@@ -251,12 +259,13 @@ ohem_forward(const T *__restrict__ data, T *__restrict__ output, double *__restr
 {
     __shared__ unsigned bins[BINS];
     const int64_t shared_size = Selection::SIZE + gridDim.y * Selection::PART_SIZE;
+    const int64_t part_length = quotient(length + gridDim.y - 1, gridDim.y);
     const Rule rule = {counts, keep, ratio, bounded, threshold};
     const Scratch<double> scratch(partial, selections);
     if (step == CLEAR)
         clear_counts(partial, selections * (1 + shared_size));
     for (int64_t selection = blockIdx.x; selection < selections && step != CLEAR; selection += gridDim.x) {
-        const Part<T> part(data + selection * length, length);
+        const Part<T> part(data + selection * length, length, part_length);
         T *const kept = output + selection * length;
         if (gridDim.y == 1)
             select_at_once(part, rule, bins, kept, output_request);
