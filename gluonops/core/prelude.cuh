@@ -29,6 +29,8 @@ __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float square_root(float x) { return sqrtf(x); }
+__device__ inline double square_root(double x) { return sqrt(x); }
 __device__ inline float arctangent(float x) { return atanf(x); }
 __device__ inline double arctangent(double x) { return atan(x); }
 

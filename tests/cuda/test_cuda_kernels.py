@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from gluonops.core import contract, custom, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
-from gluonops.ops.group_norm import contract as group_norm_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
@@ -100,10 +99,9 @@ EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
 # Packs of columns: of several blocks, with channels behind a thread's last one, and in several parts.
 EXTRA["l2_normalize"] = [Case("columns", ((2, 130, 36), (130,))), Case("many_columns", ((1, 5, 36), (5,))),
                          Case("parts_of_columns", ((1, 1100, 4), (1100,)))]
-# Groups in parts: in packs and in single elements, with channels that are read twice, and of several teams.
+# Groups of several chunks, in packs and in single elements.
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
-    ("parts", (2, 4, 2100), 2), ("parts_of_items", (1, 3, 2051), 1), ("read_twice", (1, 2, 4500), 1),
-    ("teams", (2, 70, 49), 1), ("teams_in_packs", (3, 10, 60), 1))]
+    ("packs", (2, 4, 2100), 2), ("items", (1, 3, 2051), 1), ("chunks", (1, 2, 4500), 1))]
 EXTRA["dice_loss"] = [Case("tiles", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
@@ -251,22 +249,6 @@ def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monk
     Run(name, Case("", shapes, {}), "float32", "write", rng).check()
     forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
     assert len(forward) == 2, "a launch for each step"
-
-
-def test_step_0_empties_the_counts_of_groups(rng, monkeypatch):
-    monkeypatch.setattr(group_norm_contract, "KEPT_NUMBERS", 0)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    Run("group_norm", EXTRA["group_norm"][0], "float32", "write", rng).check()
-    backward = [launched for launched, _, _ in cuda_emulator.launches if "backward" in launched]
-    assert len(backward) == 2, "a launch for each step"
-
-
-def test_every_part_of_a_group_has_channels(rng, monkeypatch):
-    """Of 65 channels there are 33 parts of two: of 64 parts, nearly half would have none."""
-    monkeypatch.setattr(group_norm_contract, "MAX_PARTS", 4)
-    for dtype in ("float32", "float16"):
-        Run("group_norm", Case("", ((2, 5, 4100), (5,), (5,)), {"num_groups": 1}), dtype, "write", rng).check()
-    assert [grid[1] for launched, grid, _ in cuda_emulator.launches if "backward" in launched] == [3, 3]
 
 
 SHARED = {
