@@ -11,7 +11,7 @@ ROWS = 16        # boxes of lhs that a thread has in forward
 BAND = 1024      # boxes of lhs that a block has in backward
 COLUMNS = 32     # boxes of rhs that a block has in backward
 WARPS = 8        # of a block, each of which has a box of lhs in backward
-NUMBERS = 4      # of a box
+SUMS = 5         # of a box, over its pairs
 
 
 def sizes(known: dict) -> tuple[int, int, int]:
@@ -58,7 +58,7 @@ def steps(direction: str, attrs, known: dict) -> Steps:
     if direction == "forward":
         return Steps()
     sets, _, rhs_count = sizes(known)
-    return shared_rows(tiles(known), 1, bands(known) * sets * rhs_count * NUMBERS)
+    return shared_rows(tiles(known), 1, bands(known) * sets * rhs_count * SUMS)
 
 
 OP = Op(

@@ -39,32 +39,48 @@ __global__ void box_iou_forward(const T *__restrict__ lhs, const T *__restrict__
     }
 }
 
-// The sum of the gradients of a box over its pairs.
-template <typename A>
+// Whether an end of a box is that of the overlap. Ends that coincide are those of lhs.
+template <bool LHS, typename A>
+__device__ bool is_inside(A a, A b) { return LHS ? a >= b : a > b; }
+
+// Sums over the pairs of a box: of the derivatives by its ends, where these are the overlap's, and of those by its area.
+// With the areas' sum a, the overlap i and the union u = a - i, the IoU's derivative is a / u^2 by i and -i / u^2 by an area.
+template <bool LHS, typename A>
 struct GradientSum {
-    Box<A> by;
+    enum { COUNT = 5 };
+    A left, top, right, bottom, area;
 
-    __device__ GradientSum() { by.x = by.y = by.w = by.h = 0; }
+    __device__ GradientSum() : left(0), top(0), right(0), bottom(0), area(0) {}
 
-    // `pair` has the box as its first one.
-    __device__ void add(const BoxPair<A> &pair, A head)
+    __device__ void add(const Sides<A> &box, const Sides<A> &other, A head)
     {
-        const Box<A> loss = iou_loss_of(pair).gradient;
-        by.x -= head * loss.x;
-        by.y -= head * loss.y;
-        by.w -= head * loss.w;
-        by.h -= head * loss.h;
+        const A w = smaller(box.across.high, other.across.high) - larger(box.across.low, other.across.low);
+        const A h = smaller(box.down.high, other.down.high) - larger(box.down.low, other.down.low);
+        const A areas = box.across.size * box.down.size + other.across.size * other.down.size + A(TINY_AREA);
+        const A intersection = w * h, inverse = reciprocal(areas - intersection);
+        const A scale = smaller(w, h) > 0 ? head * inverse * inverse : A(0);
+        const A by_intersection = scale * smaller(areas, -lowest<A>());   // of an infinite box it is 0
+        left -= is_inside<LHS>(box.across.low, other.across.low) ? by_intersection * h : A(0);
+        right += is_inside<LHS>(other.across.high, box.across.high) ? by_intersection * h : A(0);
+        top -= is_inside<LHS>(box.down.low, other.down.low) ? by_intersection * w : A(0);
+        bottom += is_inside<LHS>(other.down.high, box.down.high) ? by_intersection * w : A(0);
+        area -= areas != areas ? areas : scale * intersection;   // NaN, also of boxes that are apart
     }
 
-    __device__ A &number(int n) { return n == 0 ? by.x : n == 1 ? by.y : n == 2 ? by.w : by.h; }
+    __device__ A &number(int n)
+    {
+        return n == 0 ? left : n == 1 ? top : n == 2 ? right : n == 3 ? bottom : area;
+    }
 
     template <typename T>
-    __device__ void store_at(T *grad, int64_t box, bool is_center, int request) const
+    __device__ void store_at(T *grad, int64_t i, const Sides<A> &box, bool is_center, int request) const
     {
+        const Box<A> by = {left + right, top + bottom, (right - left) / 2 + area * box.down.size,
+                           (bottom - top) / 2 + area * box.across.size};
         const BoxRow<A> gradient = row_gradient(by, is_center);
 #pragma unroll
         for (int n = 0; n < NUMBERS; ++n)
-            store(grad, NUMBERS * box + n, gradient.numbers[n], request);
+            store(grad, NUMBERS * i + n, gradient.numbers[n], request);
     }
 };
 
@@ -86,53 +102,52 @@ __device__ void sum_row(const Tensors<T> &tensors, int64_t row)
     typedef typename Accumulator<T>::type A;
     const int64_t first_rhs = quotient(row, tensors.lhs_count) * tensors.rhs_count;
     const Sides<A> box = sides_at(tensors.lhs, row, tensors.is_center);
-    GradientSum<A> sum;
-    for (int64_t column = threadIdx.x % 32; column < tensors.rhs_count; column += 32) {
-        const Sides<A> other = sides_at(tensors.rhs, first_rhs + column, tensors.is_center);
-        const BoxPair<A> pair(box, other, A(TINY_AREA));
-        sum.add(pair, load(tensors.output_grad, row * tensors.rhs_count + column));
-    }
+    GradientSum<true, A> sum;
+    for (int64_t column = threadIdx.x % 32; column < tensors.rhs_count; column += 32)
+        sum.add(box, sides_at(tensors.rhs, first_rhs + column, tensors.is_center),
+                load(tensors.output_grad, row * tensors.rhs_count + column));
 #pragma unroll
-    for (int n = 0; n < NUMBERS; ++n)
+    for (int n = 0; n < sum.COUNT; ++n)
         sum.number(n) = reduce_warp(sum.number(n), Sum());
     if (threadIdx.x % 32 == 0)
-        sum.store_at(tensors.lhs_grad, row, tensors.is_center, tensors.lhs_request);
+        sum.store_at(tensors.lhs_grad, row, box, tensors.is_center, tensors.lhs_request);
 }
 
 // The gradients of a tile of boxes of rhs, a lane each. Each warp has every WARPS-th box of a band of lhs.
 template <typename T, typename A>
 __device__ void sum_tile(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t tile, int64_t band)
 {
-    __shared__ A of_warps[NUMBERS][WARPS][32];
+    typedef GradientSum<false, A> BoxSum;
+    __shared__ A of_warps[BoxSum::COUNT][WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t set = quotient(tile, tensors.column_tiles());
     const int64_t column = (tile - set * tensors.column_tiles()) * 32 + lane;
+    const bool exists = column < tensors.rhs_count;
     const int64_t rhs_box = set * tensors.rhs_count + minimum(column, tensors.rhs_count - 1);
-    const int64_t first_lhs = set * tensors.lhs_count, end = minimum((band + 1) * BAND, tensors.lhs_count);
+    const int64_t first = set * tensors.lhs_count, end = first + minimum((band + 1) * BAND, tensors.lhs_count);
     const Sides<A> box = sides_at(tensors.rhs, rhs_box, tensors.is_center);
-    GradientSum<A> sum;
-    for (int64_t row = first_lhs + band * BAND + warp; row < first_lhs + end && column < tensors.rhs_count; row += WARPS) {
-        const BoxPair<A> pair(sides_at(tensors.lhs, row, tensors.is_center), box, A(TINY_AREA));
-        sum.add(pair.exchanged(), load(tensors.output_grad, row * tensors.rhs_count + column));
-    }
+    BoxSum sum;
+    for (int64_t row = first + band * BAND + warp; row < end && exists; row += WARPS)
+        sum.add(box, sides_at(tensors.lhs, row, tensors.is_center),
+                load(tensors.output_grad, row * tensors.rhs_count + column));
 #pragma unroll
-    for (int n = 0; n < NUMBERS; ++n)
+    for (int n = 0; n < BoxSum::COUNT; ++n)
         of_warps[n][warp][lane] = sum.number(n);
     __syncthreads();   // the sums of all warps
-    const int64_t places = tensors.sets * tensors.rhs_count * NUMBERS;   // of a band in scratch memory
-    if (warp < NUMBERS && column < tensors.rhs_count) {
+    const int64_t places = tensors.sets * tensors.rhs_count * BoxSum::COUNT;   // of a band in scratch memory
+    if (warp < BoxSum::COUNT && exists) {
         A number = 0;
         for (int other = 0; other < WARPS; ++other)
             number += of_warps[warp][other][lane];
-        scratch.partial[band * places + rhs_box * NUMBERS + warp] = number;
+        scratch.partial[band * places + rhs_box * BoxSum::COUNT + warp] = number;
     }
-    if (!scratch.is_last_block(tile, tensors.bands()) || warp > 0 || column >= tensors.rhs_count)
+    if (!scratch.is_last_block(tile, tensors.bands()) || warp > 0 || !exists)
         return;
-    GradientSum<A> all;
+    BoxSum all;
 #pragma unroll
-    for (int n = 0; n < NUMBERS; ++n)
-        all.number(n) = scratch.sum(rhs_box * NUMBERS + n, tensors.bands(), places);
-    all.store_at(tensors.rhs_grad, rhs_box, tensors.is_center, tensors.rhs_request);
+    for (int n = 0; n < BoxSum::COUNT; ++n)
+        all.number(n) = scratch.sum(rhs_box * BoxSum::COUNT + n, tensors.bands(), places);
+    all.store_at(tensors.rhs_grad, rhs_box, box, tensors.is_center, tensors.rhs_request);
 }
 
 template <typename T>

@@ -6,9 +6,9 @@ import math
 from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes, Steps
 from .._blocks.contract import shared_rows
 
-TILE_FEATURES = 1024   # that a block has at most
-BLOCKS = 1056          # that occupy a large GPU
-WINDOW = 1024          # samples that a block looks at together
+TILE_FEATURES = 512   # that a block has at most
+BLOCKS = 1056         # that occupy a large GPU
+WINDOW = 1024         # samples that a block looks at together
 
 
 def scalars(attrs, known: dict) -> dict:

@@ -9,7 +9,7 @@
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 enum { OWN = 4, WINDOW = OWN * THREADS };          // samples that a thread, and a block, looks at together
-enum { HELD = 4, TILE_FEATURES = HELD * THREADS };   // features that a thread, and a block, has at most
+enum { HELD = 2, TILE_FEATURES = HELD * THREADS };   // features that a thread, and a block, has at most
 
 template <typename T, typename L>
 __global__ void __launch_bounds__(512, 1)
@@ -41,12 +41,16 @@ template <typename L>
 __device__ int find_members(const L *__restrict__ label, int64_t first, int64_t end, int64_t class_id, int64_t classes,
                             int64_t *members)
 {
+    const int64_t own_first = first + threadIdx.x * OWN;
+    L labels[OWN];
     bool is_member[OWN];
     int own = 0, all;
 #pragma unroll
+    for (int k = 0; k < OWN; ++k)
+        labels[k] = label[minimum(own_first + k, end - 1)];
+#pragma unroll
     for (int k = 0; k < OWN; ++k) {
-        const int64_t sample = first + threadIdx.x * OWN + k;
-        is_member[k] = sample < end && class_of(label, sample, classes, false, 0) == class_id;
+        is_member[k] = own_first + k < end && class_of_label(labels[k], classes, false, 0) == class_id;
         own += is_member[k];
     }
     __syncthreads();   // the members before are read
@@ -54,7 +58,7 @@ __device__ int find_members(const L *__restrict__ label, int64_t first, int64_t 
 #pragma unroll
     for (int k = 0; k < OWN; ++k)
         if (is_member[k])
-            members[place++] = first + threadIdx.x * OWN + k;
+            members[place++] = own_first + k;
     __syncthreads();   // the members are there
     return all;
 }
