@@ -6,7 +6,7 @@ import math
 from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Cuda, Indices, Op, Out, Shapes, Steps
 from .._blocks.contract import shared_rows
 
-TILE_FEATURES = 512   # that a block has at most
+TILE_FEATURES = 512   # that a block has at a time
 BLOCKS = 1056         # that occupy a large GPU
 WINDOW = 1024         # samples that a block looks at together
 
@@ -24,13 +24,13 @@ def forward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def feature_tiles(known: dict) -> int:
-    """The tiles of features, each of which a block has."""
+    """The tiles of features, which a block has one after the other."""
     return math.ceil(known["data"][1] / TILE_FEATURES)
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block for each class and tile of features. Samples without a class are one more class."""
-    return (known["centers"][0] + 1) * feature_tiles(known), BLOCK
+    """A block for each class. Samples without a class are one more class."""
+    return known["centers"][0] + 1, BLOCK
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
@@ -38,9 +38,8 @@ def steps(direction: str, attrs, known: dict) -> Steps:
     if direction == "forward":
         return Steps()
     (batch, features), classes = known["data"], known["centers"][0]
-    rows = max(1, classes * feature_tiles(known))
-    blocks = max(1, min(BLOCKS // rows, math.ceil(batch / WINDOW)))
-    return shared_rows(rows, blocks, classes * blocks * features)
+    blocks = max(1, min(BLOCKS // max(1, classes), math.ceil(batch / WINDOW)))
+    return shared_rows(classes * feature_tiles(known), blocks, classes * blocks * features)
 
 
 OP = Op(

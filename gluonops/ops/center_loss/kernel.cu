@@ -1,8 +1,8 @@
 // center_loss. Forward: a warp or a block per sample.
 //
-// Backward: gridDim.y blocks per class and tile of features have a part of the samples each. A block finds the samples of
-// the class among some neighbouring ones, writes their gradients, and adds them up for the centre; the last block adds up
-// the sums of all parts. The samples keep their order, so the sums have one order. Samples without a class are one more
+// Backward: gridDim.y blocks per class have a part of the samples each. A block finds the samples of the class among some
+// neighbouring ones, writes their gradients, and adds them up for the centre; the last block adds up the sums of all
+// parts. The samples keep their order, so the sums have one order. Samples without a class are one more
 // class. Their gradient is NaN.
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
@@ -63,8 +63,8 @@ __device__ int find_members(const L *__restrict__ label, int64_t first, int64_t 
     return all;
 }
 
-// How a block shares the features of a tile and the samples: `columns` threads have every columns-th feature, and `slices`
-// threads every slices-th sample. Both are powers of two.
+// How a block shares the features of a tile and the samples: `columns` threads have every columns-th feature, and
+// `slices` threads every slices-th sample. Both are powers of two.
 struct Share {
     int columns, slices, column, slice;
 
@@ -160,7 +160,7 @@ struct CenterSums {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
 center_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
                      const T *__restrict__ centers, T *__restrict__ data_grad, T *__restrict__ centers_grad,
                      double *__restrict__ partial, int data_grad_request, int centers_grad_request, int64_t step,
@@ -178,18 +178,18 @@ center_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ da
                                 centers_grad_request, batch, classes, features};
     const int64_t part_length = (batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
     const int64_t end = minimum(start + part_length, batch);
-    for (int64_t row = blockIdx.x; row < (classes + 1) * tiles; row += gridDim.x) {
-        const int64_t class_id = quotient(row, tiles);
-        CenterSums<T> sums(tensors, class_id, row - class_id * tiles);
-        for (int64_t first = start; first < end; first += WINDOW) {
-            const int count = find_members(label, first, end, class_id < classes ? class_id : NO_CLASS, classes,
-                                           members);
-            for (int n = sums.share.slice; n < count; n += sums.share.slices)
-                sums.add(members[n]);
+    for (int64_t class_id = blockIdx.x; class_id <= classes; class_id += gridDim.x)
+        for (int64_t tile = 0; tile < tiles; ++tile) {
+            CenterSums<T> sums(tensors, class_id, tile);
+            for (int64_t first = start; first < end; first += WINDOW) {
+                const int64_t wanted = class_id < classes ? class_id : int64_t(NO_CLASS);
+                const int count = find_members(label, first, end, wanted, classes, members);
+                for (int n = sums.share.slice; n < count; n += sums.share.slices)
+                    sums.add(members[n]);
+            }
+            if (class_id < classes) {
+                sums.add_slices();
+                sums.finish(scratch, class_id * tiles + tile);
+            }
         }
-        if (class_id < classes) {
-            sums.add_slices();
-            sums.finish(scratch, row);
-        }
-    }
 }
