@@ -255,11 +255,8 @@ void backward_rows(const SoftmaxCrossEntropyArgs<T> &given)
             return;
         }
         const int64_t class_id = class_of(labels, row, classes);
-        if (class_id < 0) {   // whatever the row or the head gradient holds
-            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
-            write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
-            return;
-        }
+        if (class_id < 0)
+            return write_row_without_class<STREAMING>(grad, classes, class_id);
         const A weight = label_weight * args.class_weight.of(class_id);
         const A target_sum = WEIGHTED ? weight + uniform * weight_sum : A(1);
         write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
