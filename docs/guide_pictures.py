@@ -108,7 +108,7 @@ def embeddings() -> plt.Figure:
 
 @functools.lru_cache
 def embedded() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
-    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is classified rightly."""
+    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is correct."""
     digits = range(10)
     found = {"SoftmaxCELoss": train(gops.loss.SoftmaxCELoss())(digits),
              "smoothing=0.1": train(gops.loss.SoftmaxCELoss(smoothing=0.1))(digits)}
@@ -123,7 +123,7 @@ def train(loss: gluon.loss.Loss | gops.nn.ArcFaceHead, center: gops.loss.CenterL
     """Train a small net on some digits, with the loss of its output and the center loss of its vectors.
 
     A head with a margin takes the vectors. Returns a function of digits: the vectors of held-out images of these, their
-    labels, and the share that is classified rightly.
+    labels, and the share that is classified correctly.
     """
     gops.train.set_seeds(0)
     training, _ = gops.data.digits(size=8, classes=seen)
@@ -182,7 +182,7 @@ def trained(name: str, units: int) -> Callable:
 def margins() -> plt.Figure:
     """Nets with a layer of two units before their output, trained on the digits 0 to 4 with different losses. The
     points are held-out images of these digits, a colour for each; above each picture is the share that is classified
-    rightly, and the mean angle between two images of one digit."""
+    correctly, and the mean angle between two images of one digit."""
     figure, axes = panels(*[1] * len(LOSSES), height=2.5)
     for axis, name in zip(axes, LOSSES):
         vectors, labels, accuracy = trained(name, 2)(range(5))

@@ -36,7 +36,7 @@ def test_two_workers_are_one_process(tmp_path):
     one, two = run(tmp_path, "--batch-size", "64", "--out", "one"), run(
         tmp_path, "--batch-size", "32", "--out", "two", "--kvstore", "dist_sync", workers=2)
     assert one.returncode == two.returncode == 0, one.stderr + two.stdout + two.stderr
-    assert two.stdout.count("held-out images rightly") == 1   # the first worker alone writes and reports
+    assert two.stdout.count("held-out images correctly") == 1   # the first worker alone writes and reports
     mine, theirs = parameters(tmp_path / "one"), parameters(tmp_path / "two")
     assert set(mine) == set(theirs) and any(name.startswith("state:") for name in mine)
     for name, value in mine.items():
@@ -138,7 +138,7 @@ def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
     os.kill(job.pid, signal.SIGINT)
     out, err = job.communicate()
     assert job.returncode == 130, err
-    assert "out/last.checkpoint is saved. To continue, run: " in out and "rightly" not in out
+    assert "out/last.checkpoint is saved. To continue, run: " in out and "correctly" not in out
     done = run(tmp_path, *options, "--out", "out", "--resume", "auto", workers=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The run continues from out/last.checkpoint" in done.stdout
