@@ -13,9 +13,9 @@ import math
 import numpy as np
 from gluonops.core import nvrtc, registry, rtc
 
-from ..common import suites
+from ..harness import suites
+from ..harness.cases import Case, declared
 from . import compare, plan
-from .cases import Case, rows
 
 DRAWN = 1 << 16     # elements of the data
 THREADS = 1 << 12   # of a launch that are executed
@@ -116,7 +116,7 @@ def _partial(op: str, direction: str, whole: dict) -> np.ndarray:
 
 def deciding(op: str, direction: str) -> int:
     """How many of the first launches of a pass decide what later ones do."""
-    return getattr(rows(op), "DECIDING", {}).get(direction, 0)
+    return declared(op).DECIDING.get(direction, 0)
 
 
 def is_whole(planned: dict) -> bool:
