@@ -23,11 +23,6 @@ def inputs(case: dict) -> dict:
     return {**given, **{name: np.array(values) for name, values in case["tables"].items()}}
 
 
-def labels(case: dict) -> dict:
-    """The class indices among the inputs, without the others: name -> array."""
-    return drawn.draw_labels(case["attrs"], case["arrays"], case["classes"])
-
-
 def before(case: dict) -> dict:
     """What is in the arrays that a case adds to, by name: small whole numbers."""
     if case["request"] != "add":

@@ -4,9 +4,9 @@
     python -m benchmarks.gpu.model --op reorg --against measured.json
 
 Some blocks of each launch of a case are executed in the interpreter of ``tests/ptx``: about 4096 threads, or all where
-a pass has several small launches. Of launches that decide what later ones do, all blocks are executed (``DECIDING`` in
-the declaration). Counted are the instructions of each warp, the 32-byte sectors of global memory, the wavefronts of
-shared memory, and how often a warp waits for loads. Registers and shared memory are those that ptxas names for sm_90.
+a pass has several small launches. Counted are the instructions of each warp, the 32-byte sectors of global memory, the
+wavefronts of shared memory, and how often a warp waits for loads. Registers and shared memory are those that ptxas
+names for sm_90.
 
 The parts of a GPU work at the same time, but not wholly: a launch takes a norm of the times that each part would need
 alone, and a constant time between two launches. ``data_sheets.py`` has the numbers, and says which of them are fitted.

@@ -67,7 +67,6 @@ DEFAULTS = {
     "EXACT": (),         # results that have to be equal to NumPy's on a GPU, because elements only move
     "COMPARED": 1 << 22,     # elements that NumPy computes at most
     "independent": None,     # (attrs, ndim) -> whether a result depends on its own row of the first axis alone
-    "DECIDING": {},      # pass -> how many of its first launches decide what the later ones do
     "LIGER": False,      # whether Liger-Kernel has the function
     "backends": None,    # shape -> the backends that are timed; None: all of them
     "REFERENCE": "builtin",   # the peer that the others have to agree with on the CPU

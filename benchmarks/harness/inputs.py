@@ -47,13 +47,6 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
     return given
 
 
-def draw_labels(attrs: dict, arrays: dict, classes: dict) -> dict[str, np.ndarray]:
-    """The class indices alone."""
-    rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
-    return {name: _labels(rng, arrays[name][0], count, attrs).astype(arrays[name][1])
-            for name, count in classes.items()}
-
-
 def of_case(case) -> dict[str, np.ndarray]:
     """The inputs of a case in the contract's order, class indices in int64; needs gluonops."""
     from gluonops.core import registry

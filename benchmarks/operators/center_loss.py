@@ -14,4 +14,3 @@ GPU = [
     Row((65536, 512), more={"centers": (10, 512)}),
 ]
 GPU_TARGETS = NEARLY_AS_FAST_AS_A_COPY
-DECIDING = {"backward": 1}   # the samples of each class are found
