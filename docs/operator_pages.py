@@ -93,11 +93,12 @@ def page(name: str, picture: str) -> str:
     arguments = sections(getattr(ops, name).__doc__)
     _, _, formulas = text[""].partition("\n\n")   # behind the summary, which is the function's as well
     notes = f"Notes\n-----\n\n{text['Notes']}" if "Notes" in text else ""
+    raises = content(arguments["Raises"])
     rows = [(f"``{names}``", kind, meaning) for names, kind, meaning in entries(arguments["Parameters"])]
     return PAGE.format(
         name=name, line="=" * len(name), formulas=formulas, example=arguments["Examples"], picture=picture,
         arguments=list_table(("argument", "type", "meaning"), rows),
-        returns=content(arguments["Returns"]), raises=f"if {content(arguments['Raises'])}",
+        returns=content(arguments["Returns"]), raises=f"if {raises[0].lower()}{raises[1:]}",
         rules=list_table(("", ""), rules(registry.get(name).op)), blocks="".join(blocks(name)),
         sources=text["Sources"], notes=notes)
 

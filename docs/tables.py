@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import pathlib
 import runpy
+from collections.abc import Iterable
 
 from gluonops.commands import table
 
@@ -14,7 +15,9 @@ NOT_MEASURED = "-"
 def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
-    for name, text in {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs()}.items():
+    results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
+    for name, text in {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
+                       "checks": checks(results["checks"]), "memory": memory(results["memory"])}.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -28,8 +31,26 @@ def cfgs() -> str:
     """Each cfg that Darknet ships, from the results of ``benchmarks.networks.darknet_cfgs``."""
     results = json.loads((ROOT / "benchmarks" / "networks" / "darknet_cfgs.json").read_text(encoding="utf-8"))
     names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
-    lines = [names, ["---"] * len(names), *(_cfg(name, row) for name, row in sorted(results.items()))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(names, (_cfg(name, row) for name, row in sorted(results.items())))
+
+
+def checks(results: list[dict]) -> str:
+    """What was checked, when, and what that found."""
+    rows = ([row["promise"], row["found"].format(**row["figures"]), f"`{row['command']}`", row["date"]]
+            for row in results)
+    return markdown(["promise", "last check", "command", "date"], rows)
+
+
+def memory(results: list[dict]) -> str:
+    """How much memory each use keeps."""
+    rows = ([row["use"], ", ".join(row["bytes"]), f"{row['times']:,}",
+             ", ".join(f"{size:,}" for size in row["bytes"].values())] for row in results)
+    return markdown(["use", "backend", "times", "bytes each"], rows)
+
+
+def markdown(headings: list[str], rows: Iterable[list[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, ["---"] * len(headings), *rows])
 
 
 def _cfg(name: str, row: dict) -> list[str]:

@@ -37,12 +37,12 @@ def arguments():
     options.add("net", "--model", help="mlp, lenet_reorg, iresnet, darknet19, tiny_yolov2 for its backbone at half "
                 "its width, or of gluoncv's model zoo (default: lenet_reorg for digits, else tiny_yolov2)")
     options.add("net", "--embedding", type=train.natural, default=0,
-                help="units of a layer before the output, 2 to look at it; 0: no layer")
+                help="units of an extra layer before the output, 2 to draw them; 0: no such layer")
     options.add("net", "--loss", choices=[*LOSSES, *MARGINS], default="softmax",
-                help="of logits, or of cosines with a margin (default: %(default)s)")
+                help="loss of logits, or of cosines with a margin")
     options.add("net", "--scale", type=train.positive, default=16, help="factor of the cosines; 64 for many classes")
     options.add("net", "--center-loss", type=train.non_negative, default=0,
-                help="weight of CenterLoss (default: 0.01 with --loss center, else 0)")
+                help="weight of CenterLoss; --loss center uses 0.01 without this option")
     options.add_pretrained()
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")

@@ -11,7 +11,7 @@ def arguments():
     options.add("training", "--lr", type=train.non_negative, default=0.001,
                 help="learning rate of Adam; falls to 0 along a cosine")
     options.add("training", "--backbone-lr", type=train.non_negative, default=0.2,
-                help="the released backbone's, as a share of --lr")
+                help="learning rate of the released backbone, as a share of --lr")
     options.add_run(out="out/finetune_digits")
     return options.parse()
 

@@ -143,7 +143,7 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
         out = features(mx.sym.var("data")).infer_shape(data=(1, *shape))[1][0]
     except mx.MXNetError as error:
         channels, height, width = shape
-        raise OpError(WHERE, f"{name} takes no images of {channels} channels, {height} x {width}",
+        raise OpError(WHERE, f"{name} does not take images of {channels} channels, {height} x {width}",
                       "Choose another model, or larger images") from error
     net = Classifier(features, len(out) == 4, embedding, classes)
     net.preprocessing = preprocessing_for(shape[0])   # an exported net says how to prepare images

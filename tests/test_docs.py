@@ -14,6 +14,7 @@ from typing import NamedTuple
 import fresh
 import gluonops as gops
 import pytest
+from docutils import nodes
 from gluonops.commands import cli
 from gluonops.core.block import OpBlock, entries, sections
 from gluonops.data.datasets import scenes
@@ -196,6 +197,16 @@ def test_the_reference_groups_the_names_of_a_module(docs):
     assert re.findall(r"^   (\w+)$", group, re.M) == ["clear_graphs", "freeze"]
 
 
+def test_the_parts_of_a_module_are_links(docs):
+    """From its docstring to the groups of its page. ``make docs`` fails where a link leads nowhere."""
+    import reference
+    lines = inspect.getdoc(gops.train).splitlines()
+    reference.link_parts(None, "module", "gluonops.train", gops.train, None, lines)
+    linked = re.findall(r":ref:`\w+ <(\S+)>`", "\n".join(lines))
+    assert len(linked) > 20 and ":mod:" not in "\n".join(lines)
+    assert set(linked) <= set(re.findall(r"^\.\. _(\S+):$", reference.page(gops.train), re.M))
+
+
 def test_a_class_is_on_one_page_and_shares_its_name_with_none(docs):
     """Sphinx cannot tell two of one name apart, and `make docs` fails."""
     import reference
@@ -222,11 +233,35 @@ def test_python_fits_its_column():
     assert re.search(r"pre[^{]*\{[^}]*white-space: pre-wrap", css)
 
 
-def test_a_table_does_not_break_the_names_of_scripts():
-    """Sphinx's theme sets how text wraps; a name breaks where `overflow-wrap` lets it break anywhere."""
+def test_short_code_stays_in_one_line(docs):
+    """Sphinx's theme lets code break anywhere, and a browser breaks it behind a hyphen."""
+    settings = runpy.run_path(str(DOCS / "conf.py"))
+    names = ["finetune_detector.py", "--dataset", "gops.models.tiny_yolov2(width=0.5, ...)"]
+    page = nodes.paragraph("", "", *(nodes.literal("", name) for name in names))
+    settings["keep_names_whole"](None, page, "")
+    assert ["whole" in code["classes"] for code in page] == [True, True, False]
     css = (DOCS / "static" / "gluonops.css").read_text(encoding="utf-8")
-    *_, last = re.findall(r"article (?:td )?code[^{]*\{[^}]*overflow-wrap: (\w+)", css)
-    assert last == "normal"
+    assert re.search(r"article code\.whole {\s*white-space: nowrap", css)
+
+
+@pytest.mark.filterwarnings("ignore:The 'wheel' package:FutureWarning")   # of setuptools before 70.1
+@pytest.mark.parametrize("address", ["", "https://github.com/OWNER/gluonops"])
+def test_the_repository_is_one_setting(address, monkeypatch):
+    """The pages and the metadata derive their links from it, and have none while it is empty."""
+    monkeypatch.setattr("gluonops.version.REPOSITORY", address)
+    settings = runpy.run_path(str(DOCS / "conf.py"))
+    page = [PAGES["install"]]
+    settings["name_repository"](None, "install", page)
+    assert f"git clone {address or '<this repository>'} gluonops" in page[0]
+    assert settings["html_theme_options"].get("source_repository", "") == address
+    run_path, options = runpy.run_path, {}
+    monkeypatch.setattr(runpy, "run_path", lambda path: {
+        **run_path(path), **({"REPOSITORY": address} if path.endswith("version.py") else {})})
+    monkeypatch.setattr("setuptools.setup", lambda **given: options.update(given))
+    monkeypatch.chdir(DOCS.parent)
+    run_path("setup.py")
+    assert list(options["project_urls"].values()) == [address] * bool(address)
+    assert options["version"] == gops.__version__
 
 
 def test_every_page_is_in_the_table_of_contents():

@@ -26,7 +26,7 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
     there is no image, or the net does not say how images become its input.
     """
     if preprocessing is None:
-        raise OpError(WHERE, "the file does not note how images become the net's input",
+        raise OpError(WHERE, "the file does not say how images are prepared for the net",
                       "Pass it, such as --preprocessing '{\"colours\": \"RGB\", \"range\": [0, 1]}'; or call "
                       "gluonops.export.quantize with arrays")
     prepare = Preprocessing.from_metadata(preprocessing)

@@ -114,7 +114,8 @@ def _add_bench(add: Callable) -> None:
     bench.add_argument("--shape", type=kinds.sizes, metavar="16,64,52,52", help="shape of the data, with one --op")
     bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32",
                        help="type (default: float32)")
-    bench.add_argument("--seconds", type=kinds.seconds, default=0.15, help="limit for a peer and pass (default: 0.15)")
+    bench.add_argument("--seconds", type=kinds.seconds, default=0.15,
+                       help="time limit for each measurement, in seconds (default: 0.15)")
     bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
     bench.set_defaults(check=_check_bench)
 

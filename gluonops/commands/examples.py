@@ -27,7 +27,7 @@ EXAMPLES = {
   gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
   gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
     "anchors": """\
-  gluonops anchors                                of the digit scenes
+  gluonops anchors                                for the scenes of digits
   gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators

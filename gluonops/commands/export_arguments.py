@@ -37,13 +37,13 @@ def add_export(add: Callable) -> None:
 
 def _add_int8(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--int8", action="store_true", help="quantize convolutions and dense layers: OUT runs on "
-                       "MXNet's CPU operators, FILE of --onnx has QuantizeLinear and DequantizeLinear. Losses go and "
-                       "batch norms are folded. Prints each layer's error, and that of the result on every fifth batch "
-                       "of images, which are held out")
+                       "MXNet's CPU operators, and the FILE of --onnx has QuantizeLinear and DequantizeLinear. Losses "
+                       "are removed and batch norms are folded. The command prints each layer's error, and that of "
+                       "the result on every fifth batch of images, which it holds out")
     group.add_argument("--calibrate", metavar="DIR", help="folder with images like those the net will see, a few dozen "
-                       "or more; they are preprocessed as the file notes")
-    group.add_argument("--preprocessing", type=kinds.json_object, metavar="JSON", help="how images become the net's "
-                       "input, for files that do not note it, such as '{\"colours\": \"RGB\", \"resize\": \"crop\"}'; "
+                       "or more; they are prepared as the file says")
+    group.add_argument("--preprocessing", type=kinds.json_object, metavar="JSON", help="how images are prepared, "
+                       "for files that do not say it, such as '{\"colours\": \"RGB\", \"resize\": \"crop\"}'. "
                        "docs/command_line.md has the table")
     group.add_argument("--method", choices=("entropy", "percentile", "naive"), help="how the range of a tensor is "
                        "chosen (default: that with the least error)")

@@ -38,7 +38,8 @@ def add_convert(add: Callable) -> None:
                          help="operators to write (default: builtin, which needs no gluonops)")
     convert.add_argument("--detections", action="store_true",
                          help="return ids, scores and boxes, instead of what the last layer returns")
-    convert.add_argument("--names", metavar="FILE", help="text file with one class name per line; the files get them")
+    convert.add_argument("--names", metavar="FILE",
+                         help="text file with one class name per line, to store in the files")
     _add_detection(convert)
     _add_resize(convert)
     convert.set_defaults(check=_check_convert)

@@ -13,7 +13,6 @@ from ..core.contract import FAMILIES, Arg, Attr, Bool, Choice, Op
 from ..core.errors import OpError
 from ..export.formats import formats_of
 
-BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADINGS = {
     "op": "Operator",
     "layer": "Layer or loss",
@@ -174,16 +173,18 @@ def _attributes(row: dict) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
 
 
-def replace(text: str, table: str) -> str:
-    """``text`` with a table between the two markers.
+def replace(text: str, name: str, table: str) -> str:
+    """``text`` with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
-    - ``text``: markdown.
+    - ``text``: Markdown.
+    - ``name``: the name in the markers.
     - ``table``: what goes between the markers.
 
     An OpError if the text does not contain each marker once, in the right order.
     """
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise OpError("table", f"the text lacks the two lines {BEGIN} and {END}, once and in this order", "Add them")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise OpError("table", f"the text lacks the two lines {begin} and {end}, once and in this order", "Add them")
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"

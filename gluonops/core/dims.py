@@ -2,8 +2,8 @@
 
 A tensor's shape is a pattern of dimensions. They are named, perhaps multiplied or divided by attributes, or fixed.
 :func:`solve` computes the unknown sizes from the known ones, forwards or backwards, and raises an OpError if they do
-not fit. ``gluonops/native/dims.h`` does the same in C++. :mod:`gluonops.core.shapes` describes the notation of patterns
-in contracts.
+not fit. ``gluonops/native/mxnet/dims.h`` does the same in C++. :mod:`gluonops.core.shapes` describes the notation of
+patterns in contracts.
 """
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def _newest() -> OpError | None:
     if not _mentioned:
         return error
     others = "; ".join(f"{other.where}: {other.what}" for other in _mentioned)
-    combined = OpError(error.where, f"{error.what} (failed before it, and nothing waited for the result: {others})",
-                       error.remedy)
+    combined = OpError(error.where, f"{error.what} (these failed earlier, and nothing waited for their results: "
+                       f"{others})", error.remedy)
     combined.__cause__ = error.__cause__
     return combined
 

@@ -86,7 +86,7 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
         _replace(where, savers)
     except (OSError, mx.MXNetError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
-        raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; what was there before is untouched",
+        raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; the previous files are unchanged",
                       "Make room on the disk, or choose another path") from error
 
 
@@ -141,8 +141,8 @@ def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
         return False
     except OSError as error:
         backup = old.pop(path)
-        raise OpError(where, f"{path} is half of what was to be written, and cannot be put back: {error.strerror}",
-                      f"Rename {backup}, which is the file of before") from error
+        raise OpError(where, f"{path} is only half written, and the previous file cannot be put back: {error.strerror}",
+                      f"Rename {backup} to it: it is the previous file") from error
 
 
 def _name_beside(path: str) -> str:

@@ -143,7 +143,7 @@ def _without_value(where: str, path: str, missing: list[str], values: Arrays) ->
     if len(values) > 3:
         names += ", ..."
     return OpError(where, f"{path} has no value for {lost}; it has {names or 'none at all'}",
-                   "Pass the parameters exported with this symbol: net.save_parameters names them otherwise")
+                   "Pass the parameters exported with this symbol: net.save_parameters uses other names")
 
 
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:

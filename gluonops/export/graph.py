@@ -286,5 +286,5 @@ def refusal(place: str, error: mx.MXNetError) -> OpError:
     lines = str(error).strip().splitlines()
     reason = lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]
     return OpError("export", f"MXNet refuses the graph{place}: {shortened(reason, SHOWN)}",
-                   "Import the package, or load the library, that defines an operator which it does not know; where "
-                   "that is not it, export the net again")
+                   "Import the package or load the library that defines the operator that MXNet does not know. If it "
+                   "knows all of them, export the net again")

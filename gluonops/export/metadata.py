@@ -42,7 +42,7 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
     except (TypeError, ValueError, AttributeError, RecursionError):
         is_sound = False
     if not is_sound:
-        raise OpError("export", f"the note of gluonops in the file is damaged: {quoted(note)}", "Export the net again")
+        raise OpError("export", f"the entry of gluonops in the file is damaged: {quoted(note)}", "Export the net again")
     return metadata
 
 

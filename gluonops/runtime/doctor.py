@@ -184,14 +184,14 @@ def _examine_tuning(report: dict, tuning: types.ModuleType) -> None:
 def render(report: dict) -> str:
     """The report as text."""
     versions, mxnet = report["versions"], report["mxnet"]
-    lines = [f"gluonops {versions['gluonops']} in {report['path']}"]
+    lines = [f"gluonops {versions['gluonops']} in {report['path']}", "",
+             *(f"  {text}" for text in support.lines()), ""]
 
     def line(title: str, text: str) -> None:
         lines.append(f"  {title:<12}{text}")
 
     line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
     line("NumPy", versions["numpy"] or "missing")
-    line("supported", support.supported())
     if mxnet:
         line("MXNet", f"{mxnet['version']} in {mxnet['path']}")
         line("built with", ", ".join(f"{name} {'yes' if on else 'no'}" for name, on in mxnet["features"].items()))

@@ -34,8 +34,8 @@ def check_options(path: pathlib.Path, train_state: Mapping[str, Any], options: M
                           "Resume with the options that it was started with")
     before = train_state.get("data")
     if before is not None and before != data:
-        raise OpError(WHERE, f"the images or labels to train on are others (fingerprint {data}) than those of the run "
-                      f"in {path} ({before})",
+        raise OpError(WHERE, f"the training images or labels (fingerprint {data}) differ from those of the run in "
+                      f"{path} ({before})",
                       f"Put those back, or start again with --pretrained {path} and another --out")
 
 

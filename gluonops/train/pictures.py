@@ -196,6 +196,9 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
         axes.axis("off")
         if index < count:
             _draw_image(axes, detector, dataset, index, size, device)
+    figure.draw_without_rendering()   # the layout gives each image its place
+    for axes in figure.axes:
+        _separate_labels(axes)
     save_figure(figure, path)
 
 
@@ -213,6 +216,21 @@ def _draw_image(axes, detector, dataset, index, size, device):
     plot_bbox(image, boxes, scores[is_real, 0], ids[is_real, 0], thresh=0, class_names=dataset.classes, ax=axes,
               linewidth=1.5, fontsize=8)
     axes.set_title(f"{len(label)} to find, {is_real.sum()} found", fontsize=9)
+
+
+def _separate_labels(axes):
+    """Move the labels of boxes into the image, and downwards where one covers another."""
+    image, placed = axes.get_window_extent(), []
+    for label in sorted(axes.texts, key=lambda text: text.get_position()[1]):
+        field = label.get_bbox_patch().get_window_extent()
+        right = max(image.x0 - field.x0, 0) - max(field.x1 - image.x1, 0)
+        up = min(image.y1 - field.y1, 0)
+        for other in placed:
+            if other.overlaps(field.translated(right, up)):
+                up = other.y0 - field.y1 - 1
+        placed.append(field.translated(right, up))
+        anchor = axes.transData.transform(label.get_position())
+        label.set_position(axes.transData.inverted().transform(anchor + (right, up)))
 
 
 def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:

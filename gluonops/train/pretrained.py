@@ -176,7 +176,8 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
 
 def _load_package_backbone(net, names, where):
     if names:
-        raise OpError(where, f"--pretrained-names {names} beside {AUTO}; expected a file of parameters without names",
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {AUTO}; expected a file of parameters "
+                      "without names",
                       "Leave it out: the backbone in the package has no classes")
     net.load_pretrained_backbone()
     return []
@@ -184,5 +185,6 @@ def _load_package_backbone(net, names, where):
 
 def _check_names(path, names, where):
     if names and path.suffix == ".checkpoint":
-        raise OpError(where, f"--pretrained-names {names} beside {path}; expected a file of parameters without names",
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {path}; expected a file of parameters "
+                      "without names",
                       "Leave it out: a checkpoint has its classes' names")

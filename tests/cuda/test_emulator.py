@@ -319,7 +319,6 @@ def test_a_bug_planted_in_an_operator_is_caught(bug, request_, launched):
 PARTS = ("softmax", (1, 20000), {}, "forward")
 COPIES = ("tile", (1, 2043), {"tiles": (300, 1)}, "backward")
 TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
-DECODE = ("region_decode", (3, 170, 7, 9), {**TWO_ANCHORS, "classes": 80})   # lanes share a prediction
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
 V4_LOSS = ("yolo_loss", (5, 16, 6, 7), {**TWO_ANCHORS, "dialect": "alexeyab", "iou_thresh": 0.2}, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
@@ -338,13 +337,6 @@ BARRIERS = {
     "tile_loops": ("", r"\s*}\s*// The run that period", ("tile", (7, 2), {"tiles": (5, 3)}, "forward")),
     "tile_sums_before": ("", "   // the sums of the block before", COPIES),
     "tile_sums_after": (r"= sums;\s*", "", COPIES),
-    "decode_before": ("", "   // the tile before", (*DECODE, "forward")),
-    "decode_read": ("", "   // the tile is read", (*DECODE, "forward")),
-    "decode_decoded": ("", "   // the tile is decoded", (*DECODE, "forward")),
-    "decode_sums": ("", "   // the exponentials are summed", (*DECODE, "forward")),
-    "decode_tiles_before": ("", "   // the tiles before", (*DECODE, "backward")),
-    "decode_both_read": ("", "   // both tiles are read", (*DECODE, "backward")),
-    "decode_products": ("", "   // the products are summed", (*DECODE, "backward")),
     "loss_assigned": ("", "   // all are assigned", LOSS),
     "loss_sums_after": ("", "   // the sums of all warps", LOSS),
     "loss_attributes": ("", "   // the attributes are there", V4_LOSS),

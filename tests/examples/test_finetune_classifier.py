@@ -178,7 +178,7 @@ def test_resuming_with_other_data_is_refused(train, photographs, tmp_path):
     for change in (lambda folder: (folder / "dark" / "0.png").rename(folder / "light" / "new.png"),
                    lambda folder: shutil.copy(folder / "dark" / "1.png", folder / "dark" / "new.png")):
         change(tmp_path / "data" / "train")
-        with pytest.raises(gops.OpError, match="the images or labels to train on are others .* out/last.checkpoint"):
+        with pytest.raises(gops.OpError, match="the training images or labels .* out/last.checkpoint"):
             train("out", *photographs, "--model", "mlp", "--epochs", "2", "--resume")
 
 

@@ -182,7 +182,7 @@ def test_resuming_with_other_labels_is_refused(train, squares, tmp_path):
     options = (*squares, "--classes", *"abc", *QUICK[3:], "--anchors", "voc")
     train("out", *options, stop=1)
     (tmp_path / "data" / "labels" / "train" / "3.txt").write_text("0 0.5 0.51 0.5 0.6\n")
-    with pytest.raises(gops.OpError, match="the images or labels to train on are others"):
+    with pytest.raises(gops.OpError, match="the training images or labels"):
         train("out", *options, "--resume")
 
 

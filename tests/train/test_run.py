@@ -180,7 +180,7 @@ def test_other_data_and_another_net_are_refused(tmp_path):
     stopped(make(tmp_path), 2)
     run = make(tmp_path)
     run.extra["data"] = "other"
-    with pytest.raises(gops.OpError, match=r"are others \(fingerprint other\) than those of .* \(0123456789"):
+    with pytest.raises(gops.OpError, match=r"labels \(fingerprint other\) differ from those of .* \(0123456789"):
         run.resume()
     net = gluon.nn.HybridSequential()
     net.add(gluon.nn.Dense(2, in_units=3))
@@ -194,7 +194,7 @@ def test_other_data_and_another_net_are_refused(tmp_path):
 def test_another_number_of_images_is_refused(tmp_path):
     """Where there is no fingerprint of them."""
     stopped(make(tmp_path, data=None), 2)
-    with pytest.raises(gops.OpError, match=r"are others \(fingerprint 12 images\) than those of .* \(20 images\)"):
+    with pytest.raises(gops.OpError, match=r"labels \(fingerprint 12 images\) differ from those of .* \(20 images\)"):
         make(tmp_path, images=12, data=None).resume()
     assert make(tmp_path, data=None).resume()
 
@@ -383,7 +383,7 @@ def test_a_full_disk_leaves_the_old_file(monkeypatch, tmp_path, full_disk, file,
 
     for module in ("run", "checkpoint"):
         monkeypatch.setattr(f"gluonops.train.{module}.save_tensors", filling)
-    with pytest.raises(gops.OpError, match=f"cannot write .*out/{file}: .*; what was there before is untouched. Make"):
+    with pytest.raises(gops.OpError, match=f"cannot write .*out/{file}: .*; the previous files are unchanged. Make"):
         finish(make(tmp_path / "out", net=dense(units=10_000), epochs=1))
     assert len(written) == 1 and (tmp_path / "out" / file).read_bytes() == before
     assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {"last.checkpoint", "best.params", "history.csv"}

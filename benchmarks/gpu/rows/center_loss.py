@@ -12,4 +12,3 @@ LARGE = [
     Row((65536, 512), more={"centers": (10, 512)}),
 ]
 TARGETS = NEARLY_AS_FAST_AS_A_COPY
-DECIDING = {"backward": 1}   # the samples of each class are found

@@ -293,7 +293,7 @@ def softmax_activation(model: Model, call: Call) -> str:
 @converts("UpSampling")
 def up_sampling(model: Model, call: Call) -> str:
     if call.text("sample_type") != "nearest" or len(call.inputs) != 1:
-        raise call.refuse("upsamples otherwise than one input to the nearest neighbour")
+        raise call.refuse("upsamples several inputs, or not by nearest neighbour")
     scale = call.value("scale")
     scales = model.constant(np.array([1, 1, scale, scale], np.float32))
     return model.add("Resize", call.inputs[0], "", scales, mode="nearest", nearest_mode="floor",

@@ -35,7 +35,7 @@ def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
     for found in reversed(detections):
         ink = colour(found.class_id)
         pen.rectangle(found.box, outline=ink, width=line_width)
-        _draw_label(pen, picture.size, f"{found.name} {found.score:.2f}", found.box, ink, font)
+        _draw_label(pen, picture.size, f"{found.name}: {found.score:.2f}", found.box, ink, font)
     return picture
 
 
@@ -46,7 +46,9 @@ def _draw_label(pen, size, text, box, ink, font):
     x = min(max(box[0], 0), max(size[0] - width, 0))
     y = box[1] - height if box[1] >= height else box[1]
     pen.rectangle([x, y, x + width, y + height], fill=ink)
-    pen.text((x + 2 - left, y + 2 - top), text, fill=(0, 0, 0), font=font)
+    red, green, blue = ink
+    is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
+    pen.text((x + 2 - left, y + 2 - top), text, fill="white" if is_dark else "black", font=font)
 
 
 def draw_caption(pixels: np.ndarray, lines: Sequence[str]) -> Image:

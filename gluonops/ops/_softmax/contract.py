@@ -15,9 +15,9 @@ MAX_PARTS = 4096       # of a row; CUDA allows 65,535
 
 AXIS = Attr("axis", Int(), -1, "axis of the classes")
 
-LOGITS = "batch..., classes@axis, ..."
-ROWS = "batch..., ..."               # one value per row of classes
-ROWS_AND_AXIS = "batch..., 1, ..."   # the same, as keepdims shape
+LOGITS = "batch..., classes@axis, inner..."
+ROWS = "batch..., inner..."               # one value per row of classes
+ROWS_AND_AXIS = "batch..., 1, inner..."   # the same, as keepdims shape
 
 NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected a batch of rows",
                         "Add a batch axis with expand_dims(axis=0)")

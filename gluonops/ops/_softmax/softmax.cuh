@@ -10,6 +10,7 @@
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
+#include "../_blocks/blocks.cuh"
 
 enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
 enum { STREAMED_BYTES = 64 };  // of a row of which nothing is held: so more threads share a multiprocessor

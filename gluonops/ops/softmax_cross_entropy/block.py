@@ -22,7 +22,7 @@ class SoftmaxCELoss(LabelledLoss):
     from_logits : bool, default False
         Whether ``pred`` already holds log-probabilities (the name is MXNet's).
     weighted_mean : bool, default False
-        Whether losses are divided by the weights of their labels' classes, instead of their number, as PyTorch's
+        Whether losses are divided by the weights of their labels' classes, instead of by their number, as PyTorch's
         ``reduction="mean"`` does: an ignored row has the weight 0, and a row without ``class_weight`` 1. The mean of
         the returned losses over a batch is then PyTorch's. Valid with class indices and logits.
 
@@ -39,11 +39,12 @@ class SoftmaxCELoss(LabelledLoss):
         super().__init__(weight, batch_axis, axis=axis, sparse_label=sparse_label, smoothing=smoothing,
                          ignore_label=ignore_label, class_weight=class_weight, **kwargs)
         if from_logits and (smoothing or ignore_label is not None):
-            raise OP.error(f"from_logits is True, smoothing {smoothing}, ignore_label {ignore_label}", "Pass logits")
+            raise OP.error(f"from_logits is True, smoothing is {smoothing} and ignore_label is {ignore_label}",
+                           "Pass logits")
         if from_logits and class_weight is not None:
             raise OP.error("from_logits is True and class_weight is given", "Pass logits")
         if weighted_mean and (from_logits or not sparse_label):
-            raise OP.error(f"weighted_mean is True, from_logits {from_logits}, sparse_label {sparse_label}",
+            raise OP.error(f"weighted_mean is True, from_logits is {from_logits} and sparse_label is {sparse_label}",
                            "Pass logits and class indices")
         self._weighted_mean = weighted_mean
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits

@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernel.h"
-#include "pool.h"
+#include "../kernel.h"
+#include "../pool.h"
 #include "registration.h"
 #include "symbols.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "call.h"
-#include "kernel.h"
+#include "../kernel.h"
 #include "refusal.h"
 
 namespace gluonops {

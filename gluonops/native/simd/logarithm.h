@@ -2,7 +2,7 @@
 #ifndef GLUONOPS_NATIVE_LOGARITHM_H_
 #define GLUONOPS_NATIVE_LOGARITHM_H_
 
-#include "simd.h"
+#include "vectors.h"
 
 namespace gluonops {
 namespace GLUONOPS_TARGET {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target.h"
+#include "../target.h"
 
 namespace gluonops {
 namespace {

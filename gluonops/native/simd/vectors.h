@@ -1,7 +1,7 @@
 // Vectors as wide as the target's registers, in the compiler's own vector extension. A kernel computes float16 in
 // float. Lanes beyond the end of a row are neither read nor written.
-#ifndef GLUONOPS_NATIVE_SIMD_H_
-#define GLUONOPS_NATIVE_SIMD_H_
+#ifndef GLUONOPS_NATIVE_VECTORS_H_
+#define GLUONOPS_NATIVE_VECTORS_H_
 
 #include <stdint.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #endif
 
 #include "half.h"
-#include "target.h"
+#include "../target.h"
 
 namespace gluonops {
 namespace GLUONOPS_TARGET {
@@ -421,4 +421,4 @@ GLUONOPS_INLINE void write_row(T *to, int64_t items, const Compute &compute)
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
 
-#endif  // GLUONOPS_NATIVE_SIMD_H_
+#endif  // GLUONOPS_NATIVE_VECTORS_H_

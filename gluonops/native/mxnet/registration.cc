@@ -20,8 +20,8 @@
 #include <string>
 
 #include "direct.h"
-#include "kernel.h"
-#include "mxnet_batch_norm.h"
+#include "../kernel.h"
+#include "../patches/mxnet_batch_norm.h"
 #include "sizes.h"
 #include "symbols.h"
 

@@ -23,7 +23,7 @@ void run_sgd_update(const SgdCall &call) { sgd_update(call); }
 #include <locale>
 #include <sstream>
 
-#include "operator.h"
+#include "../mxnet/operator.h"
 
 namespace gluonops {
 

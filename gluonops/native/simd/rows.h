@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "kernel.h"
+#include "../kernel.h"
 
 namespace gluonops {
 

@@ -1,12 +1,12 @@
 // float16 in software: for storing only, every kernel computes in float. Rounds to nearest even; infinities, NaN and
-// subnormal numbers have their meaning. Where the processor converts, simd.h lets it.
+// subnormal numbers have their meaning. Where the processor converts, vectors.h lets it.
 #ifndef GLUONOPS_NATIVE_HALF_H_
 #define GLUONOPS_NATIVE_HALF_H_
 
 #include <stdint.h>
 #include <string.h>
 
-#include "target.h"
+#include "../target.h"
 
 namespace gluonops {
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "parallel.h"
-#include "target.h"
+#include "../parallel.h"
+#include "../target.h"
 
 namespace gluonops {
 

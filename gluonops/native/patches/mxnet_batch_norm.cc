@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "batch_norm.h"
-#include "registration.h"
-#include "symbols.h"
+#include "../mxnet/registration.h"
+#include "../mxnet/symbols.h"
 
 namespace gluonops {
 namespace {

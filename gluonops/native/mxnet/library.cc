@@ -6,12 +6,12 @@
 #define GLUONOPS_TEXT(x) GLUONOPS_TEXT_(x)
 #define GLUONOPS_PUBLIC __attribute__((visibility("default")))
 
-#include "blocks.h"
+#include "../patches/blocks.h"
 #include "direct.h"
-#include "mxnet_batch_norm.h"
-#include "pool.h"
+#include "../patches/mxnet_batch_norm.h"
+#include "../pool.h"
 #include "registration.h"
-#include "target.h"
+#include "../target.h"
 
 extern "C" {
 
@@ -49,7 +49,7 @@ GLUONOPS_PUBLIC void gluonops_set_threads(int threads)
     gluonops::set_most_threads(threads);
 }
 
-// Keeps that many bytes of freed tensors: see blocks.h. Returns whether MXNet can be made to.
+// Keeps that many bytes of freed tensors: see patches/blocks.h. Returns whether MXNet can be made to.
 GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside_mxnet, int64_t bytes)
 {
     return gluonops::keep_blocks(inside_mxnet, bytes);

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-#include "parallel.h"
-#include "simd.h"
-#include "target.h"
+#include "../parallel.h"
+#include "../simd/vectors.h"
+#include "../target.h"
 
 namespace gluonops {
 
