@@ -413,6 +413,6 @@ def test_workers_tell_each_other_of_ctrl_c_one_message_at_a_time(tmp_path):
     workers = train.Workers(Store(), count=2, kind="dist_sync")
     run = train.Run(run.net, run.trainer, 20, workers=workers, out=tmp_path, **OPTIONS)
     for _ in range(3):
-        run._agree_to_stop(2)
+        run._stopping.agree(2)
     assert len(set(sent)) == 1 and len(sent) == 4
-    assert run._stopping and len(run._flags) == 2
+    assert run._stopping.agreed and len(run._stopping._answers) == 2
