@@ -48,7 +48,7 @@ COMPARE = """
 import sys
 from benchmarks.before_after import __main__, cases
 cases.ROWS["abs"] = []
-sys.exit(__main__.main([".", "--op", "abs", "--rounds", "2", "--turns", "1", "--seconds", "0"]))
+sys.exit(__main__.main([".", "--op", "abs", "--rounds", "1", "--turns", "1", "--seconds", "0"]))
 """
 
 

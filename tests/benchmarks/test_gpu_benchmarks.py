@@ -215,7 +215,10 @@ def on_cpu(gpu):
 
 
 def test_every_case_agrees_with_the_oracle(gpu, plan, on_cpu):
+    """In float32; the kernels below run the other types."""
     for case in plan["cases"]:
+        if case["dtype"] != "float32":
+            continue
         record = gpu.measure(on_cpu, case, None, 0)
         assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
 
@@ -334,10 +337,18 @@ def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
     assert compare.sample({**large, "attrs": {**case["attrs"], "axis": 0}}) is None
 
 
+def some(cases):
+    """A case of every operator, and of every type, request and offset."""
+    chosen = {key: case for case in cases
+              for key in (case["op"], (case["dtype"], case["request"], case["offset"]))}
+    return list({id(case): case for case in chosen.values()}.values())
+
+
 def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
     """From a plan to the JSON, with kernels that are right."""
     monkeypatch.setitem(sys.modules, "torch", None)
     path, results = tmp_path / "plan.json", tmp_path / "gpu.json"
+    plan = {**plan, "cases": some(plan["cases"])}
     path.write_text(json.dumps(plan))
     assert gpu.main(["--plan", str(path), "--json", str(results), "--samples", "1"]) == 0
     out = capsys.readouterr().out

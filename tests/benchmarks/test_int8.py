@@ -7,7 +7,7 @@ from benchmarks.networks import int8
 from benchmarks.networks.cases import INT8, INT8_PEERS, MODULE, ORT, ORT_INT8
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module")   # its tests are slow: test_network_benchmarks.py runs the same peers every day
 def quick(tmp_path_factory):
     """The JSON of a quick run."""
     pytest.importorskip("onnxruntime")
@@ -16,6 +16,7 @@ def quick(tmp_path_factory):
     return files.load(path)
 
 
+@pytest.mark.slow
 def test_times_and_errors(quick):
     case, = quick["cases"]
     assert (case["net"], case["threads"]) == ("small", 1) and quick["quick"]
@@ -25,6 +26,7 @@ def test_times_and_errors(quick):
     assert 0 < case["errors"][INT8] < 0.03 and 0 < case["errors"][ORT_INT8] < 0.03
 
 
+@pytest.mark.slow
 def test_the_page_gets_its_figures_from_the_json(quick, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- int8:begin -->\nold\n<!-- int8:end -->\nafter\n")
