@@ -35,7 +35,7 @@ def run(planned, case, seed):
     assert program.check(interpreter, case, given) is None
 
 
-@pytest.mark.parametrize("number, op", enumerate(OPS))
+@pytest.mark.parametrize("number, op", list(enumerate(OPS)))
 def test_a_case_of_every_kernel(number, op):
     """In float32, in turn: a typical one of little work, adding at random, and behind an odd address."""
     found = planned(op, "float32", "float32")
