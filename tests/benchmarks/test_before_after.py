@@ -3,6 +3,7 @@ import pathlib
 
 import fresh
 import gluonops as gops
+import pytest
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import cases, measure
 
@@ -48,10 +49,11 @@ COMPARE = """
 import sys
 from benchmarks.before_after import __main__, cases
 cases.ROWS["abs"] = []
-sys.exit(__main__.main([".", "--op", "abs", "--rounds", "1", "--turns", "1", "--seconds", "0"]))
+sys.exit(__main__.main([".", "--op", "abs", "--rounds", "2", "--turns", "1", "--seconds", "0"]))
 """
 
 
+@pytest.mark.slow
 def test_this_checkout_is_compared_with_itself():
     done = fresh.python("-c", COMPARE, cwd=ROOT)
     assert done.returncode == 0, done.stderr
