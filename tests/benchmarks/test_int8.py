@@ -7,7 +7,7 @@ from benchmarks.networks import int8
 from benchmarks.networks.cases import INT8, INT8_PEERS, MODULE, ORT, ORT_INT8
 
 
-@pytest.fixture(scope="module")   # its tests are slow: test_network_benchmarks.py runs the same peers every day
+@pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     """The JSON of a quick run."""
     pytest.importorskip("onnxruntime")

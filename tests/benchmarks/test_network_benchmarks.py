@@ -27,6 +27,7 @@ def quick(tmp_path_factory):
     return done.stdout, done.stderr, files.load(path)
 
 
+@pytest.mark.slow
 def test_times_and_notes(quick):
     printed, _, results = quick
     case, = results["cases"]
@@ -39,6 +40,7 @@ def test_times_and_notes(quick):
     assert "small 64, batch 2" in printed and "as fast as onnxruntime" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer, package", [(ORT, "onnxruntime"), (EAGER, "torch")])
 def test_the_other_frameworks_agree(quick, peer, package):
     """Their outputs were compared with the net's, within 1e-5 of the largest value."""
@@ -47,6 +49,7 @@ def test_the_other_frameworks_agree(quick, peer, package):
     assert peer not in case["mismatches"] and peer in {row["peer"] for row in case["times"]}
 
 
+@pytest.mark.slow
 def test_a_wrong_output_gets_no_figures(quick):
     printed, errors, results = quick
     case, = results["cases"]
@@ -55,6 +58,7 @@ def test_a_wrong_output_gets_no_figures(quick):
     assert "MISMATCH" in printed and "MISMATCH" in errors
 
 
+@pytest.mark.slow
 def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
     page = tmp_path / "README.md"
     page.write_text("before\n<!-- deploy:begin -->\nold\n<!-- deploy:end -->\nafter\n")

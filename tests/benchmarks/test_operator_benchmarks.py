@@ -31,6 +31,7 @@ def quick(tmp_path_factory):
     return done.stdout, files.load(path)
 
 
+@pytest.mark.slow
 def test_results(quick):
     printed, results = quick
     assert set(results) == {"date", "command", "quick", "machine", "targets", "runs"}
@@ -40,6 +41,7 @@ def test_results(quick):
     assert "reorg darknet" in printed and "copyto" in printed
 
 
+@pytest.mark.slow
 def test_every_peer_is_measured_in_every_way(quick):
     for case in quick[1]["runs"]["tuned"]:
         assert case["op"] == "reorg" and not case["mismatches"]
@@ -71,6 +73,7 @@ def test_an_operator_without_rows_is_checked_and_timed():
     assert {(name, mode) for name, mode in bench.runners} >= {("custom", "alone"), ("numpy", "alone")}
 
 
+@pytest.mark.slow
 def test_every_target_is_judged(quick):
     printed, results = quick
     assert len(results["targets"]) == 2 * 2 * 3 + 2 * 3 + 2 * 2 + 4 + 1   # moves, alone, corners, per node, sizes
@@ -78,6 +81,7 @@ def test_every_target_is_judged(quick):
     assert all(f"{target['target']} " in printed for target in results["targets"])
 
 
+@pytest.mark.slow
 def test_no_folder_of_this_machine_gets_out(quick):
     assert quick[1]["command"] == "python -m benchmarks.operators --quick --tuned --op reorg --json results.json"
 
@@ -93,6 +97,7 @@ def test_a_wrong_result_gets_no_figures(tmp_path):
     assert "MISMATCH" in line and "ms" not in line and "us (" not in line
 
 
+@pytest.mark.slow
 def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
     page = tmp_path / "README.md"
     page.write_text("before\n<!-- operators:begin -->\nold\n<!-- operators:end -->\nafter\n")
@@ -117,6 +122,7 @@ def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
         report.write_readme({**quick[1], "quick": False}, page)
 
 
+@pytest.mark.slow
 def test_the_plot(quick, tmp_path):
     pytest.importorskip("matplotlib")
     assert plot.plot(quick[1], tmp_path / "plot.png")
