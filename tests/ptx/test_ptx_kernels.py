@@ -1,6 +1,6 @@
 """The kernels' own PTX, executed in the interpreter: results against NumPy, under several schedules.
 
-A case of every operator runs with the others; `make cuda-ptx` runs all of ``python -m benchmarks.gpu --quick``.
+A case of every fourth operator runs with the others; `make cuda-ptx` runs all of ``python -m benchmarks.gpu --quick``.
 """
 import copy
 import functools
@@ -35,7 +35,8 @@ def run(planned, case, seed):
     assert program.check(interpreter, case, given) is None
 
 
-@pytest.mark.parametrize("number, op", list(enumerate(OPS)))
+@pytest.mark.parametrize("number, op", [pytest.param(number, op, marks=[pytest.mark.slow] if number % 4 else [])
+                                        for number, op in enumerate(OPS)])
 def test_a_case_of_every_kernel(number, op):
     """In float32, in turn: a typical one of little work, adding at random, and behind an odd address."""
     found = planned(op, "float32", "float32")
