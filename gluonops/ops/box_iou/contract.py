@@ -8,9 +8,9 @@ from .._blocks.contract import shared_rows
 from .._boxes.contract import FORMAT, is_center
 
 ROWS = 16        # boxes of lhs that a thread has in forward
-BAND = 1024      # boxes of lhs that a block has in backward
+BAND = 256       # boxes of lhs that a block has in backward
 COLUMNS = 32     # boxes of rhs that a block has in backward
-WARPS = 8        # of a block, each of which has a box of lhs in backward
+LEAST_BOXES = 32  # of lhs, that a block has in backward at a time
 SUMS = 5         # of a box, over its pairs
 
 
@@ -48,9 +48,9 @@ def forward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """A warp for each box of lhs, and a block for each tile of boxes of rhs and band of boxes of lhs."""
+    """Some lanes for each box of lhs, and a block for each tile of boxes of rhs and band of boxes of lhs."""
     sets, lhs_count, _ = sizes(known)
-    return max(divided(sets * lhs_count, WARPS), tiles(known) * bands(known)), BLOCK
+    return max(divided(sets * lhs_count, LEAST_BOXES), tiles(known) * bands(known)), BLOCK
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
