@@ -351,6 +351,7 @@ BARRIERS = {
     "center_sums": ("", "   // the sums of all threads", (*CENTERS, "centers")),
     "dice_before": ("", "   // the sums of the classes before", DICE),
     "dice_sums": ("", "   // the sums of all warps", DICE),
+    "iou_before": ("", "   // the sums of the tile before", PAIRS),
     "iou_sums": ("", "   // the sums of all warps", PAIRS),
 }
 
