@@ -1,6 +1,5 @@
 """The comparison of two commits: cases, turns and the table. No times are asserted."""
 import gluonops as gops
-import pytest
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import measure
 from benchmarks.harness import cases, suites
@@ -41,7 +40,6 @@ def test_the_least_time_of_all_turns_counts():
         measure.PARTS, 2.0)
 
 
-<<<<<<< HEAD
 def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):
     monkeypatch.setattr(before_after, "of_commits", lambda ops: [cases.Case("abs", (3, 4))])
     assert before_after.main([".", "--rounds", "2", "--turns", "1", "--seconds", "0"]) == 0
@@ -49,21 +47,3 @@ def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):
     assert head.split()[:2] == ["case", "part"] and len(lines) == len(measure.PARTS) + 4
     for line, part in zip(lines, measure.PARTS):
         assert line.split()[3] == part and float(line.split()[4]) > 0
-=======
-COMPARE = """
-import sys
-from benchmarks.before_after import __main__, cases
-cases.ROWS["abs"] = []
-sys.exit(__main__.main([".", "--op", "abs", "--rounds", "2", "--turns", "1", "--seconds", "0"]))
-"""
-
-
-@pytest.mark.slow
-def test_this_checkout_is_compared_with_itself():
-    done = fresh.python("-c", COMPARE, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    head, *lines = done.stdout.splitlines()
-    assert head.split()[:2] == ["case", "part"]
-    assert [line.split()[2] for line in lines] == list(measure.PARTS)
-    assert all(float(line.split()[3]) > 0 for line in lines)
->>>>>>> fast

@@ -13,71 +13,15 @@ DECLARED = [op for op in gops.ops.list() if importlib.util.find_spec(f"benchmark
 WITHOUT_TORCH = {"center_loss", "gaussian_yolo_loss", "region_decode", "region_loss", "softmax_output", "yolo_loss"}
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("op", gops.ops.list())
 def test_every_peer_agrees(op):
     case = next(cases.on_cpu([op], quick=True))
     bench = measure.Bench(case)
-=======
-def bench(*arguments, **variables):
-    return subprocess.run([sys.executable, "-m", "benchmarks.operators", *map(str, arguments)], cwd=ROOT,
-                          capture_output=True, text=True, env={**os.environ, **variables})
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """(what a quick run printed, its JSON)."""
-    path = tmp_path_factory.mktemp("bench") / "results.json"
-    done = bench("--quick", "--tuned", "--op", "reorg", "--json", path)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, files.load(path)
-
-
-@pytest.mark.slow
-def test_results(quick):
-    printed, results = quick
-    assert set(results) == {"date", "command", "quick", "machine", "targets", "runs"}
-    assert results["quick"] is True and set(results["runs"]) == {"tuned"}
-    assert {"cpu", "cores", "threads", "memory_gb", "mxnet", "numpy", "torch", "gluonops"} <= set(results["machine"])
-    assert {case["kind"] for case in results["runs"]["tuned"]} == {"case", "corner", "node", "sweep"}
-    assert "reorg darknet" in printed and "copyto" in printed
-
-
-@pytest.mark.slow
-def test_every_peer_is_measured_in_every_way(quick):
-    for case in quick[1]["runs"]["tuned"]:
-        assert case["op"] == "reorg" and not case["mismatches"]
-        measured = {(row["peer"], row["mode"], row["pass"]) for row in case["times"]}
-        modes = {"node": ("net",), "sweep": ("alone",)}.get(case["kind"], ("net", "alone"))
-        passes = ("forward",) if case["kind"] == "sweep" else ("forward", "backward", "both")
-        for peer in set(case["peers"]) - set(case["notes"]):
-            assert {(peer, mode, part) for mode in modes for part in passes} <= measured
-        assert all(row["samples"] >= 5 for row in case["times"])
-
-
-def test_every_operator_has_rows_without_declaring_any():
-    """A new operator needs no file in benchmarks/."""
-    undeclared = [op for op in gops.ops.list() if suites.rows_of("benchmarks.operators", op) is None]
-    assert undeclared, "an operator to try it with"
-    for op in gops.ops.list():
-        row, = cases.derived(op, quick=True)
-        assert {"custom", "builtin", "numpy"} <= {peer.name for peer in row.peers}
-        data, *others = row.draw(np.random.RandomState(0))
-        assert data.shape == row.shape and len(others) == len(registry.get(op).op.inputs) - 1
-    assert {case.op for case in cases.cases(quick=True)} == set(gops.ops.list())
-
-
-def test_an_operator_without_rows_is_checked_and_timed():
-    row, = cases.derived("center_loss", quick=True)
-    numpy_ops.register([row.op])
-    bench = measure.Bench(dataclasses.replace(row, modes=("alone",)))
->>>>>>> fast
     assert not bench.wrong
     assert {"native", "custom", "builtin"} <= bench.runners.keys()
     assert set(bench.notes) <= {"torch"}
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("op", DECLARED)
 def test_a_declaration_has_known_names_and_rows_that_the_contract_takes(op):
     module = importlib.import_module(f"benchmarks.operators.{op}")
@@ -98,19 +42,6 @@ def test_operators_that_torch_has_are_compared_with_it():
              if "torch" in {peer.name for row in cases.with_rows(op).CPU
                             for peer in measure.peers_of(cases.case(op, row))}}
     assert found == set(gops.ops.list()) - WITHOUT_TORCH
-=======
-@pytest.mark.slow
-def test_every_target_is_judged(quick):
-    printed, results = quick
-    assert len(results["targets"]) == 2 * 2 * 3 + 2 * 3 + 2 * 2 + 4 + 1   # moves, alone, corners, per node, sizes
-    assert all(target["passed"] in (True, False, None) for target in results["targets"])
-    assert all(f"{target['target']} " in printed for target in results["targets"])
-
-
-@pytest.mark.slow
-def test_no_folder_of_this_machine_gets_out(quick):
-    assert quick[1]["command"] == "python -m benchmarks.operators --quick --tuned --op reorg --json results.json"
->>>>>>> fast
 
 
 def test_an_operator_without_a_declaration_is_measured_at_a_typical_size(monkeypatch):
@@ -122,7 +53,6 @@ def test_an_operator_without_a_declaration_is_measured_at_a_typical_size(monkeyp
     assert len({case.title for case in cases.of_commits(["center_loss"])}) == 2
 
 
-<<<<<<< HEAD
 def test_times_of_every_peer_and_pass():
     case, chain = cases.on_cpu(["abs"], quick=True)
     for found in (measure.run(case, quick=True), measure.run(chain, quick=True)):
@@ -144,38 +74,6 @@ def test_the_net_without_the_operator_is_subtracted(monkeypatch):
     rows = bench.measure(1, 1)
     assert {row["ms"] for row in rows if row["peer"] == "native"} == {5.0 - 2.0}
     assert [row["ms"] for row in rows if row["peer"] == "copy"] == [1.0]
-=======
-@pytest.mark.slow
-def test_the_readme_gets_its_figures_from_the_json(quick, tmp_path):
-    page = tmp_path / "README.md"
-    page.write_text("before\n<!-- operators:begin -->\nold\n<!-- operators:end -->\nafter\n")
-    results = copy.deepcopy(quick[1])
-    with pytest.raises(ValueError, match="--quick run"):
-        report.write_readme(results, page)
-    results["quick"] = False
-    report.write_readme(results, page)
-    written = page.read_text()
-    assert written.startswith("before\n<!-- operators:begin -->\n")
-    assert written.endswith("<!-- operators:end -->\nafter\n")
-    assert "old" not in written and "reorg darknet" in written
-    tables = [line for line in written.splitlines() if line.startswith("|")]
-    assert tables and all(line.endswith("|") for line in tables)
-    report.write_readme(results, page)
-    assert page.read_text() == written
-    results["runs"]["tuned"][0]["mismatches"] = {"native": "output is 1"}
-    with pytest.raises(ValueError, match="did not match"):
-        report.write_readme(results, page)
-    page.write_text("no markers")
-    with pytest.raises(ValueError, match="operators:begin"):
-        report.write_readme({**quick[1], "quick": False}, page)
-
-
-@pytest.mark.slow
-def test_the_plot(quick, tmp_path):
-    pytest.importorskip("matplotlib")
-    assert plot.plot(quick[1], tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
->>>>>>> fast
 
 
 def test_a_wrong_result_gets_no_figures():

@@ -249,7 +249,7 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
 @pytest.mark.parametrize("name", ["softmax", "softmax_cross_entropy", "margin_softmax_cross_entropy"])
 def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monkeypatch):
     """As where many rows have several blocks each: ``partial`` is too large to be kept from launch to launch."""
-    monkeypatch.setattr(softmax_contract, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(contract, "KEPT_NUMBERS", 0)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
     shapes = ((3, 33001), (3,))[:len(registry.get(name).op.inputs)]
     Run(name, Case("", shapes, {}), "float32", "write", rng).check()
