@@ -1,7 +1,6 @@
 """Packaging of gluonops: ``pip install -e '.[cpu]'``, or ``make`` (see the Makefile)."""
 import os
 import pathlib
-import re
 import runpy
 import sys
 import sysconfig
@@ -24,8 +23,8 @@ except ImportError:   # setuptools before 70.1
 # As files: the package needs MXNet to be imported.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
-CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "_preload.py"))["REQUIREMENTS"]
-VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "gluonops" / "version.py").read_text(encoding="utf-8"), re.M)
+CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "runtime" / "cuda_libraries.py"))["REQUIREMENTS"]
+ABOUT = runpy.run_path(str(HERE / "gluonops" / "version.py"))
 
 PYTHONS = SUPPORT["PYTHONS"]
 
@@ -115,10 +114,11 @@ class PlatformDistribution(Distribution):
 
 setup(
     name="gluonops",
-    version=VERSION.group(1),
+    version=ABOUT["__version__"],
     description="A layer zoo for Gluon on Apache MXNet 1.9.1",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    project_urls={"Source": ABOUT["REPOSITORY"]} if ABOUT["REPOSITORY"] else {},
     license="Apache-2.0",
     license_files=["LICENSE"],
     classifiers=[
@@ -133,7 +133,8 @@ setup(
     packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
-    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"], "gluonops.models": ["pretrained/*.params"]},
+    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h", "*.inl"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
+                  "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     include_package_data=False,

@@ -49,6 +49,8 @@ LIST = """
 {rows}
 """
 GROUP = """
+.. _{source}:
+
 {title}
 
 {summary}.
@@ -116,7 +118,7 @@ def is_operator(source: str) -> bool:
 
 def group(module: types.ModuleType, source: str, members: list[str]) -> str:
     """The entries of the names from one module."""
-    return GROUP.format(listed=listed(module, members),
+    return GROUP.format(listed=listed(module, members), source=source,
                         title=underlined(source.removeprefix("gluonops."), "-"),
                         summary=summary(importlib.import_module(source)),
                         entries="\n".join(entry(module, name) for name in members))
@@ -152,6 +154,12 @@ def summary(module: types.ModuleType) -> str:
     """What a module is for: the first sentence of its docstring."""
     first = re.split(r"\.(?:\s|$)", inspect.getdoc(module))[0]
     return " ".join(first.split())
+
+
+def link_parts(app: object, kind: str, path: str, value: object, options: object, lines: list[str]) -> None:
+    """Let a module's docstring link to the groups of its page; for Sphinx's ``autodoc-process-docstring``."""
+    if kind == "module":
+        lines[:] = [re.sub(rf":mod:`~({re.escape(path)}\.(\w+))`", r":ref:`\2 <\1>`", line) for line in lines]
 
 
 def underlined(title: str, line: str) -> str:

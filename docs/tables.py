@@ -4,8 +4,10 @@ from __future__ import annotations
 import json
 import pathlib
 import runpy
+from collections.abc import Iterable
 
-from gluonops import table
+from gluonops.commands import table
+from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOT_MEASURED = "-"
@@ -14,7 +16,10 @@ NOT_MEASURED = "-"
 def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
-    for name, text in {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs()}.items():
+    results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
+    tables = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
+              "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
+    for name, text in tables.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -28,8 +33,27 @@ def cfgs() -> str:
     """Each cfg that Darknet ships, from the results of ``benchmarks.networks.darknet_cfgs``."""
     results = json.loads((ROOT / "benchmarks" / "networks" / "darknet_cfgs.json").read_text(encoding="utf-8"))
     names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
-    lines = [names, ["---"] * len(names), *(_cfg(name, row) for name, row in sorted(results.items()))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(names, (_cfg(name, row) for name, row in sorted(results.items())))
+
+
+def checks(results: list[dict], date: str) -> str:
+    """What was checked, and what that found."""
+    pairs = ", ".join(f"{python} with {numpy}" for python, numpy in support.TRIED)
+    rows = ([row["promise"], row["found"].format(**row["figures"], pairs=pairs), f"`{row['command']}`"]
+            for row in results)
+    return markdown(["promise", f"last check ({date})", "command"], rows)
+
+
+def memory(results: list[dict]) -> str:
+    """How much memory each use keeps."""
+    rows = ([row["use"], ", ".join(row["bytes"]), f"{row['times']:,}",
+             ", ".join(f"{size:,}" for size in row["bytes"].values())] for row in results)
+    return markdown(["use", "backend", "times", "bytes each"], rows)
+
+
+def markdown(headings: list[str], rows: Iterable[list[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, ["---"] * len(headings), *rows])
 
 
 def _cfg(name: str, row: dict) -> list[str]:

@@ -37,12 +37,12 @@ def arguments():
     options.add("net", "--model", help="mlp, lenet_reorg, iresnet, darknet19, tiny_yolov2 for its backbone at half "
                 "its width, or of gluoncv's model zoo (default: lenet_reorg for digits, else tiny_yolov2)")
     options.add("net", "--embedding", type=train.natural, default=0,
-                help="units of a layer before the output, 2 to look at it; 0: no layer")
+                help="units of an extra layer before the output, 2 to draw them; 0: no such layer")
     options.add("net", "--loss", choices=[*LOSSES, *MARGINS], default="softmax",
-                help="of logits, or of cosines with a margin (default: %(default)s)")
+                help="loss of logits, or of cosines with a margin")
     options.add("net", "--scale", type=train.positive, default=16, help="factor of the cosines; 64 for many classes")
     options.add("net", "--center-loss", type=train.non_negative, default=0,
-                help="weight of CenterLoss (default: 0.01 with --loss center, else 0)")
+                help="weight of CenterLoss; --loss center uses 0.01 without this option")
     options.add_pretrained()
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")
@@ -144,7 +144,7 @@ def verify(net, images, args):
     if found is None:
         return None
     train.draw_roc({args.loss: found}, args.out / "roc.png")
-    print(f"Of pairs of {', '.join(classes)} it tells {found.accuracy:.4f} rightly; the ROC curve's area is "
+    print(f"Of pairs of {', '.join(classes)} it compares {found.accuracy:.4f} correctly; the ROC curve's area is "
           f"{found.area:.4f}.")
     return {"classes": classes, "accuracy": found.accuracy, "area": found.area, "threshold": found.threshold}
 
@@ -185,7 +185,7 @@ def main(args):
         "confusion": matrix, "export_differences": train.export_and_check(net, args.out / "classifier", some),
         "seconds": time.time() - began}
     train.write_results(results, args.out / "results.json")
-    print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
+    print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images correctly.\n"
           "The exported net computes the same, in Module and without gluonops.\n"
           f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
     hint = train.hint_for_classifier(labels, logits, run.trainer.optimizer.num_update, args.pretrained != "none")

@@ -30,16 +30,16 @@ def arguments():
     options = train.Options(__doc__)
     options.add_data("detection", size=192)
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
-                help="scenes of digits to train on, and held out")
+                help="numbers of scenes of digits: for training, and held out")
     options.add("data", "--hard", action="store_true", help="scenes of digits that are hard to read: darker, smaller")
     options.add("data", "--multi-scale", type=train.positive, nargs=2, metavar=("LOW", "HIGH"),
                 help="draw another input size between them every ten batches")
     options.add("net", "--model", default="tiny_yolov2", choices=("tiny_yolov2", "yolov2"), help="the net")
     options.add("net", "--width", type=float, default=0.5,
-                help="factor of the channels in the backbone of tiny_yolov2; the published: 1")
+                help="factor of the channels in the backbone of tiny_yolov2; the published net has 1")
     options.add("net", "--head-channels", type=train.positive, nargs=2, default=(256, 256), metavar=("FIRST", "LAST"),
-                help="channels of the two layers before the output of tiny_yolov2; the published: 1024 1024")
-    options.add("net", "--cfg", help="a Darknet cfg that ends in [region], in the place of --model")
+                help="channels of the two layers before the output of tiny_yolov2; the published net has 1024 1024")
+    options.add("net", "--cfg", help="a Darknet cfg that ends in [region], instead of --model")
     options.add("net", "--backbone-layers", type=train.positive, help="layers of --cfg that --freeze, .conv.N files "
                 "and the pretraining mean")
     options.add("net", "--anchors", nargs="+", default=["auto"],

@@ -41,8 +41,9 @@ def arguments():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("-n", "--workers", type=count, default=2, help="processes that train (default: 2)")
     options.add_argument("-s", "--servers", type=count, default=1, help="processes that sum gradients (default: 1)")
-    options.add_argument("--port", type=int, default=0, help="of the scheduler (default: one that is free)")
-    options.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
+    options.add_argument("--port", type=int, default=0, help="port of the scheduler (default: a free one)")
+    options.add_argument("--timeout", type=float, metavar="SECONDS",
+                         help="end the job after this time (default: never)")
     options.add_argument("command", nargs="+", help="what every worker runs, after --")
     return options.parse_args()
 

@@ -19,7 +19,7 @@ from PIL import Image
 def arguments():
     options = train.Options(__doc__)
     options.add("data", "--count", type=train.positive, nargs=2, default=(60, 20), metavar=("TRAIN", "VAL"),
-                help="pictures to train on, and held out")
+                help="numbers of pictures: for training, and held out")
     options.add("data", "--size", type=train.positive, default=240, help="longer side of a picture in pixels")
     options.add_run(out="out/shapes")
     return options.parse()

@@ -22,12 +22,12 @@ def arguments():
     options = train.Options(__doc__)
     options.add("net", "--prefix", help="an exported net for images (1, 28, 28), without -symbol.json; by default one "
                 "that is trained here")
-    options.add("net", "--prefix-epoch", type=train.natural, default=0, help="number of its .params file")
+    options.add("net", "--prefix-epoch", type=train.natural, default=0, help="number of the .params file")
     options.add("net", "--layer", help="the inner output to cut at; by default the last dense layer's input")
     options.add_digits(epochs=15)
     options.add("training", "--lr", type=train.non_negative, default=0.01, help="learning rate of Adam")
     options.add("training", "--start-epochs", type=train.positive, default=6,
-                help="epochs of the net that is trained here")
+                help="epochs of training for the net without --prefix")
     options.add_run(out="out/module_finetune")
     return options.parse()
 
@@ -58,7 +58,7 @@ def frozen_features(symbol, parameters, prefix, layer):
         raise gops.OpError("examples", f"{prefix} has no parameter {missing[0]}; expected all of the net's, and an "
                            "input called data", "Name the symbol and the parameters of one export")
     if not train.fits(features, (1, 1, 28, 28), parameters):
-        raise gops.OpError("examples", f"{prefix} takes no images of (1, 28, 28), as the digits are",
+        raise gops.OpError("examples", f"{prefix} does not take images of (1, 28, 28), as the digits are",
                            "Name a net for such")
     return features
 
@@ -152,7 +152,7 @@ def main(args):
     largest = max(max(row["reshape"], row["buckets"]) for row in shapes)
     print(f"""
 The net was cut at {results['layer']}. {len(results['frozen'])} arguments were frozen; {len(moved)} of them have moved.
-{results['held_out_accuracy']:.4f} of {len(held_out.labels)} held-out digits are classified rightly; chance is 0.2.
+{results['held_out_accuracy']:.4f} of {len(held_out.labels)} held-out digits are classified correctly; chance is 0.2.
 Bound to {len(shapes)} other shapes, the outputs differ by {largest:.0e} at most.
 deploy-symbol.json in {args.out} is for inference, finetuned-symbol.json for Module.fit.""")
     if moved or largest > 1e-5:

@@ -28,24 +28,28 @@ OUT = "out/train_darknet"
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("data", "--dataset", choices=FORMATS, default="digits", help="its format; see docs/fine_tuning.md")
-    options.add("data", "--root", help="where the data set is")
-    options.add("data", "--data", help="Darknet's .data file, in the place of --dataset and --root; its backup is the "
+    options.add("data", "--dataset", choices=FORMATS, default="digits",
+                help="format of the data set; see docs/fine_tuning.md")
+    options.add("data", "--root", help="folder of the data set")
+    options.add("data", "--data", help="Darknet's .data file, instead of --dataset and --root; its backup is the "
                 "default of --out")
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
-                help="scenes of digits to train on, and held out")
+                help="numbers of scenes of digits: for training, and held out")
     options.add("data", "--flip", type=int, choices=(0, 1), help="mirror images (default: the cfg's; digits: 0)")
     options.add("data", "--jitter", type=train.fraction, help="how far images are cropped (default: the cfg's)")
     options.add("net", "--cfg", required=True, help="Darknet's cfg of the net")
-    options.add("net", "--dialect", choices=("pjreddie", "alexeyab"), help="whose Darknet (default: the cfg tells)")
-    options.add("net", "--size", type=train.positive, help="height and width of the input, always (default: the cfg's)")
+    options.add("net", "--dialect", choices=("pjreddie", "alexeyab"),
+                help="whose Darknet to follow (default: as the cfg requires)")
+    options.add("net", "--size", type=train.positive,
+                help="height and width of the input; turns multi-scale training off (default: the cfg's)")
     options.add("net", "--width", type=train.non_negative, default=1, help="factor of the filters")
     options.add("net", "--anchors", choices=("auto", "cfg"), default="auto", help="auto: k-means on the data set")
     options.add("net", "--weights", help="start from Darknet's .weights, or from its first layers, .conv.N")
     options.add("net", "--layers", type=train.positive, help="how many layers of --weights to load (default: all)")
     options.add("net", "--clear", action="store_true", help="count images from 0, not from those --weights has seen")
     options.add("training", "--batches", type=train.positive, help="updates (default: the cfg's max_batches)")
-    options.add("training", "--epochs", type=train.positive, help="the same, as passes over the training images")
+    options.add("training", "--epochs", type=train.positive,
+                help="length of the run in passes over the training images")
     options.add("training", "--batch", type=train.positive, help="images of an update (default: the cfg's)")
     options.add("training", "--subdivisions", type=train.positive, help="parts of a batch (default: the cfg's)")
     options.add("training", "--lr", type=train.non_negative, help="learning rate (default: the cfg's)")

@@ -9,24 +9,22 @@ import importlib
 import importlib.util
 import typing
 
-from . import _interrupted
+from .runtime import interrupted as _interrupted
 
 _interrupted.install()
 
-from . import threads as _threads  # noqa: E402  (Ctrl-C during the imports below is one line)
-from ._compat import import_mxnet  # noqa: E402
+from .runtime import importing as _importing  # noqa: E402  (Ctrl-C during the imports below is one line)
+from .runtime import threads as _threads  # noqa: E402
 
 with _threads.chosen_environment():
-    import_mxnet()
+    _importing.import_mxnet()
 
-from . import memory as _memory  # noqa: E402  (mxnet has to be importable first)
-from .core import errors, native, retrace  # noqa: E402
+from .core import errors, native, retrace, tuning  # noqa: E402  (mxnet has to be importable first)
 
 errors.install()
 retrace.install()
 native.load()
-_threads.tune_threads()
-_memory.tune_at_import()
+tuning.tune_at_import()
 
 if importlib.util.find_spec(f"{__name__}.models") is None:
     raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
@@ -36,9 +34,8 @@ from . import legacy, loss, nn, ops, optimizer  # noqa: E402
 from .core.backend import backend, current_backend  # noqa: E402
 from .core.errors import OpError  # noqa: E402
 from .core.native import library_path as native_library_path  # noqa: E402
-from .doctor import doctor  # noqa: E402
-from .memory import tune_memory  # noqa: E402
-from .threads import tune_threads  # noqa: E402
+from .core.tuning import tune_memory, tune_threads  # noqa: E402
+from .runtime.doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
 __all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",

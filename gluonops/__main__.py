@@ -1,6 +1,6 @@
 """``python -m gluonops``: the command ``gluonops``."""
 import sys
 
-from .cli import main
+from .commands.cli import main
 
 sys.exit(main())

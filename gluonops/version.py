@@ -1,2 +1,3 @@
-"""The version, in one place."""
+"""The version and the address of the repository. Both stand here alone: setup.py and docs/conf.py read this file."""
 __version__ = "0.1.0"
+REPOSITORY = ""   # such as https://github.com/OWNER/gluonops; while it is empty, no page and no metadata has a link

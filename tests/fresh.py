@@ -80,7 +80,7 @@ def _import_mxnet() -> None:
     package = types.ModuleType("gluonops")
     package.__path__ = [str(ROOT / "gluonops")]
     sys.modules["gluonops"] = package
-    importlib.import_module("gluonops._compat").import_mxnet()
+    importlib.import_module("gluonops.runtime.importing").import_mxnet()
     for name in list(sys.modules):
         if name.partition(".")[0] == "gluonops":
             del sys.modules[name]

@@ -1,4 +1,5 @@
 """The pages' examples run, as they stand there, page by page, and print what the page says."""
+import ast
 import collections
 import doctest
 import inspect
@@ -13,7 +14,9 @@ from typing import NamedTuple
 import fresh
 import gluonops as gops
 import pytest
-from gluonops import cli
+from docutils import nodes
+from gluonops.commands import cli
+from gluonops.core.block import OpBlock, entries, sections
 from gluonops.data.datasets import scenes
 from PIL import Image
 
@@ -105,14 +108,16 @@ def docs(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
 
 
-def test_pictures(docs, tmp_path, monkeypatch):
-    """Pictures have no background, and ink that fits the theme."""
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_pictures(docs, tmp_path, monkeypatch, step):
+    """Pictures have no background, and ink that fits the theme. Some are enough for every day."""
     import guide_pictures
     import pictures
     monkeypatch.setattr(pictures, "INK", {"dark": "#abcdef"})
     monkeypatch.setattr(guide_pictures, "EPOCHS", 1)
     assert set(pictures.PICTURES) <= set(gops.ops.list())
-    words = pictures.draw(tmp_path, {**pictures.PICTURES, **guide_pictures.PICTURES})
+    drawn = {**pictures.PICTURES, **guide_pictures.PICTURES}
+    words = pictures.draw(tmp_path, dict(list(drawn.items())[::step]))
     assert all(len(text) > 60 for text in words.values())
     for name in words:
         picture = (tmp_path / f"{name}-dark.svg").read_text(encoding="utf-8")
@@ -143,15 +148,37 @@ def test_the_reference_has_every_public_name(docs, tmp_path):
         assert not {name for name in missing if not (tmp_path / f"{name}.rst").exists()}
 
 
-def test_a_block_says_only_the_arguments_that_the_function_lacks(docs):
+@pytest.mark.parametrize("block", [getattr(room, name) for room in (gops.nn, gops.loss) for name in room.__all__
+                                   if "own_page" in vars(getattr(room, name))])
+def test_help_of_a_block_has_what_the_function_says(block):
+    """Each argument of the constructor with its default, each input, the output and the errors."""
+    page = sections(block.__doc__)
+    found = entries(page.get("Parameters", ""))
+    documented = {name: kind for names, kind, _ in found for name in names.split(", ")}
+    for name, parameter in inspect.signature(block).parameters.items():
+        if name not in ("kwargs", "options", "prefix", "params"):
+            expected = {None: "optional", inspect.Parameter.empty: ""}.get(parameter.default, "default")
+            assert expected in documented[name]
+            if expected == "default":
+                assert ast.literal_eval(documented[name].split("default ")[1]) == parameter.default
+    assert all(f"- **{name}**: " in page["Inputs"] for name in block_inputs(block))
+    assert page["Outputs"] and page["Raises"] and f":func:`gluonops.ops.{block._op.name}`" in page[""]
+
+
+def block_inputs(block):
+    if block.hybrid_forward is OpBlock.hybrid_forward:
+        return [argument.name for argument in block._op.inputs]
+    _, _, *names = inspect.signature(block.hybrid_forward).parameters
+    return [name for name in names if name not in block._learned]
+
+
+def test_a_block_says_only_what_the_function_does_not(docs):
     import operator_pages
-    assert [name for name, _, _ in operator_pages.entries(operator_pages.sections(gops.ops.ohem)["Parameters"])] == [
-        "data", "keep", "ratio", "threshold", "per_sample", "name"]
     lines = inspect.getdoc(gops.loss.OHEM).splitlines()
     operator_pages.say_once(None, "class", "gluonops.loss.OHEM", gops.loss.OHEM, None, lines)
     text = "\n".join(lines)
     assert re.findall(r"^(\w+) : ", text, re.M) == ["loss"] and "Raises" not in text and "See :func:" not in text
-    assert "Inputs:" in text and "those of `loss`" in text
+    assert "Inputs:" in text and "those of ``loss``" in text
 
 
 def test_the_reference_has_no_notes_for_maintainers(docs):
@@ -170,6 +197,16 @@ def test_the_reference_groups_the_names_of_a_module(docs):
                               if not reference.is_constant(getattr(gops.train, name))]
     group = text.split("\ntrain.freezing\n")[1].split("\ntrain.gradients\n")[0]
     assert re.findall(r"^   (\w+)$", group, re.M) == ["clear_graphs", "freeze"]
+
+
+def test_the_parts_of_a_module_are_links(docs):
+    """From its docstring to the groups of its page. ``make docs`` fails where a link leads nowhere."""
+    import reference
+    lines = inspect.getdoc(gops.train).splitlines()
+    reference.link_parts(None, "module", "gluonops.train", gops.train, None, lines)
+    linked = re.findall(r":ref:`\w+ <(\S+)>`", "\n".join(lines))
+    assert len(linked) > 20 and ":mod:" not in "\n".join(lines)
+    assert set(linked) <= set(re.findall(r"^\.\. _(\S+):$", reference.page(gops.train), re.M))
 
 
 def test_a_class_is_on_one_page_and_shares_its_name_with_none(docs):
@@ -198,11 +235,35 @@ def test_python_fits_its_column():
     assert re.search(r"pre[^{]*\{[^}]*white-space: pre-wrap", css)
 
 
-def test_a_table_does_not_break_the_names_of_scripts():
-    """Sphinx's theme sets how text wraps; a name breaks where `overflow-wrap` lets it break anywhere."""
+def test_short_code_stays_in_one_line(docs):
+    """Sphinx's theme lets code break anywhere, and a browser breaks it behind a hyphen."""
+    settings = runpy.run_path(str(DOCS / "conf.py"))
+    names = ["finetune_detector.py", "--dataset", "gops.models.tiny_yolov2(width=0.5, ...)"]
+    page = nodes.paragraph("", "", *(nodes.literal("", name) for name in names))
+    settings["keep_names_whole"](None, page, "")
+    assert ["whole" in code["classes"] for code in page] == [True, True, False]
     css = (DOCS / "static" / "gluonops.css").read_text(encoding="utf-8")
-    *_, last = re.findall(r"article (?:td )?code[^{]*\{[^}]*overflow-wrap: (\w+)", css)
-    assert last == "normal"
+    assert re.search(r"article code\.whole {\s*white-space: nowrap", css)
+
+
+@pytest.mark.filterwarnings("ignore:The 'wheel' package:FutureWarning")   # of setuptools before 70.1
+@pytest.mark.parametrize("address", ["", "https://github.com/OWNER/gluonops"])
+def test_the_repository_is_one_setting(address, monkeypatch):
+    """The pages and the metadata derive their links from it, and have none while it is empty."""
+    monkeypatch.setattr("gluonops.version.REPOSITORY", address)
+    settings = runpy.run_path(str(DOCS / "conf.py"))
+    page = [PAGES["install"]]
+    settings["name_repository"](None, "install", page)
+    assert f"git clone {address or '<this repository>'} gluonops" in page[0]
+    assert settings["html_theme_options"].get("source_repository", "") == address
+    run_path, options = runpy.run_path, {}
+    monkeypatch.setattr(runpy, "run_path", lambda path: {
+        **run_path(path), **({"REPOSITORY": address} if path.endswith("version.py") else {})})
+    monkeypatch.setattr("setuptools.setup", lambda **given: options.update(given))
+    monkeypatch.chdir(DOCS.parent)
+    run_path("setup.py")
+    assert list(options["project_urls"].values()) == [address] * bool(address)
+    assert options["version"] == gops.__version__
 
 
 def test_every_page_is_in_the_table_of_contents():

@@ -113,7 +113,7 @@ def test_setup_names_the_weights():
 @pytest.mark.slow
 def test_wheel_holds_the_package_and_nothing_else(built):
     names = {name for name in zipfile.ZipFile(built[1]).namelist() if ".dist-info/" not in name}
-    assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h") | {
+    assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h", ".inl") | {
         f"gluonops-{gops.__version__}.data/scripts/gluonops", "gluonops/native/libgluonops.so"}
     assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
 

@@ -1,9 +1,11 @@
 """The README: its code runs as it stands there, its links lead somewhere, and its table names every layer and loss."""
 import pathlib
 import re
+import runpy
 
 import fresh
-from gluonops import table
+from gluonops.commands import table
+from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,4 +25,22 @@ def test_links_lead_to_files():
 
 
 def test_the_table_has_every_layer_and_loss():
-    assert table.replace(README, table.catalogue()) == README, "run `make table`"
+    assert table.replace(README, "table", table.catalogue()) == README, "run `make table`"
+
+
+def test_the_table_of_what_is_supported():
+    """The README, the install page and the questions show the doctor's table, above everything else."""
+    assert table.replace(README, "support", support.markdown()) == README, "run `make table`"
+    assert README.index("support:begin") < README.index("<picture>") < README.index("\n## ")
+    for page in ("install", "faq"):
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        before, included = text.split("```{include} ../README.md\n:start-after: \"<!-- support:begin -->\"\n")
+        assert included.startswith(":end-before: \"<!-- support:end -->\"\n```") and len(before.split()) < 5
+
+
+def test_only_tried_pairs_are_called_tried():
+    """They are pairs that `make test-matrix` runs."""
+    numpys = runpy.run_path(str(ROOT / "tools" / "python_matrix.py"))["NUMPYS"]
+    assert {(python, numpy) for python, numpy in support.TRIED if python not in numpys.get(numpy, ())} == set()
+    assert {row[3] for row in support.table()} >= {
+        "No module named 'distutils'", "module 'numpy' has no attribute 'bool'", "libarmpl_lp64_mp.so"}

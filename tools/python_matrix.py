@@ -24,7 +24,7 @@ TESTS = ("tests/core", "tests/nn", "tests/runtime", "tests/native/test_native_li
 # What depends on Python and NumPy the most: MXNet's view of NumPy, attributes, and two operators in every backend.
 FEW_TESTS = ("tests/core", "tests/runtime", "tests/ops/abs", "tests/ops/softmax_cross_entropy")
 LIMIT = 1800   # seconds that the tests of a pair may take
-# Without what other extras bring, and without the emulator of CUDA, which knows no Python.
+# The tests that need neither other extras nor the emulator of CUDA, which knows no Python.
 LEFT_OUT = ("-m", "not slow", "-k", "not cuda and not nvrtc", "--ignore", "tests/core/test_optional.py")
 NOT_INSTALLED = "no Python"
 

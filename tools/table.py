@@ -1,4 +1,4 @@
-"""Write the README's table of layers and losses anew: ``tools/table.py [--check]``."""
+"""Write the README's tables of layers, losses and what is supported anew: ``tools/table.py [--check]``."""
 from __future__ import annotations
 
 import argparse
@@ -6,7 +6,8 @@ import pathlib
 import sys
 
 import gluonops
-from gluonops import table
+from gluonops.commands import table
+from gluonops.runtime import support
 
 README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
 
@@ -17,16 +18,16 @@ def main() -> None:
     args = parser.parse_args()
     old = README.read_text(encoding="utf-8")
     try:
-        new = table.replace(old, table.catalogue())
+        new = table.replace(table.replace(old, "table", table.catalogue()), "support", support.markdown())
     except gluonops.OpError as error:
         sys.exit(f"README.md: {error}")
     if old == new:
-        print("the table is up to date")
+        print("The tables are up to date.")
     elif args.check:
-        sys.exit("the table is out of date. Run: make table")
+        sys.exit("A table is out of date. Run: make table")
     else:
         README.write_text(new, encoding="utf-8")
-        print("the table is written anew")
+        print("The tables are written.")
 
 
 if __name__ == "__main__":

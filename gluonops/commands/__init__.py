@@ -1,1 +1,1 @@
-"""The commands that need the package. ``cli.py`` parses their arguments."""
+"""The commands. ``cli.py`` has their arguments; each runs in a file of its own."""

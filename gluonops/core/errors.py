@@ -109,14 +109,14 @@ def _newest() -> OpError | None:
     if not _mentioned:
         return error
     others = "; ".join(f"{other.where}: {other.what}" for other in _mentioned)
-    combined = OpError(error.where, f"{error.what} (failed before it, and nothing waited for the result: {others})",
-                       error.remedy)
+    combined = OpError(error.where, f"{error.what} (these failed earlier, and nothing waited for their results: "
+                       f"{others})", error.remedy)
     combined.__cause__ = error.__cause__
     return combined
 
 
 def _finish() -> None:
-    """At exit, wait for operators that still run: otherwise MXNet ends the process with SIGABRT."""
+    """Wait for operators that still run: otherwise MXNet ends the process with SIGABRT."""
     import mxnet as mx  # here: a build reads contracts, which raise OpErrors, without MXNet
     try:
         mx.nd.waitall()

@@ -53,10 +53,7 @@ def check_regular(path: str | os.PathLike) -> None:
 def read_lines(path: str | os.PathLike) -> list[str]:
     """The lines of a text file in UTF-8, without their ends. A byte order mark is left out.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read, is not a regular file or is not text; ``strerror`` says why.
+    Raises OSError: the file cannot be read, is not a regular file or is not text; ``strerror`` says why.
     """
     check_regular(path)
     try:
@@ -82,23 +79,14 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     The content is on the disk before a file is renamed. Temporary files that a killed process left behind for the same
     paths are removed.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    savers : dict of str to callable
-        Path -> function that writes the file to the path in its argument.
-
-    Raises
-    ------
-    OpError
-        A file cannot be written, for instance because the disk is full or a folder has its name.
+    ``savers``: path -> function that writes the file to the path in its argument. An OpError if a file cannot be
+    written, for instance because the disk is full or a folder has its name.
     """
     try:
         _replace(where, savers)
     except (OSError, mx.MXNetError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
-        raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; what was there before is untouched",
+        raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; the previous files are unchanged",
                       "Make room on the disk, or choose another path") from error
 
 
@@ -153,8 +141,8 @@ def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
         return False
     except OSError as error:
         backup = old.pop(path)
-        raise OpError(where, f"{path} is half of what was to be written, and cannot be put back: {error.strerror}",
-                      f"Rename {backup}, which is the file of before") from error
+        raise OpError(where, f"{path} is only half written, and the previous file cannot be put back: {error.strerror}",
+                      f"Rename {backup} to it: it is the previous file") from error
 
 
 def _name_beside(path: str) -> str:

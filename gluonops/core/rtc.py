@@ -30,11 +30,11 @@ from typing import NamedTuple, Union
 import mxnet as mx
 import numpy as np
 
-from .. import _driver
+from ..runtime import driver
 from .contract import BLOCK, KEPT_NUMBERS, Op, Steps, accumulator
 from .errors import OpError
 
-Scalar = Union[int, float, tuple]   # of floats
+Scalar = Union[int, float, tuple]   # a tuple holds floats
 Dim3 = tuple[int, int, int]
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
@@ -378,7 +378,7 @@ class Pass:
         elif self._partial_size:
             arrays.append(mx.nd.empty((self._partial_size,), self._context, "float64"))
         if not self._loaded:
-            _driver.make_current(self._context.device_id)
+            driver.make_current(self._context.device_id)
         for start in self._starts:
             start(arrays)
         self._loaded = True
@@ -469,14 +469,14 @@ def mxnet_computes(context: mx.Context) -> bool:
     """Whether MXNet's own operators run on this context: it has no code for the newest GPUs."""
     if context.device_type != "gpu":
         return True
-    capability = _driver.capability(context.device_id)
-    return capability is None or _driver.runs_mxnet(capability)
+    capability = driver.capability(context.device_id)
+    return capability is None or driver.runs_mxnet(capability)
 
 
 def _check_mxnet_computes(op: Op, node: Node, reason: object) -> None:
     """Raise an OpError if the fallback would fail inside MXNet."""
     if not mxnet_computes(node.context):
-        capability = _driver.capability(node.context.device_id)
+        capability = driver.capability(node.context.device_id)
         raise op.error(f"{_no_kernel(node)} (compute capability {capability}), and MXNet 1.9.1 has no code for this "
                        f"GPU that could compute instead: {reason}",
                        "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")

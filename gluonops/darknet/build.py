@@ -1,7 +1,6 @@
-"""Builds a HybridBlock from a Darknet cfg: a child for each section, in order, named by its number and kind."""
+"""Builds a HybridBlock from a Darknet cfg."""
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable
@@ -9,170 +8,16 @@ from collections.abc import Callable
 import mxnet as mx
 
 from ..core.attributes import Attr, Choice
-from .cfg import MAX_INT, Section, read_cfg
-from .losses import HeadLoss
-from .net import DarknetNet, Head, preprocessing_for
+from . import sections as _sections  # noqa: F401  (their modules fill the registry)
+from .builder import Builder, check_shape
+from .cfg import Section, read_cfg
+from .net import DarknetNet
 from .options import DIALECTS, EPSILON, IGNORED, dialect_of
-from .sections import SECTIONS, Shape
-from .tree import Tree, read_map, read_tree
 from .weights import load_weights
 
 __all__ = ["load"]
 
 DIALECT = Attr("dialect", Choice(*DIALECTS), "pjreddie", "")
-
-
-class Builder:
-    """Adds layers to a net.
-
-    Parameters
-    ----------
-    net : DarknetNet
-        Without layers.
-    folder : str
-        Folder of the cfg.
-    dialect : {'pjreddie', 'alexeyab'}
-        The program that the net is for.
-    epsilon : float, optional
-        Of the batch norms; see :func:`load`.
-    letter_box : bool
-        The option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
-
-    Attributes
-    ----------
-    shapes : list of tuple of int
-        Shapes of the layers' outputs, without the batch.
-    binary_outputs : dict of int to Convolution
-        Layers with the option ``bin_output``, by number. AlexeyAB's Darknet takes their activations away, except where
-        another layer than the next reads the output.
-    """
-
-    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None, letter_box: bool):
-        self.net = net
-        self.letter_box = letter_box
-        self.folder = folder
-        self.dialect = dialect
-        self.epsilon = epsilon
-        self.shapes = []
-        self.binary_outputs = {}
-        self._heads = {}    # number of a detecting layer -> Head
-        self._losses = {}   # number of a layer -> (number of the layer that its loss reads, what makes its HeadLoss)
-        self._kinds = []    # names of the layers' kinds
-        self._trees = {}
-
-    @property
-    def number(self) -> int:
-        """The number of the layer that is made."""
-        return len(self.shapes)
-
-    def add(self, section: Section) -> None:
-        """Add the layer of a section."""
-        kind = SECTIONS.get(section.kind)
-        if kind is None:
-            known = ", ".join(sorted(SECTIONS))
-            raise section.error(f"a section of this kind is not supported; expected one of {known}",
-                                "Remove the layer, if the network computes the same without it")
-        before = self.shapes[-1] if self.shapes else self.net.input_shape
-        if len(before) == 1 and not kind.takes_row:
-            rows = ", ".join(sorted(word for word, other in SECTIONS.items() if other.takes_row))
-            raise section.error("the layer before it returns no image",
-                                f"Behind a row of numbers only {rows} can follow")
-
-        section.skip(*IGNORED.get(kind.name, ()))
-        name = f"layer{self.number:02d}_{section.kind}"
-        with self.net.name_scope():
-            layer = kind.make(self, section, before, f"{name}_")
-        section.close()
-        if min(layer.shape) < 1:
-            raise section.error(f"its output would be {layer.shape} (channels, height, width) for an input of {before}",
-                                "Make [net] larger, or take a layer away")
-        _check_shape(section, "output", layer.shape)
-
-        self.net.register_child(layer.block, name)
-        self.net._sources.append(layer.sources or [self.number - 1])
-        self._kinds.append(kind.name)
-        self.shapes.append(layer.shape)
-
-    def finish(self) -> None:
-        """Set what the net returns: the maps of all detecting layers if it ends in one, else the last output."""
-        if self.dialect == "alexeyab":
-            for block in self.binary_outputs.values():
-                block.remove_activation()
-        last = self._last()
-        self.net._outputs = tuple(self._heads) if last in self._heads else (last,)
-        self.net._detections = list(self._heads.values()) if last in self._heads else []
-        if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
-            self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
-        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
-
-    def _last(self) -> int:
-        """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
-        last = self.number - 1
-        if self._kinds[last] != "contrastive":
-            return last
-        while last > 0 and self._kinds[last] in ("contrastive", "route"):
-            last -= 1
-        return last
-
-    # -- what sections use ---------------------------------------------------------------------------------------
-    def earlier(self, section: Section, key: str, number: int) -> int:
-        """The absolute number of an earlier layer. A section counts from itself (negative) or from the start."""
-        here = self.number
-        absolute = number + here if number < 0 else number
-        if not 0 <= absolute < here:
-            raise section.error(f"{key} names layer {number}; this is layer {here}, expected {-here} to {here - 1}",
-                                "Name an earlier layer", section.line_of(key))
-        if len(self.shapes[absolute]) == 1:
-            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer",
-                                section.line_of(key))
-        return absolute
-
-    def uses(self, *numbers: int) -> None:
-        """Note that a layer reads these, so that they keep their activations; see ``binary_outputs``."""
-        for number in numbers:
-            self.binary_outputs.pop(number, None)
-
-    def detects(self, head: Head) -> None:
-        """Note what turns the map of this layer into detections."""
-        self._heads[self.number] = head
-
-    def trains(self, loss: Callable[[], HeadLoss], source: int | None = None) -> None:
-        """Note what makes the loss of this layer, which reads the output of the layer before it or of ``source``."""
-        self._losses[self.number] = (self.number - 1 if source is None else source, loss)
-
-    def loss_of(self, number: int) -> tuple[int, Callable[[], HeadLoss] | None]:
-        """What a layer noted with :meth:`trains`; without a loss its own number and None."""
-        return self._losses.get(number, (number, None))
-
-    def tree(self, section: Section, classes: int) -> Tree:
-        """The tree of so many classes that the option ``tree`` names."""
-        path = self._find(section, "tree")
-        if path not in self._trees:
-            self._trees[path] = read_tree(path)
-        tree = self._trees[path]
-        if len(tree) != classes:
-            raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
-                                "Correct the number of classes", section.line_of("tree"))
-        return tree
-
-    def class_map(self, section: Section, classes: int) -> tuple[int, ...] | None:
-        """What the file that the option ``map`` names makes of each class of the ground truth; None without one."""
-        if "map" not in section:
-            return None
-        return read_map(self._find(section, "map"), classes)
-
-    def _find(self, section: Section, key: str) -> str:
-        """The file that a cfg names, from the current folder, from the cfg's or from the one above."""
-        written = section.text(key)
-        above = os.path.join(self.folder, os.pardir)
-        places = [written]
-        for folder in (self.folder, above):
-            places += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
-        found = next((path for path in places if os.path.isfile(path)), None)
-        if found is None:
-            raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
-                                "Put the file beside the cfg", section.line_of(key))
-        return found
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,
@@ -231,18 +76,10 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     return builder.net
 
 
-def _check_shape(section: Section, what: str, shape: Shape) -> None:
-    """Raise an OpError if there are more numbers than Darknet can count."""
-    count = math.prod(shape)
-    if count > MAX_INT:
-        raise section.error(f"its {what} would have {count} numbers, {shape} (channels, height, width); expected at "
-                            f"most {MAX_INT}, as in Darknet", "Make [net] smaller")
-
-
 def _empty_net(section: Section, cfg: str | os.PathLike) -> DarknetNet:
     """A net without layers, from the section ``[net]``."""
     shape = tuple(section.integer(key, low=1) for key in ("channels", "height", "width"))
-    _check_shape(section, "input", shape)
+    check_shape(section, "input", shape)
     section.refuse("time_steps", "recurrent networks", neutral=1)
     section.skip(*IGNORED["net"])
     section.close()

@@ -52,9 +52,9 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
              opset: int = 17, storage: str = "int8") -> Quantized:
     """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
 
-    Losses go and batch norms are folded. The range of every tensor comes from the calibration data. Weights are stored
-    as int8 with a scale for each output channel, so files are about a fourth of the size. Each layer's error is
-    measured: that of the net's outputs if this layer alone is quantized. A layer whose error is too large stays in
+    Losses are removed and batch norms are folded. The range of every tensor comes from the calibration data. Weights
+    are stored as int8 with a scale for each output channel, so files are about a fourth of the size. Each layer's error
+    is measured: that of the net's outputs if this layer alone is quantized. A layer whose error is too large stays in
     float. The result is run on held-out data and compared with the float net before anything is written.
 
     The JSON needs MXNet 1.9.1 and nothing else. ``mx.mod.Module`` loads it as usual. For a ``SymbolBlock`` the int8
@@ -94,7 +94,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
         net and for each result.
     epoch : int, optional
-        Of the parameter file, where `net` is a path; the highest there is if left out.
+        Epoch of the parameter file, where `net` is a path; the highest there is if left out.
     opset : int, default 17
         For `onnx`, 13 to 21.
     storage : {'int8', 'float32'}, default 'int8'

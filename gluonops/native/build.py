@@ -28,6 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parent
 LIBRARY = HERE / "libgluonops.so"
 GENERATED = HERE / "generated"
+MXNET = HERE / "mxnet"        # the ABI of libmxnet
+PATCHES = HERE / "patches"    # what replaces a part of MXNet
 COMPILERS = ("g++", "clang++", "c++")
 
 # No -ffast-math, which does not honour NaN.
@@ -181,7 +183,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, "-include", str(HERE / "old_systems.h"), *extra, *THREADS]
+    common = [*compiler, *FLAGS, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     register = ["-DGLUONOPS_REGISTER", *include]
     if targets:
@@ -193,20 +195,19 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
 
     # The baseline comes first: if several units define a function, the linker keeps the first one, which runs anywhere.
     yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
-    yield unit("library", HERE / "library.cc", [*hidden, *include, *versions(mxnet)])
-    yield unit("runtime", HERE / "runtime.cc", hidden)
-    yield unit("old_systems", HERE / "old_systems.cc", hidden)
+    yield unit("library", MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
+    yield unit("runtime", MXNET / "runtime.cc", hidden)
+    yield unit("old_systems", MXNET / "old_systems.cc", hidden)
     yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("neighbours", HERE / "neighbours.cc", hidden)
-    yield unit("blocks", HERE / "blocks.cc", hidden)
-    for name in ("registration", "direct", "mxnet_batch_norm"):
-        yield unit(name, HERE / f"{name}.cc",
-                   [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include")])
-    sgd = HERE / "sgd.cc"
+    yield unit("blocks", PATCHES / "blocks.cc", hidden)
+    for source in (MXNET / "registration.cc", MXNET / "direct.cc", PATCHES / "mxnet_batch_norm.cc"):
+        yield unit(source.stem, source, [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include")])
+    sgd = PATCHES / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
     yield unit("sgd_base", sgd, [*exact, *register])
-    yield unit("place", HERE / "place.cc", exact)
-    norm = HERE / "batch_norm.cc"
+    yield unit("place", MXNET / "place.cc", exact)
+    norm = PATCHES / "batch_norm.cc"
     yield unit("batch_norm_base", norm, [*hidden, *register])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])

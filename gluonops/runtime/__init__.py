@@ -1,1 +1,3 @@
-"""What MXNet 1.9.1 needs to run here. Nothing in this folder imports MXNet or the rest of the package."""
+"""What MXNet 1.9.1 needs to run here. Nothing in this folder imports the rest of the package, and only
+``importing.py`` imports MXNet.
+"""

@@ -7,7 +7,7 @@ writes a changed one from it, on this machine, and pip installs that. What is ch
 - The metadata allow NumPy 2 and newer graphviz, and require setuptools, where Python has no distutils, and the CUDA
   libraries, where they are on PyPI.
 - ``mxnet/__init__.py`` first imports ``mxnet/_gluonops``: copies of numpy_view.py, which gives MXNet its view of NumPy,
-  and of _preload.py, which loads the CUDA libraries. So MXNet works in programs without gluonops, too.
+  and of cuda_libraries.py. So MXNet works in programs without gluonops, too.
 - On Arm, libmxnet.so needs OpenBLAS, which pip installs: see arm_blas.py.
 
 This file uses nothing of gluonops but files beside it, so that the command works where gluonops cannot be imported yet.
@@ -43,14 +43,14 @@ STOCK = "1.9.1"
 OURS = f"{STOCK}+gluonops"
 VARIANTS = {"cpu": "mxnet", "cu117": "mxnet-cu117", "cu112": "mxnet-cu112", "cu102": "mxnet-cu102"}
 # What is copied into mxnet/_gluonops, and runs before MXNet.
-ADDED = {"numpy_view.py": HERE / "numpy_view.py", "cuda_libraries.py": HERE.parent / "_preload.py"}
+ADDED = {name: HERE / name for name in ("numpy_view.py", "cuda_libraries.py")}
 START = '''"""Added by gluonops {version}, whose file gluonops/runtime/mxnet_wheel.py says what else it has changed."""
 from . import cuda_libraries, numpy_view
 
 numpy_view.install()
 cuda_libraries.preload()
 '''
-FIRST_IMPORT = "from .context import "   # of mxnet/__init__.py
+FIRST_IMPORT = "from .context import "   # mxnet/__init__.py begins its imports with it
 CHANGED_LINE = "from . import _gluonops  # added by gluonops, before MXNet imports NumPy\n"
 
 
@@ -254,7 +254,7 @@ def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBa
 def _metadata(text: str, is_for_arm: bool) -> str:
     """The metadata with the new version and requirements."""
     support = runpy.run_path(str(HERE / "support.py"))
-    cuda = runpy.run_path(str(HERE.parent / "_preload.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
+    cuda = runpy.run_path(str(HERE / "cuda_libraries.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
     needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",
               *cuda, *([ARM["REQUIREMENT"]] if is_for_arm else [])]
     text = re.sub(r"(?m)^Requires-Dist: (numpy|graphviz)\b.*\n", "", text)

@@ -1,4 +1,4 @@
-"""The versions of Python and NumPy that gluonops supports. This file is the only place for them.
+"""What gluonops supports: versions of Python and NumPy, processors, systems, CUDA. This file is the only place for it.
 
 It uses nothing of gluonops and runs on any Python 3: setup.py and tools/venv.sh run it as a file.
 """
@@ -6,11 +6,42 @@ import sys
 
 PYTHONS = ((3, 9), (3, 15))   # the oldest and the newest
 NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; gluonops accepts later ones of the same major
+# The pairs of Python and NumPy on which `make test-matrix` has passed.
+TRIED = (("3.9", "1.21"), ("3.9", "1.23"), ("3.10", "1.23"), ("3.11", "1.23"), ("3.9", "1.26"), ("3.10", "1.26"),
+         ("3.11", "1.26"), ("3.12", "1.26"), ("3.13", "2.5"))
 
 
 def supported() -> str:
     """Both ranges, as text."""
     return "Python {}.{} to {}.{}, NumPy {}.{} to {}.{}".format(*PYTHONS[0], *PYTHONS[1], *NUMPYS[0], *NUMPYS[1])
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """What is supported, on what of it tests ran, and what fails without gluonops. The first row has the headings."""
+    pythons, numpys = ((_text(oldest), _text(newest)) for oldest, newest in (PYTHONS, NUMPYS))
+    tried_numpys = ", ".join(dict.fromkeys(numpy for _, numpy in TRIED))
+    return [
+        ("", "supported", "tests ran on", "error without gluonops"),
+        ("Python", " to ".join(pythons), _tried_pythons(), "No module named 'distutils'"),
+        ("NumPy", " to ".join(numpys), tried_numpys, "module 'numpy' has no attribute 'bool'"),
+        ("processor", "x86-64, Arm (aarch64)", "x86-64; Arm emulated", "libarmpl_lp64_mp.so"),
+        ("system", "Linux with glibc", "Debian 12", ""),
+        ("CUDA", "none, 11.7, 11.2, 10.2", "none; kernels on an H100", "libcudnn.so.8"),
+    ]
+
+
+def markdown() -> str:
+    """The table for pages."""
+    headings, *rows = table()
+    marked = [(*row, f"`{error}`" if error else "") for *row, error in rows]
+    head, *body = [f"| {' | '.join(line)} |" for line in [headings, *marked]]
+    return "\n".join([head, "|---|---|---|---|", *body])
+
+
+def lines() -> list[str]:
+    """The table for a terminal."""
+    widths = [max(map(len, column)) for column in zip(*table())]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table()]
 
 
 def python_problem(version: tuple = sys.version_info) -> str:
@@ -35,6 +66,21 @@ def numpy_problem(version: str) -> str:
 def numpy_was_tried(version: str) -> bool:
     """Whether a NumPy is not newer than the newest that was tried."""
     return _release(version) <= NUMPYS[1]
+
+
+def _tried_pythons() -> str:
+    """The minor versions of Python 3 that were tried, such as ``3.9 to 3.11, 3.13``."""
+    ranges = []
+    for minor in sorted({int(python.split(".")[1]) for python, _ in TRIED}):
+        if ranges and ranges[-1][-1] == minor - 1:
+            ranges[-1].append(minor)
+        else:
+            ranges.append([minor])
+    return ", ".join(f"3.{first}" if not rest else f"3.{first} to 3.{rest[-1]}" for first, *rest in ranges)
+
+
+def _text(release: tuple) -> str:
+    return ".".join(map(str, release))
 
 
 def _release(version: str) -> tuple:

@@ -37,7 +37,7 @@ def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbo
     for path in paths:
         if not pathlib.Path(path).is_file():
             raise OpError(where, f"there is no file {path}",
-                          "Let --prefix be the path of an exported net without -symbol.json")
+                          "Pass the path of an exported net, without -symbol.json, as --prefix")
     graph = read_graph(where, paths[0])
     tagged = load_arrays(where, paths[1], "Export it again")
     check_digest(where, graph, {name[4:]: value for name, value in tagged.items()}, epoch, paths[1])

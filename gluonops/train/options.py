@@ -98,10 +98,11 @@ class Options:
         out : str
             The default folder for the results.
         """
-        self.add("run", "--seed", type=seed, default=0, help="of the weights, and of the order and changes of images")
+        self.add("run", "--seed", type=seed, default=0,
+                 help="seed of the weights, and of the order and augmentation of the images")
         self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
         self.add("run", "--config", metavar="FILE", help="JSON or YAML with options, such as another run's "
-                 "results.json; the command line wins")
+                 "results.json; the command line takes precedence")
 
     def add_data(self, task: str, size: int | None = None) -> None:
         """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
@@ -113,8 +114,9 @@ class Options:
             Default of ``--size``, for scripts that train.
         """
         formats = format_names(task)
-        self.add("data", "--dataset", choices=formats, default=formats[0], help="its format; see docs/fine_tuning.md")
-        self.add("data", "--root", help="where the data set is")
+        self.add("data", "--dataset", choices=formats, default=formats[0],
+                 help="format of the data set; see docs/fine_tuning.md")
+        self.add("data", "--root", help="folder of the data set")
         if size is not None:
             self.add("data", "--classes", nargs="+", help="names of the classes to train on")
             self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
@@ -126,7 +128,8 @@ class Options:
         self.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or from Darknet's "
                  ".weights or .conv.N; auto: from the backbone in the package; none (default: auto for fewer than "
                  f"{SMALL} images, if the net has this backbone)")
-        self.add("net", "--pretrained-names", help="file with the classes of a .params or .weights, one a line")
+        self.add("net", "--pretrained-names",
+                 help="file with the class names of a .params or .weights file, one per line")
 
     def add_detector(self, threshold: float) -> None:
         """``--exported``, ``--cfg``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_detector`.
@@ -137,9 +140,9 @@ class Options:
             Default of ``--threshold``.
         """
         self.add("net", "--exported", help="exported detector, without -symbol.json")
-        self.add("net", "--cfg", help="a Darknet cfg, in the place of --exported")
+        self.add("net", "--cfg", help="a Darknet cfg, instead of --exported")
         self.add("net", "--weights", help="the weights of --cfg")
-        self.add("net", "--names", help="file with the classes, one a line; exported detectors have them")
+        self.add("net", "--names", help="file with one class name per line; exported detectors contain them")
         self.add("net", "--threshold", type=fraction, default=threshold, help="least probability of a detection")
 
     def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
@@ -151,11 +154,13 @@ class Options:
                  f"often as makes {LEAST_UPDATES} updates in all (default: 0, and 1 with --epochs)")
         self.add(group, "--batch-size", type=positive, default=batch_size, help="images of a batch on each worker")
         self.add(group, "--lr", type=non_negative, default=lr, help="highest learning rate")
-        self.add(group, "--optimizer", choices=OPTIMIZERS, default="sgd", help="sgd has momentum 0.9")
+        self.add(group, "--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer; sgd uses a momentum of 0.9")
         self.add(group, "--wd", type=non_negative, default=5e-4, help="weight decay")
         self.add(group, "--warmup", type=non_negative, default=1, help="epochs in which the learning rate rises from 0")
-        self.add(group, "--warmup-power", type=non_negative, default=1, help="1: it rises in a line; Darknet's: 4")
-        self.add(group, "--lr-schedule", choices=sorted(SCHEDULES), default="cosine", help="how it changes afterwards")
+        self.add(group, "--warmup-power", type=non_negative, default=1,
+                 help="power of this rise: 1 is linear; Darknet uses 4")
+        self.add(group, "--lr-schedule", choices=sorted(SCHEDULES), default="cosine",
+                 help="how the learning rate changes afterwards")
         self.add(group, "--lr-steps", type=fraction, nargs="+", default=[0.6, 0.85], metavar="SHARE",
                  help="shares of the epochs after which --lr-schedule steps divides it by 10")
         self.add(group, "--freeze", type=freeze_epochs, default=0,
@@ -163,10 +168,10 @@ class Options:
         self.add(group, "--accumulate", type=positive, default=1,
                  help="batches whose gradients are added up for one update")
         self.add(group, "--clip", type=non_negative, default=0, help="largest global norm of the gradients; 0: any; "
-                 "a detector of few images has 10 unless told")
-        self.add(group, "--average", type=fraction, default=0, metavar="DECAY", help="of an exponential moving average "
-                 "of the parameters, such as 0.999, for validation and export; 0: none")
-        self.add("machine", "--dtype", choices=DTYPES, default="float32", help="of convolutions and dense layers: "
+                 "10 by default for a detector with few images")
+        self.add(group, "--average", type=fraction, default=0, metavar="DECAY", help="decay of an exponential "
+                 "moving average of the parameters, such as 0.999, for validation and export; 0: no average")
+        self.add("machine", "--dtype", choices=DTYPES, default="float32", help="type of convolutions and dense layers: "
                  "bfloat16 needs a CPU that has it, float16 a GPU")
         self.add_machine()
 
@@ -174,14 +179,14 @@ class Options:
         """The options of :class:`gluonops.train.Run` that do not concern what is trained: devices, checkpoints."""
         group = "machine"
         self.add(group, "--ctx", default="cpu:0", help="devices, for instance cpu:0,cpu:1; a batch is split among them")
-        self.add(group, "--gpus", help="GPUs, for instance 0,1; takes the place of --ctx")
+        self.add(group, "--gpus", help="GPUs, for instance 0,1; replaces --ctx")
         self.add(group, "--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")
         self.add(group, "--threads", type=natural, default=0, help="threads that read images ahead")
         group = "run"
         self.add(group, "--resume", nargs="?", const="auto", metavar="CHECKPOINT", help="continue a checkpoint; auto: "
                  "the last one under --out, where there is one")
         self.add(group, "--save-every", type=natural, default=0, metavar="BATCHES",
-                 help="between checkpoints within an epoch; 0: after epochs only")
+                 help="batches between two checkpoints; 0: checkpoints after epochs only")
         self.add(group, "--tensorboard", action="store_true", help="write losses and metrics for TensorBoard, too")
 
     def add_digits(self, epochs: int, batch_size: int = 32) -> None:
@@ -294,7 +299,7 @@ def _words(action, value):
 
 
 def _parse_yaml(text):
-    """Without aliases: a few lines of them are gigabytes of values."""
+    """The values of a YAML text. Aliases are refused: a few lines of them are gigabytes of values."""
     yaml = require("yaml", WHERE)
 
     class Loader(yaml.SafeLoader):

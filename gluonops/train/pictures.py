@@ -22,8 +22,8 @@ if TYPE_CHECKING:   # matplotlib is optional
 __all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "draw_roc",
            "save_figure"]
 
-MANY_CLASSES = 20   # from this number on a matrix has no numbers in its cells
-LONGEST_SIDE = 3    # of an embedding whose axes have one scale, in shares of the other side
+MANY_CLASSES = 20   # a matrix of so many has no numbers in its cells
+LONGEST_SIDE = 3    # longer embeddings get a scale for each axis; in shares of the other side
 PANELS = {"losses": "training loss, mean of an image", "scores": "scores, 1 is best", "rate": "learning rate"}
 # What a legend calls the columns of a history. The images for validation choose the epoch.
 LABELS = {"mAP": "mAP at IoU 0.5, validation", "AP": "COCO's AP, validation",
@@ -138,7 +138,7 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     labels, predicted : numpy.ndarray
         Classes, (N,).
     names : sequence
-        Of the classes.
+        Names of the classes.
     path : str or os.PathLike
         The PNG.
     rows, columns : int
@@ -196,6 +196,9 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
         axes.axis("off")
         if index < count:
             _draw_image(axes, detector, dataset, index, size, device)
+    figure.draw_without_rendering()   # the layout gives each image its place
+    for axes in figure.axes:
+        _separate_labels(axes)
     save_figure(figure, path)
 
 
@@ -215,6 +218,21 @@ def _draw_image(axes, detector, dataset, index, size, device):
     axes.set_title(f"{len(label)} to find, {is_real.sum()} found", fontsize=9)
 
 
+def _separate_labels(axes):
+    """Move the labels of boxes into the image, and downwards where one covers another."""
+    image, placed = axes.get_window_extent(), []
+    for label in sorted(axes.texts, key=lambda text: text.get_position()[1]):
+        field = label.get_bbox_patch().get_window_extent()
+        right = max(image.x0 - field.x0, 0) - max(field.x1 - image.x1, 0)
+        up = min(image.y1 - field.y1, 0)
+        for other in placed:
+            if other.overlaps(field.translated(right, up)):
+                up = other.y0 - field.y1 - 1
+        placed.append(field.translated(right, up))
+        anchor = axes.transData.transform(label.get_position())
+        label.set_position(axes.transData.inverted().transform(anchor + (right, up)))
+
+
 def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
     """Vectors (N, D) as points, a colour for each class; for D > 2 along the two directions of largest variance.
 
@@ -227,7 +245,7 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     labels : numpy.ndarray
         (N,).
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     path : str or os.PathLike
         The PNG.
     """

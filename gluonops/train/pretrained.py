@@ -17,7 +17,7 @@ from .recipe import is_small
 __all__ = ["describe_pretrained", "load_pretrained_classifier", "load_pretrained_detector", "pretrained_source"]
 
 Path = os.PathLike
-AUTO, NONE = "auto", "none"   # of --pretrained
+AUTO, NONE = "auto", "none"   # --pretrained takes them besides paths
 
 
 def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
@@ -49,7 +49,7 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
     Parameters
     ----------
     source : str
-        Of :func:`pretrained_source`.
+        Source of :func:`pretrained_source`.
     kept : sequence of str
         The classes whose rows of the output are kept.
     """
@@ -176,7 +176,8 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
 
 def _load_package_backbone(net, names, where):
     if names:
-        raise OpError(where, f"--pretrained-names {names} beside {AUTO}; expected a file of parameters without names",
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {AUTO}; expected a file of parameters "
+                      "without names",
                       "Leave it out: the backbone in the package has no classes")
     net.load_pretrained_backbone()
     return []
@@ -184,5 +185,6 @@ def _load_package_backbone(net, names, where):
 
 def _check_names(path, names, where):
     if names and path.suffix == ".checkpoint":
-        raise OpError(where, f"--pretrained-names {names} beside {path}; expected a file of parameters without names",
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {path}; expected a file of parameters "
+                      "without names",
                       "Leave it out: a checkpoint has its classes' names")

@@ -165,16 +165,6 @@ def test_what_is_no_expression(text):
         Expression(text)({"x": 1})
 
 
-def test_old_names_warn():
-    op = registry.get("softmax").op
-    with pytest.warns(DeprecationWarning, match="Op.kinds is now Op.type_vars"):
-        assert op.kinds(op.parse({})) == op.type_vars(op.parse({}))
-    with pytest.warns(DeprecationWarning, match="Op.waived is now Op.unsupported"):
-        assert op.waived == {}
-    with pytest.warns(DeprecationWarning, match="Op.wide is now Op.accumulate_fp32"):
-        assert op.wide
-
-
 def test_a_role_is_one_of_three():
     with pytest.raises(ValueError, match="role is 'head'"):
         dataclasses.replace(registry.get("softmax").op, role="head")

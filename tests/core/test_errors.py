@@ -80,12 +80,12 @@ def test_an_error_nobody_waited_for_is_not_handed_to_the_next(broken):
     with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
         gops.ops.abs(mx.nd.ones(3)).asnumpy()
     cause_of(caught)
-    assert ("planted (failed before it, and nothing waited for the result: first: ArithmeticError: lost; second: "
-            "ArithmeticError: lost too)") in str(caught.value)
+    assert ("planted (these failed earlier, and nothing waited for their results: first: ArithmeticError: lost; "
+            "second: ArithmeticError: lost too)") in str(caught.value)
     with gops.backend("custom"), pytest.raises(gops.OpError) as caught:
         gops.ops.abs(mx.nd.ones(3)).asnumpy()
     cause_of(caught)
-    assert "failed before it" not in str(caught.value)
+    assert "failed earlier" not in str(caught.value)
 
 
 def test_two_failures_waited_for_one_after_the_other(broken):

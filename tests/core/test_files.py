@@ -128,8 +128,8 @@ def test_an_old_file_that_cannot_be_put_back(names, monkeypatch):
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", once)
-    with pytest.raises(gops.OpError, match="a.json is half of what was to be written, and cannot be put back: Read-only"
-                       r" file system. Rename a.json.*\.tmp, which is the file of before\.") as error:
+    with pytest.raises(gops.OpError, match="a.json is only half written, and the previous file cannot be put back: "
+                       r"Read-only file system. Rename a.json.*\.tmp to it: it is the previous file\.") as error:
         files.replace("export", {name: saver("new") for name in NEW_PAIR})
     assert pathlib.Path(error.value.remedy.split()[1].rstrip(",")).read_text() == "old"
 
@@ -197,7 +197,7 @@ def test_a_full_disk(lacks, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) - lacks, hard))
     try:
-        with pytest.raises(gops.OpError, match="gluonops.export: cannot write .*a.params: .*; what was there bef"):
+        with pytest.raises(gops.OpError, match="gluonops.export: cannot write .*a.params: .*; the previous files are"):
             files.replace("export", {str(path): lambda name: save_arrays(name, arrays)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

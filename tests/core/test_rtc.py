@@ -16,8 +16,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops import _driver
 from gluonops.core import custom, registry, rtc
+from gluonops.runtime import driver
 from op_suite import suite_of
 
 OPS = rtc.operators()
@@ -110,7 +110,7 @@ def launches(monkeypatch):
     monkeypatch.setattr(rtc, "usable", lambda context: True)
     monkeypatch.setattr(rtc, "_failed", {})
     monkeypatch.setattr(rtc, "Start", cuda_emulator.Start)
-    monkeypatch.setattr(_driver, "make_current", lambda device: None)
+    monkeypatch.setattr(driver, "make_current", lambda device: None)
     forget()
     yield Recorder.launches
     forget()
@@ -205,7 +205,7 @@ class TestCompiling:
     def test_in_a_context_of_the_thread_and_device(self, launches, monkeypatch):
         """MXNet loads the code in the thread that launches; what makes a context current: test_cuda_install.py."""
         found = []
-        monkeypatch.setattr(_driver, "make_current", lambda device: found.append((threading.get_ident(), device, len(
+        monkeypatch.setattr(driver, "make_current", lambda device: found.append((threading.get_ident(), device, len(
             launches))))
         thread = threading.Thread(target=lambda: [run_abs(context=mx.cpu(device)) for device in (1, 0)])
         thread.start()
@@ -355,7 +355,7 @@ class TestFallback:
     def test_where_mxnet_has_no_code_for_the_gpu(self, capability, launches, monkeypatch):
         """MXNet's operators would fail later, and with a message that does not say why."""
         monkeypatch.setattr(rtc, "mxnet_computes", lambda context: False)
-        monkeypatch.setattr(_driver, "capability", lambda device: capability)
+        monkeypatch.setattr(driver, "capability", lambda device: capability)
         monkeypatch.setattr(Recorder, "unloadable", (0,))
         said = (rf"(?s)gluonops\.abs: no CUDA kernel for float32 on cpu\(0\) \(compute capability {capability}\), and "
                 r"MXNet 1\.9\.1 has no code.*NO_BINARY.*mx\.cpu\(\)")
@@ -367,7 +367,7 @@ class TestFallback:
         ("cpu", "9.0", True), ("gpu", "9.0", False), ("gpu", "8.9", True), ("gpu", "5.0", True), ("gpu", "3.7", False),
         ("gpu", None, True)])
     def test_where_mxnet_computes(self, device, capability, computes, monkeypatch):
-        monkeypatch.setattr(_driver, "capability", lambda index: capability)
+        monkeypatch.setattr(driver, "capability", lambda index: capability)
         assert rtc.mxnet_computes(mx.Context(device, 0)) == computes
 
     @pytest.mark.parametrize("computes", [True, False])

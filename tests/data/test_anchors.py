@@ -6,7 +6,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from folders import make_yolo, picture, save
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.data import anchors_of, detection
 from gluonops.data.anchors import box_sizes, kmeans, mean_iou
 from gluonops.data.datasets import scenes

@@ -1,6 +1,4 @@
 """Data sets by name, in every format; and the registry of formats, which everything else follows."""
-import ast
-import importlib
 import json
 import pathlib
 import re
@@ -17,9 +15,7 @@ from folders import (
     refused,
     save,
 )
-from gluonops.data import base, detection, formats, load
-from gluonops.data.datasets import voc
-from gluonops.data.transforms import pipeline
+from gluonops.data import detection, formats, load
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -99,50 +95,3 @@ class TestRegistry:
         monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, row))
         assert detection("darknet", tmp_path).classes == NAMES
         refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec, darknet", "vox")
-
-
-class TestOldNames:
-    @pytest.mark.parametrize("module, name, new", [
-        ("detection", "named", base.about_image), ("detection", "names_of", base.class_names),
-        ("detection", "LEAST", base.MIN_BOX_SIZE), ("detection", "Detection", base.DetectionDataset),
-        ("pipeline", "Pick", gops.data.SampleKey), ("pipeline", "truth_of", pipeline.ground_truth),
-        ("letterbox", "letterbox", gops.data.letterbox), ("digits", "digits", gops.data.digits),
-        ("voc", "VOC", voc.VOC)])
-    def test_a_moved_one_is_the_same_and_warns(self, module, name, new):
-        old = importlib.import_module(f"gluonops.data.{module}")
-        with pytest.warns(DeprecationWarning, match=f"gluonops.data.{module}.{name} is .* now"):
-            assert getattr(old, name) is new
-
-    @pytest.mark.parametrize("old, new", [("Pick", "SampleKey"), ("Detection", "DetectionDataset")])
-    def test_a_renamed_one_warns(self, old, new):
-        with pytest.warns(DeprecationWarning, match=f"gluonops.data.{old} is gluonops.data.{new} now"):
-            assert getattr(gops.data, old) is getattr(gops.data, new)
-
-    def test_an_unknown_one_is_refused(self):
-        with pytest.raises(AttributeError, match="has no attribute 'Peck'"):
-            gops.data.Peck  # noqa: B018
-
-    def test_functions_stay_functions(self):
-        for name in ("detection", "classification", "letterbox", "digits"):
-            importlib.import_module(f"gluonops.data.{name}")
-            assert callable(getattr(gops.data, name))
-
-
-def test_modules_import_one_way():
-    """base <- datasets, transforms <- load: no module of the data is imported by one that it imports."""
-    folder = ROOT / "gluonops" / "data"
-    imports = {}
-    for path in folder.rglob("*.py"):
-        module = ".".join(path.relative_to(folder).with_suffix("").parts)
-        imports[module] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                package = module.split(".")[:-node.level]
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                imports[module] |= {".".join([*package, name]) for name in names}
-    for module, wanted in imports.items():
-        seen, pending = set(), set(wanted)
-        while pending:
-            seen |= pending
-            pending = {other for name in pending for other in imports.get(name, ())} - seen
-        assert module not in seen, f"{module} imports itself by way of others"

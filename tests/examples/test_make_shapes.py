@@ -35,7 +35,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
     try:
-        with pytest.raises(gops.OpError, match="cannot write .*train/0.png: File too large; what was there"):
+        with pytest.raises(gops.OpError, match="cannot write .*train/0.png: File too large; the previous files"):
             make(tmp_path, monkeypatch, "--count", "1", "1", "--size", "96")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -68,7 +68,7 @@ def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("options, text", [
     (("--pretrained", "auto", "--width", "0.25"), "the net has another backbone than that in the package; expected "
      "tiny_yolov2's with width=0.5"),
-    (("--pretrained", "auto", "--pretrained-names", "x"), "--pretrained-names x beside auto")])
+    (("--pretrained", "auto", "--pretrained-names", "x"), "--pretrained-names is x and --pretrained is auto")])
 def test_refused(tmp_path, monkeypatch, options, text):
     make(tmp_path, monkeypatch, "--count", "2", "1", "--size", "64")
     with pytest.raises(gops.OpError) as error:

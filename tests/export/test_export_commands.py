@@ -4,7 +4,7 @@ import json
 import gluonops as gops
 import mxnet as mx
 import pytest
-from gluonops import cli
+from gluonops.commands import cli
 from mxnet.gluon import nn
 
 SHAPE = (2, 3, 8, 8)

@@ -10,7 +10,7 @@ import mxnet as mx
 import numpy as np
 import onnx
 import pytest
-from gluonops import cli
+from gluonops.commands import cli
 from gluonops.export import ExportedModel
 from mxnet.gluon import nn
 from onnx import numpy_helper

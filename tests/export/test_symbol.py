@@ -111,7 +111,7 @@ def test_nothing_is_lost_when_writing_fails(net, tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(mx.nd, "save", full)
-    with pytest.raises(gops.OpError, match="No space left on device; what was there before is untouched. Make room"):
+    with pytest.raises(gops.OpError, match="No space left on device; the previous files are unchanged. Make room"):
         gops.export.symbol(net, tmp_path / "net", SHAPE)
     assert [pathlib.Path(path).read_bytes() for path in paths] == before
     assert len(os.listdir(tmp_path)) == 2

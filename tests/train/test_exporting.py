@@ -78,7 +78,7 @@ def test_the_export(monkeypatch, tmp_path):
         symbol(net, *args)
         (tmp_path / "net-0000.params").write_bytes(b"cut")
 
-    for broken, text in ((doubled, "computes something else than the net, module: it differs by .*; expected at most"),
+    for broken, text in ((doubled, "computes other results than the net, module: it differs by .*; expected at most"),
                          (cut, "does not run, module: .*Invalid NDArray file format. Do not use it")):
         monkeypatch.setattr(gops.export, "symbol", broken)
         with pytest.raises(gops.OpError, match=text):

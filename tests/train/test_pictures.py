@@ -1,4 +1,5 @@
 """Pictures: drawn, of more than one colour, and of nets that are far off."""
+import itertools
 import math
 
 import mxnet as mx
@@ -79,3 +80,19 @@ def test_boxes_that_overflow_are_drawn(tmp_path):
 
     train.draw_detections(detector, Bars(1), (64, 64), mx.cpu(), tmp_path / "page.png")
     assert imread(tmp_path / "page.png").std() > 0.05
+
+
+def test_labels_of_boxes_are_in_the_image_and_cover_no_other(monkeypatch):
+    """Boxes at the edges, and two in one place."""
+    boxes = np.array([[0, 0, 20, 20], [60, 0, 63, 9], [5, 30, 20, 50], [6, 31, 30, 60]])
+
+    def detector(images):
+        return [mx.nd.array(array[None]) for array in (np.zeros((4, 1)), np.ones((4, 1)), boxes)]
+
+    axes, = panels(monkeypatch, lambda: train.draw_detections(detector, Bars(1), (64, 64), mx.cpu(), ""))
+    axes.figure.draw_without_rendering()
+    image = axes.get_window_extent()
+    fields = [text.get_bbox_patch().get_window_extent() for text in axes.texts]
+    assert len(fields) == 4
+    assert all(image.x0 <= field.x0 + 1 and field.x1 - 1 <= image.x1 and field.y1 - 1 <= image.y1 for field in fields)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(fields, 2))

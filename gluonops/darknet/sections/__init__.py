@@ -1,8 +1,4 @@
-"""The kinds of sections of a cfg: a function for each, which makes its layer.
+"""The kinds of sections of a cfg: a function for each, which makes its layer. Importing them fills the registry."""
+from . import combining, detecting, linear, plain, resizing
 
-Importing the modules fills ``SECTIONS``.
-"""
-from . import combining, detecting, plain, pooling, weighted
-from .registry import SECTIONS, Kind, Layer, Shape
-
-__all__ = ["SECTIONS", "Kind", "Layer", "Shape", "combining", "detecting", "plain", "pooling", "weighted"]
+__all__ = ["combining", "detecting", "linear", "plain", "resizing"]

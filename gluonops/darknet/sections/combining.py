@@ -1,15 +1,11 @@
 """Sections that read several layers: ``[route]``, ``[shortcut]``, ``[scale_channels]`` and ``[sam]``."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..activations import ACTIVATIONS
+from ..builder import Builder
 from ..cfg import Section
 from ..layers import Multiply, PartialShortcut, Route, Shortcut, WeightedShortcut
-from .registry import Layer, Shape, kind
-
-if TYPE_CHECKING:
-    from ..build import Builder
+from ..registry import Layer, Shape, kind
 
 __all__ = ["route", "sam", "scale_channels", "shortcut"]
 

@@ -3,22 +3,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ...ops.gaussian_yolo_loss.contract import SHIFTS
 from ..boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
+from ..builder import Builder
 from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
 from ..layers import Identity
 from ..net import Head
-from .losses import detection_loss, gaussian_yolo_loss, region_loss, yolo_loss
-from .registry import Layer, Shape, kind
-
-if TYPE_CHECKING:
-    from ..build import Builder
+from ..registry import Layer, Shape, kind
+from .head_losses import detection_loss, gaussian_yolo_loss, region_loss, yolo_loss
 
 __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 

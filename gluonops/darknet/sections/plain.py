@@ -2,20 +2,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from mxnet.gluon import HybridBlock, nn
 
 from ...core.backend import Array
 from ..activations import ACTIVATIONS
+from ..builder import Builder
 from ..cfg import Section
 from ..layers import Identity, Softmax
+from ..registry import Layer, Shape, kind
 from ..tree import Tree, TreeSoftmax
-from .losses import cost_loss, softmax_loss
-from .registry import Layer, Shape, kind
-
-if TYPE_CHECKING:
-    from ..build import Builder
+from .head_losses import cost_loss, softmax_loss
 
 __all__ = ["activation", "contrastive", "cost", "dropout", "empty", "softmax"]
 

@@ -186,7 +186,7 @@ def _windows(call: Call) -> list[_Window]:
     pads = call.ints("pad", (0,) * len(kernel))
     windows = []
     for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
-        end = (outputs - 1) * stride + length - pad   # of the last window; beyond the padding if MXNet rounds up
+        end = (outputs - 1) * stride + length - pad   # it lies beyond the padding if MXNet rounds up
         windows.append(_Window(length, stride, size, outputs, before=pad, after=max(pad, end - size)))
     return windows
 
@@ -293,7 +293,7 @@ def softmax_activation(model: Model, call: Call) -> str:
 @converts("UpSampling")
 def up_sampling(model: Model, call: Call) -> str:
     if call.text("sample_type") != "nearest" or len(call.inputs) != 1:
-        raise call.refuse("upsamples otherwise than one input to the nearest neighbour")
+        raise call.refuse("upsamples several inputs, or not by nearest neighbour")
     scale = call.value("scale")
     scales = model.constant(np.array([1, 1, scale, scale], np.float32))
     return model.add("Resize", call.inputs[0], "", scales, mode="nearest", nearest_mode="floor",

@@ -8,33 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core.optional import require
+from .results import Detection
 
 if TYPE_CHECKING:   # Pillow is optional
     from PIL.Image import Image
-
-    from .nets import Detection
 
 __all__ = ["colour", "draw_boxes", "draw_caption"]
 
 WHERE = "export.draw"
 SMALLEST_TEXT = 12     # pixels
-SMALLEST_WIDTH = 224   # of a picture with a caption; smaller ones are enlarged
+SMALLEST_WIDTH = 224   # a picture with a caption is enlarged to it
 
 
 def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
     """A picture with boxes and their names. The box with the highest score is on top.
 
-    Parameters
-    ----------
-    pixels : numpy.ndarray
-        uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
-    detections : sequence of Detection
-        Sorted by score.
+    - ``pixels``: uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
+    - ``detections``: sorted by score.
 
-    Returns
-    -------
-    PIL.Image.Image
-        RGB, of the same size.
+    The result is RGB, of the same size.
     """
     picture = _picture(pixels)
     pen = require("PIL.ImageDraw", WHERE).Draw(picture)
@@ -43,7 +35,7 @@ def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
     for found in reversed(detections):
         ink = colour(found.class_id)
         pen.rectangle(found.box, outline=ink, width=line_width)
-        _draw_label(pen, picture.size, f"{found.name} {found.score:.2f}", found.box, ink, font)
+        _draw_label(pen, picture.size, f"{found.name}: {found.score:.2f}", found.box, ink, font)
     return picture
 
 
@@ -54,22 +46,15 @@ def _draw_label(pen, size, text, box, ink, font):
     x = min(max(box[0], 0), max(size[0] - width, 0))
     y = box[1] - height if box[1] >= height else box[1]
     pen.rectangle([x, y, x + width, y + height], fill=ink)
-    pen.text((x + 2 - left, y + 2 - top), text, fill=(0, 0, 0), font=font)
+    red, green, blue = ink
+    is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
+    pen.text((x + 2 - left, y + 2 - top), text, fill="white" if is_dark else "black", font=font)
 
 
 def draw_caption(pixels: np.ndarray, lines: Sequence[str]) -> Image:
     """A picture with lines of text on white below it. A small picture is enlarged.
 
-    Parameters
-    ----------
-    pixels : numpy.ndarray
-        uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
-    lines : sequence of str
-
-    Returns
-    -------
-    PIL.Image.Image
-        RGB.
+    ``pixels``: uint8 (H, W, 3) in RGB, or (H, W, 1) in grey. The result is RGB.
     """
     image = require("PIL.Image", WHERE)
     picture = _picture(pixels)

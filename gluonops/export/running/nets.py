@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Union
 
 import mxnet as mx
 import numpy as np
@@ -12,62 +12,15 @@ from ...core.errors import OpError
 from ..preprocessing import Preprocessing
 from .annotate import draw_boxes, draw_caption
 from .pictures import read_picture
+from .results import Detection, Prediction
 
 if TYPE_CHECKING:   # Pillow is optional
     from PIL.Image import Image
 
-__all__ = ["Detection", "LoadedClassifier", "LoadedDetector", "Prediction"]
+__all__ = ["LoadedClassifier", "LoadedDetector"]
 
 Picture = Union[str, os.PathLike, np.ndarray, mx.nd.NDArray, "Image"]
 THRESHOLD = 0.25   # Darknet's
-
-
-class Detection(NamedTuple):
-    """An object in an image.
-
-    Attributes
-    ----------
-    name : str
-        Of its class.
-    class_id : int
-        Place of the class in ``detector.classes``.
-    score : float
-        Probability, from 0 to 1.
-    box : tuple of float
-        (left, top, right, bottom) in pixels of the image.
-    """
-
-    name: str
-    class_id: int
-    score: float
-    box: tuple[float, float, float, float]
-
-    def as_dict(self) -> dict[str, Any]:
-        """``name``, ``class``, ``score`` and ``box``, rounded, for JSON."""
-        return {"name": self.name, "class": self.class_id, "score": round(self.score, 6),
-                "box": [round(side, 2) for side in self.box]}
-
-
-class Prediction(NamedTuple):
-    """A class that an image may have.
-
-    Attributes
-    ----------
-    name : str
-        Of the class.
-    class_id : int
-        Place of the class in ``classifier.classes``.
-    score : float
-        Probability, from 0 to 1.
-    """
-
-    name: str
-    class_id: int
-    score: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """``name``, ``class`` and ``score``, rounded, for JSON."""
-        return {"name": self.name, "class": self.class_id, "score": round(self.score, 6)}
 
 
 class _LoadedNet:
@@ -85,7 +38,7 @@ class _LoadedNet:
         Type of the input.
     """
 
-    where: str   # for errors
+    where: str   # what errors call it
     source = "the net"   # what was loaded; for errors
 
     def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
@@ -194,7 +147,7 @@ class LoadedDetector(_LoadedNet):
         Parameters
         ----------
         image
-            As of :meth:`detect`.
+            As in :meth:`detect`.
         detections : sequence of Detection, optional
             What to draw. The default is ``detect(image)``.
 
@@ -281,7 +234,7 @@ class LoadedClassifier(_LoadedNet):
         Parameters
         ----------
         image
-            As of :meth:`classify`.
+            As in :meth:`classify`.
         predictions : sequence of Prediction, optional
             What to write. The default is ``classify(image, top=3)``.
 

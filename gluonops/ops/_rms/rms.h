@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "../../native/rows.h"
+#include "../../native/simd/rows.h"
 
 namespace gluonops {
 

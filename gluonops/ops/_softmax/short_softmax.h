@@ -1,8 +1,8 @@
-// Softmax of short rows, such as ten classes: see native/short_rows.h.
+// Softmax of short rows, such as ten classes: see native/simd/short_rows.h.
 #ifndef GLUONOPS_OPS_SHORT_SOFTMAX_H_
 #define GLUONOPS_OPS_SHORT_SOFTMAX_H_
 
-#include "../../native/short_rows.h"
+#include "../../native/simd/short_rows.h"
 #include "softmax.h"
 
 namespace gluonops {

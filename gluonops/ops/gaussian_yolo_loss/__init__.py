@@ -6,24 +6,23 @@ the deviation of x, of y, of w and of h, then the objectness o, and the classes 
 position. The means of w and h are raw numbers, the others sigmoids. Boxes are those of ``yolo_loss``, from the means,
 and so are the matches and the losses, except for these:
 
-- **Deviations.** For matches: for each of x, y, w and h the negative log-likelihood of the ground truth's number t,
-  times ``2 - bw*bh`` of the ground truth and ``uc_normalizer``. N is Darknet's density, with the mean m and the
-  deviation s:
+- **Deviations.** For each match. The ground truth has the place :math:`(t_x, t_y)` in its cell, the size
+  :math:`(g_w, g_h)`, and :math:`t_w = \log(g_w W / a_w)`. Each of these four numbers t has the mean m and the deviation
+  d, and :math:`\mathcal{N}` is Darknet's density:
 
   .. math::
 
-      \ell = -\frac{\log(N + 10^{-9})}{2} \qquad
-      N = \frac{\exp\left(-\frac{1}{2} \left(\frac{t - m}{s}\right)^2\right)}{\sqrt{2 \pi} \, (s + 0.3)}
+      \mathrm{uc\_normalizer} \, (2 - g_w g_h) \sum_{x, y, w, h} -\frac{\log(\mathcal{N} + 10^{-9})}{2} \qquad
+      \mathcal{N} = \frac{\exp\left(-\frac{1}{2} \left(\frac{t - m}{d}\right)^2\right)}{\sqrt{2 \pi} \, (d + 0.3)}
 
-  Here tx and ty are the place in the cell, ``tw = log(w*W / anchor_w)``, and likewise th.
-
-- **Box.** ``box_loss="nll"``, Darknet's ``mse``: the same sum with ``iou_normalizer`` in place of ``uc_normalizer``,
-  which then weights the gradient of the deviations only. Else ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU,
-  and the sum above.
+- **Box.** With ``box_loss="nll"``, Darknet's ``mse``, the same sum with ``iou_normalizer`` instead of
+  ``uc_normalizer``, which then weights the gradient of the deviations only. With another ``box_loss``: the sum above,
+  and ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU.
 - **Several ground truths for one prediction.** Their boxes add up. The sum is divided by the number of classes whose
   error is positive, whatever ``iou_thresh`` is.
-- **Objectness.** With ``objectness_smooth`` the target is the square of the IoU in place of nothing, such a prediction
-  learns the class of the ground truth that it overlaps most, and a match by its cell has the target 1.
+- **Objectness.** With ``objectness_smooth`` a prediction whose IoU is above ``ignore_thresh`` has the square of this
+  IoU as its target, and learns the class of the ground truth that it overlaps most. A match by its cell has the target
+  1.
 - **Point.** With ``point="left_top"`` or ``"right_bottom"`` x and y are those of a box's corner. The cell of a ground
   truth is then the one of this corner; a corner outside the image is in the nearest cell.
 

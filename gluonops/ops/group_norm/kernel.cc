@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "generated/group_norm.h"
-#include "../../native/rows.h"
+#include "../../native/simd/rows.h"
 
 namespace gluonops {
 

@@ -1,6 +1,6 @@
 // sigmoid_cross_entropy on the CPU. The weights of positives are constant in a line, or vary along it.
 #include "generated/sigmoid_cross_entropy.h"
-#include "../../native/rows.h"
+#include "../../native/simd/rows.h"
 #include "../_labels/labels.h"
 #include "../_sigmoid/sigmoid.h"
 

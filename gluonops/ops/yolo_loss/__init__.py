@@ -10,31 +10,61 @@ in column i and row j is, with s = ``scale_x_y`` and the anchor :math:`(a_w, a_h
     b_x = \frac{i + s \, x - (s - 1) / 2}{W} \qquad b_y = \frac{j + s \, y - (s - 1) / 2}{H} \qquad
     b_w = \frac{e^w a_w}{W} \qquad b_h = \frac{e^h a_h}{H}
 
-With ``new_coords`` (YOLOv7, scaled YOLOv4) data is activated already, and :math:`b_w = 4 w^2 a_w / W`.
+With ``new_coords`` (YOLOv7, scaled YOLOv4) data is activated already, and :math:`b_w = 4 w^2 a_w / W`. The loss of an
+image is the sum of the terms below. They use the cross-entropy of a number a with a target t, which with
+``new_coords`` is :math:`(a - t)^2 / 2`:
+
+.. math::
+
+    c(a, t) = -t \log a - (1 - t) \log(1 - a)
 
 - **Matching.** Every ground truth is matched to the cell of its centre, and to the anchor with the most similar size,
   by the IoU. If that is one of ``other_anchors``, another head takes it. With ``iou_thresh`` below 1, all anchors of
   this head with a larger IoU match as well. With ``truth_thresh`` below 1, so do all predictions whose box overlaps a
   ground truth more than that, with the one that it overlaps most.
-- **Objectness.** The cross-entropy of o: with 1 for a match, else with 0; nothing if the predicted box has an IoU above
-  ``ignore_thresh`` with a ground truth. Times ``obj_normalizer``. With ``objectness_smooth`` the target is the IoU in
-  place of nothing, and its square for a match by ``truth_thresh``. A match by its cell then changes nothing, unless the
-  error is 0.
-- **Class.** For matches: the cross-entropy of each p. If several ground truths have the same prediction, all their
-  classes are targets. ``label_smooth_eps`` makes the targets eps/2 and 1 - eps/2. ``focal_loss`` weights the errors by
-  ``(p - 1) * (2 * p * log(p) + p - 1) / 2``, with p of the first ground truth's class; a further ground truth's class
-  has the weight 1.
-- **Box.** For matches. ``box_loss="mse"``: ``(2 - bw*bh) * iou_normalizer`` of the ground truth, times the
-  cross-entropy of x and y with the place in the cell, and ``((w - tw)^2 + (h - th)^2) / 2`` with ``tw = log(w*W /
-  anchor_w)``. Else ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU. A later ground truth replaces an earlier
-  one in the dialect ``pjreddie``. In ``alexeyab`` they add up; with ``iou_thresh`` below 1 the sum is divided by the
-  number of classes whose error is positive.
+- **Objectness.** The target t is 1 for a match and 0 otherwise:
+
+  .. math::
+
+      \mathrm{obj\_normalizer} \, c(o, t)
+
+  A prediction without a match has no such term if its box has an IoU above ``ignore_thresh`` with a ground truth. With
+  ``objectness_smooth`` it has one, with the IoU as its target, and the target of a match by ``truth_thresh`` is the
+  square of the IoU. A match by its cell then changes nothing, unless the error is 0.
+- **Class.** For each match, with the target 1 for the class of the ground truth and 0 for the others:
+
+  .. math::
+
+      \sum_k c(p_k, t_k)
+
+  If several ground truths have the same prediction, all their classes are targets. ``label_smooth_eps`` makes the
+  targets eps/2 and 1 - eps/2. With ``focal_loss`` the class j of the first ground truth gives all terms a weight, and a
+  further ground truth's class has the weight 1:
+
+  .. math::
+
+      \frac{(p_j - 1) (2 \, p_j \log p_j + p_j - 1)}{2}
+
+- **Box.** For each match. The ground truth has the place :math:`(t_x, t_y)` in its cell and the size
+  :math:`(g_w, g_h)`. With ``box_loss="mse"`` and :math:`t_w = \log(g_w W / a_w)`, with ``new_coords``
+  :math:`t_w = \sqrt{g_w W / (4 a_w)}`:
+
+  .. math::
+
+      \mathrm{iou\_normalizer} \, (2 - g_w g_h)
+      \left(s \, c(x, u_x) + s \, c(y, u_y) + \frac{(w - t_w)^2 + (h - t_h)^2}{2}\right)
+
+      u_x = \frac{t_x + (s - 1) / 2}{s} \qquad u_y = \frac{t_y + (s - 1) / 2}{s}
+
+  With another ``box_loss``: ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU. A later ground truth replaces an
+  earlier one in the dialect ``pjreddie``. In ``alexeyab`` they add up; with ``iou_thresh`` below 1 the sum is divided
+  by the number of classes whose error is positive.
 
 **The gradient is minus Darknet's delta**, times the head gradient, because nets must train as they do there. It is the
 derivative of the loss, with weights and targets as constants, except for boxes with an IoU loss. AlexeyAB's formula for
 these is the increase of the overlap by the box's x and y in fractions of the image (not divided by W, and without the
-sigmoid's slope), and twice that by its w and h, times ``exp(w)`` instead of bw. Boxes that are apart have a negative
-overlap in it. An infinite or undefined derivative is 0, and ``max_delta`` limits the others.
+sigmoid's slope), and twice that by its w and h, times :math:`e^w` instead of :math:`b_w`. Boxes that are apart have a
+negative overlap in it. An infinite or undefined derivative is 0, and ``max_delta`` limits the others.
 
 ========================================== ========================================== ==================================
 difference                                 ``pjreddie``, commit f6afaabc              ``alexeyab``

@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops import cli
+from gluonops.commands import cli
 from mxnet import gluon
 from mxnet.gluon import nn
 

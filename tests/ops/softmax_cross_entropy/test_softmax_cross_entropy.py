@@ -158,7 +158,7 @@ def test_drop_in_for_gluon(name, hybridize, backend, rng):
 
 
 def test_from_logits_takes_no_smoothing():
-    with pytest.raises(gops.OpError, match="from_logits is True, smoothing 0.1, ignore_label None. Pass logits"):
+    with pytest.raises(gops.OpError, match="from_logits is True, smoothing is 0.1 and ignore_label is None. Pass"):
         gops.loss.SoftmaxCELoss(from_logits=True, smoothing=0.1)
 
 

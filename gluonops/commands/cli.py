@@ -1,0 +1,138 @@
+"""The command ``gluonops``.
+
+This file and those it imports at the top import neither MXNet nor ``gluonops`` itself, so that the command can say in
+one line why ``import gluonops`` fails.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import json
+import os
+import pathlib
+import runpy
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+
+from ..runtime import doctor, mxnet_wheel
+from ..version import __version__
+from . import export_arguments, image_arguments, kinds
+from .examples import EXAMPLES
+
+# The command runs it as a file, because importing its package needs MXNet.
+FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
+EXIT_CODES = """\
+exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
+2 the command was misspelled; 130 Ctrl-C"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit code; see EXIT_CODES."""
+    args = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")   # the name of a file is printed as the system has it
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:   # the reader has exited, as in `gluonops ops | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("\ngluonops was interrupted.", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if args.debug:
+            raise
+        print(doctor.explain(error), file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    debug = argparse.ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    common = argparse.ArgumentParser(add_help=False, parents=[debug])
+    common.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    parser = argparse.ArgumentParser(
+        prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
+        epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"gluonops {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def add(name: str, help: str, description: str, run: Callable | None = None,
+            parents: Sequence[argparse.ArgumentParser] = (common,)) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, parents=list(parents), help=help, description=textwrap.fill(description, 79),
+            epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
+        command.set_defaults(run=run or _run, command=name, parser=command)
+        return command
+
+    add("doctor", "what is installed, what is missing, and what to do about it",
+        "Print versions, backends, GPUs and what is missing. Exits with 1 if gluonops cannot be used.", _run_doctor)
+    install = add("install-mxnet", "MXNet 1.9.1, changed so that it runs with NumPy 2",
+                  "Let pip download MXNet's wheel, write a wheel from it that allows NumPy 2 and gives MXNet a view of "
+                  "NumPy, and install that.", mxnet_wheel.run)
+    mxnet_wheel.add_arguments(install)
+    ops = add("ops", "the operators: layers, backends, types, attributes, gradients, export",
+              "Print the operators, as their contracts declare them.")
+    ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+    image_arguments.add_convert(add)
+    image_arguments.add_on_images(add, debug)
+    _add_anchors(add)
+    export_arguments.add_export(add)
+    export_arguments.add_viz(add)
+    _add_bench(add)
+    return parser
+
+
+def _add_anchors(add: Callable) -> None:
+    formats = runpy.run_path(str(FORMATS))["names"]("detection")
+    anchors = add("anchors", "anchors for a data set, by k-means on 1 - IoU",
+                  "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
+    anchors.add_argument("--dataset", choices=formats, default=formats[0],
+                         help=f"format of the data set (default: {formats[0]})")
+    anchors.add_argument("--root", help="folder of the data set; not for digits")
+    anchors.add_argument("--split", choices=("train", "val"), default="train",
+                         help="part of the data set (default: train)")
+    anchors.add_argument("--classes", help="file with a class name per line, if the data set has no names")
+    anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
+    anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
+    anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
+    anchors.add_argument("--seed", type=int, default=0, help="seed of the first centres (default: 0)")
+    anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
+
+
+def _add_bench(add: Callable) -> None:
+    bench = add("bench", "the operators' speed here, beside MXNet's own",
+                "Time the operators, as NDArray functions, beside MXNet's own (its peers, the builtin backend, "
+                "identity and copyto), after comparing their results. Prints the median of each, and how many times "
+                "ours that is. Leave the machine alone meanwhile.")
+    bench.add_argument("--op", action="append", help="only this operator; may be given several times")
+    bench.add_argument("--shape", type=kinds.sizes, metavar="16,64,52,52", help="shape of the data, with one --op")
+    bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32",
+                       help="type (default: float32)")
+    bench.add_argument("--seconds", type=kinds.seconds, default=0.15,
+                       help="time limit for each measurement, in seconds (default: 0.15)")
+    bench.add_argument("-o", "--output", metavar="FILE", help="write the figures, as JSON")
+    bench.set_defaults(check=_check_bench)
+
+
+def _check_bench(args: argparse.Namespace) -> None:
+    if args.shape and len(args.op or ()) != 1:
+        args.parser.error("--shape goes with a single --op")
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Check the arguments, then import the package and run the command."""
+    if hasattr(args, "check"):
+        args.check(args)
+    return importlib.import_module(f"gluonops.commands.{args.command}").run(args)
+
+
+def _run_doctor(args: argparse.Namespace) -> int:
+    report = doctor.examine()
+    print(json.dumps(report, indent=2) if args.json else doctor.render(report))
+    return 0 if report["ok"] else 1

@@ -1,0 +1,48 @@
+"""The examples that the help of each command prints."""
+
+__all__ = ["EXAMPLES"]
+
+EXAMPLES = {
+    "doctor": """\
+  gluonops doctor                                 versions, backends, GPUs, and what is missing
+  gluonops doctor --json | jq .backends""",
+    "install-mxnet": """\
+  gluonops install-mxnet                          MXNet for the CPU, beside any NumPy
+  gluonops install-mxnet cu117                    for NVIDIA GPUs, with the CUDA libraries
+  gluonops install-mxnet -o wheels                the wheel alone, to install it elsewhere""",
+    "ops": """\
+  gluonops ops                                    the table of all operators
+  gluonops ops reorg                              one of them""",
+    "convert": """\
+  gluonops convert yolov2.cfg yolov2.weights out/yolov2
+  gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5
+  gluonops convert yolov4.cfg yolov4.weights out/yolov4 --detections --letterbox""",
+    "detect": """\
+  gluonops detect out/detector street.jpg -o found.png        of out/detector-symbol.json
+  gluonops detect detector.onnx a.jpg b.jpg -o found --json found.json
+  gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png
+  gluonops detect yolov3.cfg yolov3.weights dog.jpg --resize""",
+    "classify": """\
+  gluonops classify out/classifier cat.jpg                    of out/classifier-symbol.json
+  gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
+  gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
+    "anchors": """\
+  gluonops anchors                                for the scenes of digits
+  gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
+    "export": """\
+  gluonops export net deploy                      nodes of gluonops become MXNet's own operators
+  gluonops export net deploy --fold-batch-norm    and batch norms folded, where possible
+  gluonops export net fast --backend native       nodes of the C++ library
+  gluonops export trained deploy --inference      without losses and labels
+  gluonops export net --onnx net.onnx             ONNX, for any batch size
+  gluonops export net small --int8 --calibrate photos   8-bit layers, for MXNet on the CPU
+  gluonops export net --onnx small.onnx --int8 --calibrate photos --limit 0.05""",
+    "viz": """\
+  gluonops viz deploy -o deploy.svg               the net of deploy-symbol.json
+  gluonops viz deploy -o deploy.png --data-shape 1,3,416,416
+  gluonops viz pair -o pair.png --data-shape left=1,3,32,32 --data-shape right=1,9""",
+    "bench": """\
+  gluonops bench                                  every operator, in about half a minute
+  gluonops bench --op reorg --shape 1,64,26,26    one of them, on data of this shape
+  gluonops bench --json > here.json""",
+}

@@ -1,0 +1,115 @@
+// Checks of an input's values, as gluonops/core/labels.py makes them: only where GLUONOPS_CHECK_LABELS asks for them.
+// Which inputs are checked, and for what, is generated from the contracts.
+#ifndef GLUONOPS_NATIVE_CHECKS_H_
+#define GLUONOPS_NATIVE_CHECKS_H_
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "call.h"
+#include "../kernel.h"
+#include "refusal.h"
+
+namespace gluonops {
+
+inline bool checking_values()
+{
+    const char *wanted = getenv("GLUONOPS_CHECK_LABELS");
+    return wanted && *wanted && strcmp(wanted, "0");
+}
+
+// One number of a tensor of any type.
+inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
+
+// The size along an axis that may count from the back.
+inline int64_t size_along(const View &tensor, int64_t axis)
+{
+    const int64_t ndim = int64_t(tensor.shape().size());
+    return tensor.shape()[size_t(axis < 0 ? axis + ndim : axis)];
+}
+
+// An element's place in a shape: "1, 0".
+inline std::string position_text(int64_t i, const std::vector<int64_t> &shape)
+{
+    std::string text;
+    for (size_t axis = shape.size(); axis-- > 0; i /= shape[axis])
+        text = std::to_string(i % shape[axis]) + (text.empty() ? "" : ", ") + text;
+    return text;
+}
+
+inline std::string more_text(int64_t count)
+{
+    return count > 1 ? " (and " + std::to_string(count - 1) + " more)" : "";
+}
+
+// Refuses numbers that are neither whole ones from 0 to size - 1 nor the one to ignore.
+inline void check_indices(const char *where, const char *name, const View &tensor, int64_t size,
+                          const std::optional<int64_t> &ignore = std::nullopt, const char *ignore_name = nullptr)
+{
+    int64_t wrong = 0, first = 0;
+    for (int64_t i = tensor.size(); i-- > 0;) {
+        const double value = number_at(tensor, i);
+        const bool is_index = value >= 0 && value < double(size) && value == floor(value);
+        if (is_index || (ignore && value == double(*ignore)))
+            continue;
+        ++wrong;
+        first = i;
+    }
+    if (!wrong)
+        return;
+    const std::string skip = ignore_name ? std::string(", or name the value to skip with ") + ignore_name : "";
+    refuse(where, std::string(name) + "[" + position_text(first, tensor.shape()) + "] is " +
+           number_text(number_at(tensor, first)) + more_text(wrong) + "; expected a whole number from 0 to " +
+           std::to_string(size - 1), "Correct the labels" + skip);
+}
+
+// What check_rows says about a row: what the axes in front of it count, what it should be, and what to do.
+struct RowTexts {
+    std::vector<std::string> axes;
+    std::string expected, remedy;
+};
+
+// Refuses rows, along the last axis, that are neither valid nor all zeros. valid(row) gets the numbers.
+template <typename Valid>
+void check_rows(const char *where, const char *name, const View &tensor, const Valid &valid, const RowTexts &texts)
+{
+    const size_t columns = size_t(tensor.shape().back());
+    const int64_t rows = columns ? tensor.size() / int64_t(columns) : 0;
+    int64_t wrong = 0, first = 0;
+    std::vector<double> row(columns);
+    const auto read = [&](int64_t i) {
+        bool padding = true;
+        for (size_t c = 0; c < columns; ++c) {
+            row[c] = number_at(tensor, i * int64_t(columns) + int64_t(c));
+            padding = padding && row[c] == 0;
+        }
+        return padding;
+    };
+    for (int64_t i = rows; i-- > 0;)
+        if (!read(i) && !valid(row.data())) {
+            ++wrong;
+            first = i;
+        }
+    if (!wrong)
+        return;
+    read(first);
+    std::vector<int64_t> outer = tensor.shape();
+    outer.pop_back();
+    std::string place, numbers = number_text(row[0]);
+    int64_t rest = first;
+    for (size_t axis = outer.size(); axis-- > 0; rest /= outer[axis])
+        place += (place.empty() ? "" : " of ") + texts.axes[axis] + " " + std::to_string(rest % outer[axis]);
+    for (size_t c = 1; c < columns; ++c)
+        numbers += ", " + number_text(row[c]);
+    refuse(where, std::string(name) + "[" + position_text(first, outer) + "], " + place + ", is (" + numbers + ")" +
+           more_text(wrong) + "; expected " + texts.expected, texts.remedy);
+}
+
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_CHECKS_H_

@@ -1,0 +1,416 @@
+// Puts the operators' functions into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h; and
+// their shape inference in front of what MXNet asks a CustomOp in Python.
+//
+// MXNet is found through its own code and never linked with: in Python its symbols are local to it. Compiled for the
+// ABI of its wheels (see build.py).
+#include "registration.h"
+
+#include <dlfcn.h>
+#include <mxnet/c_api.h>
+#include <mxnet/op_attr_types.h>
+#include <mxnet/tuple.h>
+#include <nnvm/op.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "direct.h"
+#include "../kernel.h"
+#include "../patches/mxnet_batch_norm.h"
+#include "sizes.h"
+#include "symbols.h"
+
+namespace gluonops {
+namespace {
+
+const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
+
+const nnvm::Op *(*get_op)(const std::string &);
+const dmlc::any *(*get_attributes)(const std::string &);
+void (*update_attributes)(const std::string &, std::function<void(dmlc::any *)>);
+
+bool has_large_tensors(void *library)
+{
+    decltype(&MXLibInfoFeatures) ask;
+    const LibFeature *features = nullptr;
+    size_t count = 0;
+    if (!resolve(library, "MXLibInfoFeatures", &ask) || ask(&features, &count))
+        return false;
+    for (size_t i = 0; i < count; ++i)
+        if (!strcmp(features[i].name, "INT64_TENSOR_SIZE"))
+            return features[i].enabled;
+    return false;
+}
+
+PartialShapes read(const mxnet::ShapeVector &shapes)
+{
+    PartialShapes result;
+    for (const mxnet::TShape &shape : shapes) {
+        result.push_back({shape.ndim() >= 0, {}});
+        if (result.back().has_ndim)
+            result.back().sizes.assign(shape.begin(), shape.end());
+    }
+    return result;
+}
+
+// Whether all of them are known.
+bool write(const PartialShapes &found, mxnet::ShapeVector *shapes)
+{
+    bool complete = true;
+    for (size_t i = 0; i < found.size(); ++i) {
+        complete &= found[i].has_ndim;
+        if (!found[i].has_ndim)
+            continue;
+        (*shapes)[i] = mxnet::TShape(found[i].sizes.begin(), found[i].sizes.end());
+        for (const int64_t size : found[i].sizes)
+            complete &= size >= 0;
+    }
+    return complete;
+}
+
+// Without np_shape MXNet writes -1 for a size of 0, and for no dimensions. In a graph that means unknown. An imperative
+// call, which has no name, knows its arrays' shapes.
+void restore_zeros(PartialShapes *shapes)
+{
+    for (PartialShape &shape : *shapes)
+        for (int64_t &size : shape.sizes)
+            size = size < 0 ? 0 : size;
+}
+
+void restore_scalars(PartialShapes *shapes)
+{
+    for (PartialShape &shape : *shapes)
+        shape.has_ndim = true;
+}
+
+Texts texts_of(const nnvm::NodeAttrs &attrs)
+{
+    Texts texts;
+    for (const auto &item : attrs.dict)
+        if (item.first != OP_TYPE)
+            texts.emplace_back(item.first.c_str(), item.second.c_str());
+    return texts;
+}
+
+bool infer_shape(const Registration &operation, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
+                 mxnet::ShapeVector *outputs)
+{
+    PartialShapes known_inputs = read(*inputs), known_outputs = read(*outputs);
+    if (attrs.name.empty()) {
+        restore_scalars(&known_inputs);
+        restore_zeros(&known_inputs);
+        restore_zeros(&known_outputs);
+    }
+    operation.infer_shape(texts_of(attrs), &known_inputs, &known_outputs);
+    const bool inputs_known = write(known_inputs, inputs);
+    return write(known_outputs, outputs) && inputs_known;
+}
+
+bool infer_type(const Registration &operation, const nnvm::NodeAttrs &attrs, std::vector<int> *inputs,
+                std::vector<int> *outputs)
+{
+    operation.infer_type(texts_of(attrs), inputs, outputs);
+    return true;
+}
+
+// All tensors are dense. MXNet copies one in a layout of oneDNN's before compute() sees it.
+bool infer_storage(const Registration &operation, const nnvm::NodeAttrs &, int, mxnet::DispatchMode *mode,
+                   std::vector<int> *inputs, std::vector<int> *outputs)
+{
+    for (const int storage : *inputs)
+        if (storage != mxnet::kDefaultStorage)
+            throw std::runtime_error("Error input tensors are not dense for custom operator '" +
+                                     std::string(operation.graph_name) + "'");
+    for (int &storage : *outputs) {
+        if (storage != mxnet::kUndefinedStorage && storage != mxnet::kDefaultStorage)
+            return false;
+        storage = mxnet::kDefaultStorage;
+    }
+    *mode = mxnet::DispatchMode::kFCompute;
+    return true;
+}
+
+std::vector<mxnet::ResourceRequest> request_nothing(const Registration &, const nnvm::NodeAttrs &) { return {}; }
+
+// The tensors of a call as the operators take them.
+class Views {
+ public:
+    explicit Views(const std::vector<mxnet::TBlob> &blobs)
+    {
+        for (const mxnet::TBlob &blob : blobs) {
+            shapes_.emplace_back(blob.shape_.begin(), blob.shape_.end());
+            View view;
+            view.data = blob.dptr_;
+            view.type = blob.type_flag_;
+            view.sizes = &shapes_.back();
+            all.push_back(view);
+        }
+    }
+    Views(const Views &) = delete;
+
+    std::vector<View> all;
+
+ private:
+    std::deque<std::vector<int64_t>> shapes_;   // whose elements stay where they are
+};
+
+template <typename T>
+T sum(T left, T right)
+{
+    return T(left + right);
+}
+
+template <>
+Half sum(Half left, Half right)
+{
+    return base::narrow(base::widen(left) + base::widen(right));
+}
+
+template <typename T>
+void add_values(const View &target, const void *values)
+{
+    T *const to = static_cast<T *>(target.data);
+    const T *const from = static_cast<const T *>(values);
+    base::parallel_for(target.size(), 3 * sizeof(T), [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+            to[i] = sum(to[i], from[i]);
+    });
+}
+
+void add(const View &target, const void *values)
+{
+    switch (target.type) {
+    case FLOAT16: return add_values<Half>(target, values);
+    case FLOAT32: return add_values<float>(target, values);
+    case FLOAT64: return add_values<double>(target, values);
+    case UINT8: return add_values<uint8_t>(target, values);
+    case INT8: return add_values<int8_t>(target, values);
+    case INT32: return add_values<int32_t>(target, values);
+    case INT64: return add_values<int64_t>(target, values);
+    }
+}
+
+// Kernels overwrite. So an output that is added to, or that nobody wants, is written to memory of its own.
+void compute(Registration::Compute kernel, const nnvm::NodeAttrs &attrs, const std::vector<mxnet::TBlob> &inputs,
+             const std::vector<mxnet::OpReqType> &requests, const std::vector<mxnet::TBlob> &outputs)
+{
+    const Views given(inputs), wanted(outputs);
+    std::vector<View> written = wanted.all;
+    Workspace memory;
+    for (size_t i = 0; i < written.size(); ++i)
+        if (requests[i] == mxnet::kAddTo || requests[i] == mxnet::kNullOp)
+            written[i].data = memory.zeros<char>(written[i].size() * size_of(written[i].type));
+    kernel(texts_of(attrs), given.all, written);
+    for (size_t i = 0; i < written.size(); ++i)
+        if (requests[i] == mxnet::kAddTo)
+            add(wanted.all[i], written[i].data);
+}
+
+void forward(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
+             const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
+             const std::vector<mxnet::TBlob> &outputs)
+{
+    compute(operation.forward, attrs, inputs, requests, outputs);
+}
+
+void backward(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
+              const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
+              const std::vector<mxnet::TBlob> &outputs)
+{
+    compute(operation.backward, attrs, inputs, requests, outputs);
+}
+
+// The code that a std::function calls takes its arguments as they are in libstdc++ before GCC 5, and references to them
+// since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
+bool old_functions = false;
+
+struct Parts {   // of a std::function
+    void *data[2];
+    void *manager;
+    void *invoker;
+};
+
+template <typename Function, typename Invoker>
+void set_invoker(Function *function, Invoker *invoker)
+{
+    static_assert(sizeof(Parts) == sizeof(Function), "another std::function");
+    memcpy(reinterpret_cast<char *>(function) + offsetof(Parts, invoker), &invoker, sizeof invoker);
+}
+
+typedef std::function<void(dmlc::any *)> Updater;
+
+// What it holds is a pointer, `*data`.
+void update_by_value(void *const *data, dmlc::any *attribute) { (*static_cast<const Updater *>(*data))(attribute); }
+
+// An attribute that nobody has set is empty: its first word is 0, and a reference to its address is not.
+void probe_by_value(void *const *, void **attribute) { old_functions = *attribute == nullptr; }
+
+void probe()
+{
+    Updater updater = [](dmlc::any *) {};
+    set_invoker(&updater, probe_by_value);
+    update_attributes("gluonops", updater);
+}
+
+// A function of an operator as the std::function that MXNet's registry keeps.
+template <auto function>
+struct Wrapped;
+
+template <typename Result, typename... Args, Result (*function)(const Registration &, Args...)>
+struct Wrapped<function> {
+    static Result call_by_value(void *const *data, Args... args)
+    {
+        return function(*static_cast<const Registration *>(*data), args...);
+    }
+
+    static std::function<Result(Args...)> of(const Registration &operation)
+    {
+        std::function<Result(Args...)> result = [&operation](Args... args) { return function(operation, args...); };
+        if (old_functions)
+            set_invoker(&result, call_by_value);
+        return result;
+    }
+};
+
+// What MXNet does about a Custom node.
+mxnet::FInferShape infer_in_python;
+
+bool call_infer_in_python(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+{
+    if (!old_functions)
+        return infer_in_python(attrs, inputs, outputs);
+    Parts parts;
+    memcpy(&parts, &infer_in_python, sizeof parts);
+    const auto invoker = reinterpret_cast<decltype(&Wrapped<infer_shape>::call_by_value)>(parts.invoker);
+    return invoker(parts.data, attrs, inputs, outputs);
+}
+
+// The operator of one of our CustomOps; nullptr for other people's.
+const Registration *find_operation(const nnvm::NodeAttrs &attrs)
+{
+    const auto found = attrs.dict.find(OP_TYPE);
+    for (const Registration *each = Registration::first; found != attrs.dict.end() && each; each = each->next)
+        if (found->second == each->graph_name)
+            return each;
+    return nullptr;
+}
+
+// Python cannot answer that it does not know a number of dimensions: MXNet takes what it says for a scalar's shape.
+bool infer_custom(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+{
+    bool has_ndims = true;
+    for (const mxnet::TShape &shape : *inputs)
+        has_ndims &= shape.ndim() >= 0;
+    const Registration *const ours = has_ndims ? nullptr : find_operation(attrs);
+    return ours ? infer_shape(*ours, attrs, inputs, outputs) : call_infer_in_python(attrs, inputs, outputs);
+}
+
+bool infer_custom_by_value(void *const *, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
+                           mxnet::ShapeVector *outputs)
+{
+    return infer_custom(attrs, inputs, outputs);
+}
+
+void install_custom()
+{
+    nnvm::Op *const custom = find_op("Custom");
+    infer_in_python = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape")[custom];
+    mxnet::FInferShape ours = infer_custom;
+    if (old_functions)
+        set_invoker(&ours, infer_custom_by_value);
+    custom->set_attr("FInferShape", ours, PRIORITY);
+}
+
+void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)
+{
+    op->num_inputs = inputs;
+    op->num_outputs = outputs;
+    op->get_num_inputs = nullptr;
+    op->get_num_outputs = nullptr;
+}
+
+template <auto function>
+void set_compute(nnvm::Op *op, const Registration &operation)
+{
+    op->set_attr<mxnet::FCompute>("FCompute<cpu>", Wrapped<function>::of(operation), PRIORITY);
+    op->set_attr<mxnet::FInferStorageType>("FInferStorageType", Wrapped<infer_storage>::of(operation), PRIORITY);
+    op->set_attr<mxnet::FResourceRequest>("FResourceRequest", Wrapped<request_nothing>::of(operation), PRIORITY);
+}
+
+// Runs inside of MXNet's call of the parser of the attributes, which therefore stays as it is.
+void install()
+{
+    for (const Registration *each = Registration::first; each; each = each->next) {
+        nnvm::Op &op = *find_op(each->graph_name);
+        op.set_attr<mxnet::FInferShape>("FInferShape", Wrapped<infer_shape>::of(*each), PRIORITY);
+        if (!each->forward)
+            continue;
+        set_counts(&op, each->inputs, each->outputs);
+        op.set_attr<nnvm::FInferType>("FInferType", Wrapped<infer_type>::of(*each), PRIORITY);
+        set_compute<forward>(&op, *each);
+        // MXNet must not merge two equal loss heads, whose gradients add up whatever the head gradient is.
+        op.set_attr<mxnet::THasDeterministicOutput>("THasDeterministicOutput", false, PRIORITY);
+
+        nnvm::Op &gradient = *find_op(std::string("_backward_") + each->graph_name);
+        set_counts(&gradient, each->inputs + 2 * each->outputs, each->inputs);
+        set_compute<backward>(&gradient, *each);
+    }
+}
+
+}  // namespace
+
+int64_t largest_size = INT32_MAX;
+const Registration *Registration::first;
+
+bool find_mxnet(const void *inside)
+{
+    Dl_info found;
+    if (!dladdr(inside, &found))
+        return false;
+    void *const library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library && has_large_tensors(library))
+        largest_size = INT64_MAX;
+    if (!library || !resolve(library, "_ZN4nnvm2Op3GetERKSs", &get_op) ||
+        !resolve(library, "_ZN4nnvm2Op10GetAttrMapERKSs", &get_attributes) ||
+        !resolve(library, "_ZN4nnvm2Op13UpdateAttrMapERKSsSt8functionIFvPN4dmlc3anyEEE", &update_attributes))
+        return false;
+    static std::once_flag once;
+    std::call_once(once, [library] {
+        probe();
+        install_custom();
+        find_engine(library);
+        replace_batch_norm(library);
+    });
+    return true;
+}
+
+nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
+
+bool honours_requests() { return update_attributes != nullptr; }
+
+void install_operators()
+{
+    static std::once_flag once;
+    if (update_attributes)
+        std::call_once(once, install);
+}
+
+}  // namespace gluonops
+
+// What op.h's GetAttr calls.
+const dmlc::any *nnvm::Op::GetAttrMap(const std::string &key) { return gluonops::get_attributes(key); }
+
+// What op.h's set_attr calls.
+void nnvm::Op::UpdateAttrMap(const std::string &key, std::function<void(any *)> updater)
+{
+    void *const address = &updater;
+    gluonops::Updater passed = [address](any *attribute) { (*static_cast<gluonops::Updater *>(address))(attribute); };
+    if (gluonops::old_functions)
+        gluonops::set_invoker(&passed, gluonops::update_by_value);
+    gluonops::update_attributes(key, passed);
+}

@@ -1,0 +1,53 @@
+"""The limits that Linux's control groups set to this process. A container is such a group.
+"""
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Callable
+
+__all__ = ["lowest", "text"]
+
+Read = Callable[[pathlib.Path], float]
+
+
+def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read) -> float:
+    """The lowest limit of the process's groups and of those above them; infinity without a limit.
+
+    - ``root``: folder that holds ``proc`` and ``sys``.
+    - ``controller``: what is limited, as version 1 names it: ``cpu``, ``memory``.
+    - ``version_1`` and ``version_2``: each reads the limit of a group from the group's folder.
+    """
+    limits = [math.inf]
+    for line in (text(root / "proc/self/cgroup") or "").splitlines():
+        _, _, group = line.partition(":")
+        controllers, _, path = group.partition(":")
+        if not controllers:
+            limits += _limits(root / "sys/fs/cgroup", path, version_2)
+        elif controller in controllers.split(","):
+            for mount in {controller, controllers}:   # "cpu" may be mounted as "cpu,cpuacct"
+                limits += _limits(root / "sys/fs/cgroup" / mount, path, version_1)
+    return min(limits)
+
+
+def _limits(mount: pathlib.Path, path: str, read: Read) -> list[float]:
+    """The limits of a group and of all above it. In a container the path may be one that only the host has."""
+    folder = mount / path.lstrip("/")
+    return [_limit(group, read) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
+
+
+def _limit(group: pathlib.Path, read: Read) -> float:
+    """The limit of one group; infinity where its files hold no such number, as in an emulated system."""
+    try:
+        limit = read(group)
+    except (ValueError, ArithmeticError):
+        return math.inf
+    return limit if limit >= 0 else math.inf
+
+
+def text(path: pathlib.Path) -> str | None:
+    """The text of a file of the kernel, without blanks at its ends; None if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,249 @@
+"""Report what is installed, what is missing, and how to fix it.
+
+It tries the package as a user does: if ``import gluonops`` fails, ``gluonops doctor`` says why.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pathlib
+import platform
+import re
+import shutil
+import sys
+import types
+
+from ..version import __version__
+from . import cuda_libraries, driver, mxnet_wheel, support
+
+__all__ = ["doctor"]
+
+PACKAGE = pathlib.Path(__file__).parents[1]
+FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
+
+
+def doctor() -> dict:
+    """Print versions, backends, GPUs and what is missing, with the command that installs it.
+
+    Returns
+    -------
+    dict
+        The same report as data. ``ok`` is False if gluonops cannot be used; ``problems`` say why. ``hints`` say what
+        could be improved.
+    """
+    report = examine()
+    print(render(report))
+    return report
+
+
+def examine() -> dict:
+    """Collect the report; never raises."""
+    report = {"ok": True, "problems": [], "hints": [], "path": str(PACKAGE), "versions": _versions(), "mxnet": None,
+             "backends": {}, "backend": None, "threads": None, "memory": None, "driver": driver.examine(), "gpus": [],
+             "packages": _example_packages()}
+    _examine_support(report)
+    try:
+        gluonops = importlib.import_module("gluonops")
+    except Exception as error:   # the doctor reports every error
+        report["problems"].append(explain(error))
+    else:
+        _examine_mxnet(report)
+        _examine_backends(report, gluonops.core.backend)
+        _examine_tuning(report, gluonops.core.tuning)
+    _examine_gpus(report)
+    _examine_packages(report)
+    report["ok"] = not report["problems"]
+    return report
+
+
+def _versions() -> dict[str, str | None]:
+    """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
+    versions = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "gluonops": __version__,
+        "numpy": _version("numpy"),
+    }
+    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    for name, version in sorted(installed.items()):
+        if name == "mxnet" or name.startswith("mxnet-"):
+            versions[name] = version
+    return versions
+
+
+def _version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _example_packages() -> dict[str, str | None]:
+    """Installed version, or None, of each requirement that gluonops declares for its examples."""
+    try:
+        requirements = importlib.metadata.requires("gluonops") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    wanted = [r.split(";")[0].strip() for r in requirements if re.search(r"extra == ['\"]examples['\"]", r)]
+    return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
+
+
+def explain(error: BaseException) -> str:
+    """One line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
+    text = " ".join(str(error).split())
+    if text.startswith("gluonops"):
+        return text
+    text = f"gluonops: {type(error).__name__}: {text}"
+    if getattr(error, "name", None) == "distutils":
+        return f"{text}. MXNet needs it, and Python {platform.python_version()} lacks it. Run: pip install setuptools"
+    if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+        return f"{text}. Run: pip install '{support.numpy_requirement()}'"
+    library = re.search(r"(lib[\w+.-]+): cannot open shared object", text)
+    remedy = cuda_libraries.remedy({library.group(1): text}) if library else ""
+    return f"{text}. {remedy}" if remedy else text
+
+
+def _examine_support(report: dict) -> None:
+    """What was never tried, and a wheel of MXNet that the command should write again."""
+    numpy = report["versions"]["numpy"]
+    if numpy and not support.numpy_was_tried(numpy):
+        report["hints"].append(f"NumPy {numpy} was never tried with gluonops, which supports {support.supported()}")
+    if support.python_problem():
+        report["problems"].append(support.python_problem())
+    for variant, name in mxnet_wheel.VARIANTS.items():
+        version = report["versions"].get(name)
+        if version == mxnet_wheel.OURS and not mxnet_wheel.is_current(name):
+            report["hints"].append(f"{name} {version} is from another version of gluonops. Run: gluonops install-mxnet "
+                                   f"{variant}")
+
+
+def _examine_mxnet(report: dict) -> None:
+    mx = importlib.import_module("mxnet")
+    features = mx.runtime.Features()
+    report["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
+                      "features": {name: features.is_enabled(name) for name in FEATURES}}
+    if mx.__version__ != mxnet_wheel.STOCK:
+        report["hints"].append(f"gluonops was tried with MXNet {mxnet_wheel.STOCK} only, and this is {mx.__version__}. "
+                               "Run: gluonops install-mxnet")
+    wheels = [name for name in report["versions"] if name.startswith("mxnet")]
+    if len(wheels) > 1:
+        report["hints"].append(
+            f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of them, then install "
+            "one")
+
+
+def _examine_backends(report: dict, core: types.ModuleType) -> None:
+    for name in core.BACKENDS:
+        try:
+            with core.backend(name):
+                report["backends"][name] = core.resolve(name) if name == "auto" else "available"
+        except ValueError as error:
+            report["backends"][name] = f"not available: {getattr(error, 'what', error)}"
+    try:
+        report["backend"] = core.current_backend()
+    except ValueError as error:
+        report["problems"].append(str(error))
+
+
+def _examine_gpus(report: dict) -> None:
+    """The GPUs of the driver and what runs on them, and whether this MXNet can use them."""
+    report["gpus"] = [{"id": i, **gpu, "works": driver.works(gpu["capability"]), "free_bytes": None}
+                     for i, gpu in enumerate(report["driver"]["gpus"])]
+    has_cuda = bool(report["mxnet"]) and report["mxnet"]["features"]["CUDA"]
+    if has_cuda:
+        mx = importlib.import_module("mxnet")
+        try:
+            for gpu in report["gpus"][:mx.context.num_gpus()]:
+                gpu["free_bytes"] = mx.context.gpu_memory_info(gpu["id"])[0]
+        except mx.MXNetError as error:
+            reason = str(error).strip().splitlines()[-1]
+            report["hints"].append(f"MXNet cannot use CUDA: {reason}. Check the driver with nvidia-smi")
+        if driver.too_old(report["driver"]["cuda"]):
+            cuda = report["driver"]["cuda"]
+            report["hints"].append(
+                f"The driver supports CUDA up to {cuda}, and gluonops's kernels are compiled by NVRTC 11.8: mx.nd "
+                "computes instead. Install driver 520 or newer")
+    elif report["gpus"] and report["mxnet"]:
+        report["hints"].append(
+            f"There is a GPU ({report['gpus'][0]['name']}), and this MXNet is built without CUDA. "
+            "Run: pip uninstall mxnet, then gluonops install-mxnet cu117")
+
+
+def _examine_packages(report: dict) -> None:
+    missing = [requirement for requirement, version in report["packages"].items() if version is None]
+    if missing:
+        report["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
+    if not shutil.which("dot"):
+        report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
+
+
+def _examine_tuning(report: dict, tuning: types.ModuleType) -> None:
+    """Threads and memory; hints at what could not be set in this process."""
+    report.update(tuning.examine())
+    report["hints"] += report["threads"].pop("problems")
+
+
+def render(report: dict) -> str:
+    """The report as text."""
+    versions, mxnet = report["versions"], report["mxnet"]
+    lines = [f"gluonops {versions['gluonops']} in {report['path']}", "",
+             *(f"  {text}" for text in support.lines()), ""]
+
+    def line(title: str, text: str) -> None:
+        lines.append(f"  {title:<12}{text}")
+
+    line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
+    line("NumPy", versions["numpy"] or "missing")
+    if mxnet:
+        line("MXNet", f"{mxnet['version']} in {mxnet['path']}")
+        line("built with", ", ".join(f"{name} {'yes' if on else 'no'}" for name, on in mxnet["features"].items()))
+    else:
+        wheels = ", ".join(f"{name} {version}" for name, version in versions.items() if name.startswith("mxnet"))
+        line("MXNet", f"not imported; installed: {wheels or 'none'}")
+    for name, state in report["backends"].items():
+        selected = " (in force)" if name == report["backend"] else ""
+        line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
+    if report["threads"]:
+        line("threads", _threads_text(report["threads"]))
+    if report["memory"]:
+        line("memory", _memory_text(report["memory"]))
+    line("driver", _driver_text(report["driver"]))
+    for gpu in report["gpus"]:
+        free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
+        line("" if gpu["id"] else "GPUs", f"{gpu['id']}: {gpu['name']}, compute capability {gpu['capability']}, "
+             f"{free}{gpu['total_bytes'] / 2**30:.1f} GiB: {gpu['works']}")
+    if not report["gpus"]:
+        line("GPUs", "none: everything runs on the CPU")
+    if report["packages"]:
+        line("examples", ", ".join(f"{re.match(r'[^<>=!~ ]+', requirement).group()} {version or 'missing'}"
+                                   for requirement, version in report["packages"].items()))
+    for title, items in (("Problems", report["problems"]), ("Hints", report["hints"])):
+        if items:
+            lines += ["", f"{title}:", *(f"  - {text}" for text in items)]
+    if report["ok"]:
+        lines += ["", "gluonops works here."]
+    return "\n".join(lines)
+
+
+def _threads_text(threads: dict) -> str:
+    if threads["chosen"]:
+        return f"{threads['chosen']}: {threads['reason']}"
+    return f"not chosen by gluonops: {threads['reason']}"
+
+
+def _memory_text(memory: dict) -> str:
+    usable = f"{memory['usable'] / 2**30:.1f} GiB are usable"
+    if not memory["bound"]:
+        return f"{usable}; that of freed tensors is not kept"
+    return f"{usable}; up to {memory['bound'] / 2**30:.1f} GiB of freed tensors are kept for the next ones"
+
+
+def _driver_text(driver: dict) -> str:
+    versions = []
+    if driver["version"]:
+        versions.append(driver["version"])
+    if driver["cuda"]:
+        versions.append(f"CUDA up to {driver['cuda']}")
+    parts = [", ".join(versions), driver["problem"]]
+    return "; ".join(part for part in parts if part)

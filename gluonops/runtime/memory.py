@@ -1,0 +1,28 @@
+"""How much memory this process may use."""
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+
+from . import cgroups
+
+__all__ = ["usable_memory"]
+
+
+def usable_memory(root: str | os.PathLike = "/") -> int:
+    """Bytes of memory that this process may use: the machine's, or the limit of its cgroup (version 1 or 2).
+
+    ``root``: folder that holds ``proc`` and ``sys``.
+    """
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", _limit_of_version_1, _limit_of_version_2)))
+
+
+def _limit_of_version_1(group: pathlib.Path) -> float:
+    return float(cgroups.text(group / "memory.limit_in_bytes") or math.inf)
+
+
+def _limit_of_version_2(group: pathlib.Path) -> float:
+    limit = cgroups.text(group / "memory.max") or "max"
+    return math.inf if limit == "max" else float(limit)
