@@ -62,7 +62,7 @@ def tag(wheel: pathlib.Path) -> pathlib.Path:
     tagged, = folder.iterdir()
     glibc = re.search(r"manylinux_2_(\d+)_", tagged.name)
     if not glibc or int(glibc.group(1)) > NEWEST_GLIBC:
-        sys.exit(f"wheels: {tagged.name} needs a newer glibc than 2.{NEWEST_GLIBC}. See gluonops/native/old_systems.h")
+        sys.exit(f"wheels: {tagged.name} needs a newer glibc than 2.{NEWEST_GLIBC}. See old_systems.h")
     return tagged
 
 

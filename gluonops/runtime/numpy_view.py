@@ -127,13 +127,11 @@ def _old_names() -> dict[str, object]:
         # until 1.26
         "Inf": numpy.inf, "PINF": numpy.inf, "NINF": -numpy.inf, "NaN": numpy.nan, "NAN": numpy.nan, "PZERO": 0.0,
         "NZERO": -0.0, "alltrue": numpy.all, "sometrue": numpy.any, "product": numpy.prod, "round_": numpy.round,
-        "msort": functools.partial(numpy.sort, axis=0), "in1d": _in1d, "compat": types.SimpleNamespace(basestring=str),
+        "msort": functools.partial(numpy.sort, axis=0), "compat": types.SimpleNamespace(basestring=str),
     }
-    if hasattr(numpy, "trapezoid"):   # NumPy 2.0 and later
-        old["trapz"] = numpy.trapezoid
     missing = {name: value for name, value in old.items() if name not in vars(numpy)}
-    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where numpy.core warns
-        missing["core"] = numpy._core
+    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where these warn as long as they are there
+        missing.update(core=numpy._core, in1d=_in1d, trapz=numpy.trapezoid)
     return missing
 
 

@@ -183,7 +183,7 @@ class TestInstall:
 
 
 def test_the_doctor_names_another_mxnet(monkeypatch):
-    doctor = importlib.import_module("gluonops.doctor")
+    doctor = importlib.import_module("gluonops.runtime.doctor")
     assert not any("tried with MXNet" in hint for hint in doctor.examine()["hints"])
     monkeypatch.setattr(mxnet, "__version__", "1.8.0")
     assert "gluonops was tried with MXNet 1.9.1 only, and this is 1.8.0. Run: gluonops install-mxnet" in (
