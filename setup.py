@@ -132,7 +132,7 @@ setup(
     packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
-    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
+    package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h", "*.inl"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
                   "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,

@@ -5,7 +5,6 @@ top, the arguments and the example.
 """
 from __future__ import annotations
 
-import inspect
 import pathlib
 import re
 import sys
@@ -13,6 +12,7 @@ import sys
 from gluonops import loss, nn, ops
 from gluonops.commands import table
 from gluonops.core import registry
+from gluonops.core.block import entries, sections
 from gluonops.core.contract import Indices, Op
 
 PAGE = """\
@@ -71,8 +71,6 @@ BLOCK = """\
    :no-members:
 
 """
-HEADING = re.compile(r"^(\w+)\n-+\n", re.M)
-ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 
 
 def write(folder: pathlib.Path, descriptions: dict[str, str]) -> None:
@@ -91,8 +89,8 @@ def write(folder: pathlib.Path, descriptions: dict[str, str]) -> None:
 
 def page(name: str, picture: str) -> str:
     """The reStructuredText of an operator's page."""
-    text = sections(sys.modules[f"gluonops.ops.{name}"])
-    arguments = sections(getattr(ops, name))
+    text = sections(sys.modules[f"gluonops.ops.{name}"].__doc__)
+    arguments = sections(getattr(ops, name).__doc__)
     _, _, formulas = text[""].partition("\n\n")   # behind the summary, which is the function's as well
     notes = f"Notes\n-----\n\n{text['Notes']}" if "Notes" in text else ""
     raises = content(arguments["Raises"])
@@ -103,17 +101,6 @@ def page(name: str, picture: str) -> str:
         returns=content(arguments["Returns"]), raises=f"if {raises[0].lower()}{raises[1:]}",
         rules=list_table(("", ""), rules(registry.get(name).op)), blocks="".join(blocks(name)),
         sources=text["Sources"], notes=notes)
-
-
-def sections(thing: object) -> dict[str, str]:
-    """The sections of a docstring, by their headings. The text in front has the heading ''."""
-    first, *rest = HEADING.split(f"{inspect.getdoc(thing)}\n")
-    return {"": first.strip(), **{heading: f"{text.strip()}\n" for heading, text in zip(rest[::2], rest[1::2])}}
-
-
-def entries(section: str) -> list[tuple[str, str, str]]:
-    """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
-    return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
 
 
 def content(section: str) -> str:
@@ -168,19 +155,9 @@ def operator_of(block: type) -> str | None:
 def say_once(app: object, kind: str, path: str, value: object, options: object, lines: list[str]) -> None:
     """Leave out of a docstring what the operator's page has elsewhere; for Sphinx's ``autodoc-process-docstring``.
 
-    Of a function only the sentence on top stays. Of a block, the arguments that are the function's go, and its errors.
+    Of a function only the sentence on top stays. Of a block, what is the function's goes.
     """
     if kind == "function" and path.startswith("gluonops.ops.") and value.__name__ in ops.list():
         del lines[lines.index(""):]
     if kind == "class" and operator_of(value):
-        text = sections(getattr(ops, operator_of(value)))
-        known = {name for name, _, _ in entries(text["Parameters"])}
-        lines[:] = without(known, "\n".join(lines)).splitlines()
-
-
-def without(known: set[str], docstring: str) -> str:
-    """A block's docstring without the arguments that are known, its errors and the reference to the operator."""
-    text = ENTRY.sub(lambda match: "" if match["names"] in known else match[0], f"{docstring}\n")
-    text = re.sub(r"^Raises\n-+\nOpError\n(?: +.*\n)+", "", text, flags=re.M)
-    text = re.sub(r"^Parameters\n-+\n(?=\n*(?:Inputs:|Attributes\n|\Z))", "", text, flags=re.M)
-    return re.sub(r"(\n\n|\s)See :func:`[\w.]+`\.", "", text)
+        lines[:] = value.own_page.splitlines()

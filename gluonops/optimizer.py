@@ -18,9 +18,9 @@ from .core import native
 __all__ = ["FusedSGD"]
 
 NODE = "_gluonops_sgd_update"
-ALL = 1 << 30   # as many parameters at once as there are
+ALL = 1 << 30   # more parameters than there are
 IN_MAIN_MEMORY = ("cpu", "cpu_pinned")   # the second: weights of a kvstore that updates them
-FEWEST_BLOCKED_DIMS = 2   # of weights that oneDNN keeps in layouts of its own: dense layers, convolutions
+FEWEST_BLOCKED_DIMS = 2   # oneDNN keeps such weights in layouts of its own
 
 
 @mx.optimizer.register

@@ -20,24 +20,11 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
     The network can be cut at a layer if all data flows through this layer. This is true for the end of a stage, and not
     for a branch of a residual unit. The features are the last such layer of each stride.
 
-    Parameters
-    ----------
-    name : str
-        Name of a classifier in ``gluoncv.model_zoo``.
-    pretrained : bool, default False
-        Whether to download its weights.
+    - ``name``: name of a classifier in ``gluoncv.model_zoo``.
+    - ``pretrained``: whether to download its weights.
 
-    Returns
-    -------
-    block : SymbolBlock
-        Maps images (B, 3, H, W) to the features of stride 16 and of stride 32.
-    fine_channels, coarse_channels : int
-        Number of channels of the features of stride 16 and of stride 32.
-
-    Raises
-    ------
-    OpError
-        gluoncv is missing, does not know the name, or the network has no such layers.
+    Returns the block, which maps images (B, 3, H, W) to the features of stride 16 and of stride 32, and the numbers of
+    channels of both. An OpError if gluoncv is missing, does not know the name, or the network has no such layers.
     """
     zoo = require("gluoncv.model_zoo", f"{WHERE}, backbone {name!r}")
     try:
@@ -102,7 +89,7 @@ def _last_readers(nodes):
 
 
 def _depends_on_data(nodes):
-    """For each node: whether it depends on the image. If not, it depends on parameters only."""
+    """Whether each node depends on the image. If not, it depends on parameters only."""
     depends = []
     for node in nodes:
         reads_data = any(depends[source] for source, *_ in node["inputs"])

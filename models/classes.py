@@ -8,23 +8,14 @@ from gluonops.core.errors import OpError
 
 __all__ = ["class_names", "copied_rows"]
 
-BOX_ROWS = 5   # of an anchor: x, y, w, h and objectness
+BOX_ROWS = 5   # an anchor's x, y, w, h and objectness
 
 
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     """Names of the classes.
 
-    Parameters
-    ----------
-    where : str
-        Name of the caller, for errors.
-    classes : int or sequence of str
-        The names, or their number. With a number, the names are "0", "1", ...
-
-    Raises
-    ------
-    OpError
-        The number is below 1, or two names are equal.
+    ``classes``: the names, or their number. With a number, the names are "0", "1", ... An OpError if the number is
+    below 1, or two names are equal.
     """
     if isinstance(classes, (list, tuple)) and classes and all(isinstance(name, str) for name in classes):
         if len(set(classes)) < len(classes):
@@ -39,26 +30,13 @@ def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors:
                 reuse: dict | list | None) -> list[tuple[int, int]]:
     """The rows of the output layer that are kept when the classes change.
 
-    Parameters
-    ----------
-    where : str
-        Name of the caller, for errors.
-    old, new : tuple of str
-        Names of the old and of the new classes.
-    anchors : int
-        Number of anchors. Each has rows for x, y, w, h, objectness and the classes.
-    reuse : dict, list or None
-        The classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None: nothing.
+    - ``old`` and ``new``: names of the old and of the new classes.
+    - ``anchors``: number of anchors. Each has rows for x, y, w, h, objectness and the classes.
+    - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None:
+      nothing.
 
-    Returns
-    -------
-    list of tuple of int
-        (new row, old row). If a class is kept, the rows of box and objectness are kept as well.
-
-    Raises
-    ------
-    OpError
-        A class does not exist, or ``reuse`` has another type.
+    The result is (new row, old row). If a class is kept, the rows of box and objectness are kept as well. An OpError if
+    a class does not exist, or ``reuse`` has another type.
     """
     if reuse is None:
         return []

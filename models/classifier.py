@@ -124,7 +124,7 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     classes : sequence of str
         Names of the classes.
     shape : tuple of int
-        Of an image: (channels, height, width).
+        Shape of an image: (channels, height, width).
     embedding : int, default 0
         Units of a layer between features and output; 0 for none.
 
@@ -177,7 +177,7 @@ def _features_of_gluoncv(name, classes):
     try:
         try:   # a detector would else download the weights of the classifier that it is made upon
             return zoo.get_model(name, pretrained_base=False, **options).features
-        except (TypeError, KeyError, Warning) as error:   # as a classifier raises, which knows no such option
+        except (TypeError, KeyError, Warning) as error:   # a classifier raises one: it has no such option
             if "'classes'" in str(error):
                 raise ValueError("its classes are fixed") from error
             return zoo.get_model(name, **options).features

@@ -43,19 +43,10 @@ STRIDE = 32
 def stack(plan: Sequence[int | str], in_channels: int, prefix: str) -> nn.HybridSequential:
     """A sequence of convolutions (with batch norm and leaky ReLU) and poolings.
 
-    Parameters
-    ----------
-    plan : sequence of int or str
-        For each layer the channels of a convolution, or ``"pool"``. A convolution that reduces the number of channels
-        is 1x1, and the others are 3x3.
-    in_channels : int
-        Channels of the input.
-    prefix : str
-        Prefix of the block's name.
-
-    Returns
-    -------
-    HybridSequential
+    - ``plan``: for each layer the channels of a convolution, or ``"pool"``. A convolution that reduces the number of
+      channels is 1x1, and the others are 3x3.
+    - ``in_channels``: channels of the input.
+    - ``prefix``: prefix of the block's name.
     """
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():

@@ -40,7 +40,7 @@ class DetectorModel(DarknetModel):
     classes : tuple of str
         Names of the classes. If only their number was given, they are "0", "1", ...
     power : float or None
-        Of the suppression; see :class:`gluonops.darknet.Detector`.
+        Power of the suppression; see :class:`gluonops.darknet.Detector`.
     """
 
     power = None
@@ -54,11 +54,11 @@ class DetectorModel(DarknetModel):
         return f"models.{type(self).__name__}"
 
     def _outputs(self) -> list[tuple[HybridBlock, int]]:
-        """For each map the block that has its layer ``output``, and the number of anchors."""
+        """The block that has the layer ``output`` of each map, and the number of anchors."""
         raise NotImplementedError
 
     def _candidates(self) -> list[HybridBlock]:
-        """For each map a new block that returns candidates, as ``Boxes`` does."""
+        """A new block for each map, which returns candidates as ``Boxes`` does."""
         raise NotImplementedError
 
     def _make_output(self, in_channels: int, anchors: int) -> Convolution:
@@ -153,14 +153,9 @@ class DetectorModel(DarknetModel):
 class Map(NamedTuple):
     """What is known of a map of a :class:`MultiscaleDetector`.
 
-    Attributes
-    ----------
-    stride : int
-        Pixels from one cell to the next.
-    mask : tuple of int
-        Numbers of its anchors.
-    scale : float, default 1
-        ``scale_x_y``; see :class:`gluonops.darknet.heads.Yolo`.
+    - ``stride``: pixels from one cell to the next.
+    - ``mask``: numbers of its anchors.
+    - ``scale``: ``scale_x_y``; see :class:`gluonops.darknet.heads.Yolo`.
     """
 
     stride: int
@@ -235,15 +230,9 @@ class MultiscaleDetector(DetectorModel):
 class Output(HybridBlock):
     """The last layers of a map: a 3x3 convolution and the output layer.
 
-    Parameters
-    ----------
-    channels, in_channels : int
-        Channels between the two layers, and of the input.
-    make_output : callable
-        Makes the output layer from its input's channels and the number of anchors.
-    anchors : int, default 3
-    **options
-        Arguments of :class:`gluonops.darknet.Convolution`.
+    - ``channels`` and ``in_channels``: channels between the two layers, and of the input.
+    - ``make_output``: makes the output layer from its input's channels and the number of anchors.
+    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
     Inputs:
         - **data**: (B, in_channels, H, W).
@@ -266,12 +255,8 @@ class Output(HybridBlock):
 class Lateral(HybridBlock):
     """From a coarse map to the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
 
-    Parameters
-    ----------
-    channels, in_channels : int
-        Channels of the convolution, and of the coarse map.
-    **options
-        Arguments of :class:`gluonops.darknet.Convolution`.
+    - ``channels`` and ``in_channels``: channels of the convolution, and of the coarse map.
+    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
     Inputs:
         - **coarse**: (B, in_channels, H, W).
@@ -309,24 +294,11 @@ def alternate(channels: int, count: int, in_channels: int, prefix: str, **option
 def unit_of(where: str, channels: int, width: float) -> int:
     """Channels of a net's first layer. Those of all others are multiples of it.
 
-    Parameters
-    ----------
-    where : str
-        Name of the caller, for errors.
-    channels : int
-        Channels with a width of 1.
-    width : float
-        A factor, above 0.
+    - ``channels``: channels with a width of 1.
+    - ``width``: a factor, above 0.
 
-    Returns
-    -------
-    int
-        The nearest even number, at least 2, because some layers take half of the channels.
-
-    Raises
-    ------
-    OpError
-        ``width`` is not above 0.
+    Returns the nearest even number, at least 2, because some layers take half of the channels. An OpError if ``width``
+    is not above 0.
     """
     width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(where, width)
     return max(2, 2 * round(channels * width / 2))
@@ -336,21 +308,11 @@ def anchor_array(where: str, published: Mapping[str, npt.ArrayLike], anchors: st
                  unit: str) -> np.ndarray:
     """Anchors as float32 (A, 2), from a name or an array.
 
-    Parameters
-    ----------
-    where : str
-        Name of the caller, for errors.
-    published : dict
-        Anchors by name.
-    anchors : str or array_like
-        A name, or the anchors.
-    unit : str
-        The unit of the anchors, for errors.
+    - ``published``: anchors by name.
+    - ``anchors``: a name, or the anchors.
+    - ``unit``: the unit of the anchors, for errors.
 
-    Raises
-    ------
-    OpError
-        The name is unknown, or they are not pairs of numbers above 0.
+    An OpError if the name is unknown, or they are not pairs of numbers above 0.
     """
     values = published.get(anchors) if isinstance(anchors, str) else anchors
     try:

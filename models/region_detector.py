@@ -78,7 +78,7 @@ class RegionDetector(YOLOv2Base):
         self.stride = head.stride
         super().__init__(head.classes, head.anchors / head.stride, **kwargs)
         self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
-        layers = len(net) - 2   # without the output convolution and [region]
+        layers = len(net) - 2   # the output convolution and [region] are left out
         split = layers if backbone_layers is None else backbone_layers
         if not 0 < split <= layers:
             raise OpError(WHERE, f"backbone_layers is {split}; expected 1 to {layers}, the layers of {cfg} before its "

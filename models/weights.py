@@ -15,16 +15,11 @@ from mxnet import gluon
 __all__ = ["BACKBONE", "BACKBONE_WIDTH", "fits_backbone", "load_backbone", "without_pretrained"]
 
 BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.params"
-BACKBONE_WIDTH = 0.5   # of tiny_yolov2
+BACKBONE_WIDTH = 0.5   # tiny_yolov2's
 
 
 def fits_backbone(block: gluon.Block | None) -> bool:
-    """Whether a block has the layers of the backbone in the package.
-
-    Parameters
-    ----------
-    block : gluon.Block or None
-    """
+    """Whether a block has the layers of the backbone in the package."""
     parameters = {} if block is None else block._collect_params_with_prefix()
     expected = {name: value.shape for name, value in mx.nd.load(str(BACKBONE)).items()}
     return {name: parameter.shape for name, parameter in parameters.items()} == expected
@@ -33,17 +28,8 @@ def fits_backbone(block: gluon.Block | None) -> bool:
 def load_backbone(block: gluon.Block | None, where: str) -> None:
     """Load the backbone in the package into a block.
 
-    Parameters
-    ----------
-    block : gluon.Block or None
-        Initialized, with the layers of ``tiny_yolov2(width=0.5).backbone``.
-    where : str
-        Name of the caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The block has other layers.
+    ``block``: initialized, with the layers of ``tiny_yolov2(width=0.5).backbone``. An OpError if the block has other
+    layers.
     """
     if not fits_backbone(block):
         raise OpError(where, "the net has another backbone than that in the package; expected tiny_yolov2's with "
@@ -54,22 +40,7 @@ def load_backbone(block: gluon.Block | None, where: str) -> None:
 def without_pretrained(where: str, options: dict[str, Any], remedy: str) -> dict[str, Any]:
     """The options of a network without ``pretrained``, which model zoos with weights to download have.
 
-    Parameters
-    ----------
-    where : str
-        The network's function.
-    options : dict
-    remedy : str
-        Where the weights come from.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    OpError
-        ``pretrained`` is true.
+    ``remedy``: where the weights come from. An OpError if ``pretrained`` is true.
     """
     if options.get("pretrained"):
         raise OpError(where, f"pretrained is {options['pretrained']!r}; expected False, because gluonops downloads no "

@@ -46,14 +46,9 @@ TINY_FIRST = 16
 class Residual(HybridBlock):
     """A residual unit: a 1x1 and a 3x3 convolution, whose output is added to the input.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of the input and of the output.
-    hidden : int
-        Channels between the convolutions.
-    **options
-        Arguments of :class:`gluonops.darknet.Convolution`.
+    - ``channels``: channels of the input and of the output.
+    - ``hidden``: channels between the convolutions.
+    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
     Inputs:
         - **data**: (B, channels, H, W).
@@ -77,10 +72,7 @@ class Darknet53Features(HybridBlock):
 
     ``gluonops.darknet.load_weights(features, "darknet53.conv.74")`` loads the published pretrained layers.
 
-    Parameters
-    ----------
-    unit : int, default 32
-        Channels of the first layer.
+    ``unit``: channels of the first layer.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32.
@@ -119,12 +111,8 @@ def _stage(in_channels, residuals, prefix=None):
 class Scale(HybridBlock):
     """Five convolutions and the output of a map.
 
-    Parameters
-    ----------
-    channels, in_channels : int
-        Channels of the features behind the convolutions, and of the input.
-    make_output : callable
-        See :class:`gluonops.models.detecting.Output`.
+    - ``channels`` and ``in_channels``: channels of the features behind the convolutions, and of the input.
+    - ``make_output``: see :class:`gluonops.models.detecting.Output`.
 
     Inputs:
         - **data**: (B, in_channels, H, W).

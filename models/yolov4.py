@@ -50,20 +50,15 @@ FIRST = 32                    # channels of the first layer
 RESIDUALS = (1, 2, 8, 8, 4)   # residual units of CSPDarknet-53's stages
 MISH = {"activation": "mish", **ALEXEYAB}
 POOLS = (5, 9, 13)            # sides of the pyramid's poolings
-POWER = 0.6                   # of the suppression, greedynms
+POWER = 0.6                   # greedynms suppresses with it
 
 
 class PartialStage(HybridBlock):
     """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of channels, one with residual units.
 
-    Parameters
-    ----------
-    in_channels : int
-        Channels of the input. The output has twice as many.
-    residuals : int
-        Number of residual units.
-    is_first : bool, default False
-        The halves have all channels, and the residual units half of them.
+    - ``in_channels``: channels of the input. The output has twice as many.
+    - ``residuals``: number of residual units.
+    - ``is_first``: the halves have all channels, and the residual units half of them.
 
     Inputs:
         - **data**: (B, in_channels, H, W).
@@ -96,10 +91,7 @@ class PartialStage(HybridBlock):
 class CSPDarknet53Features(HybridBlock):
     """CSPDarknet-53 without its classifier: the backbone of YOLOv4.
 
-    Parameters
-    ----------
-    unit : int, default 32
-        Channels of the first layer.
+    ``unit``: channels of the first layer.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32.
@@ -130,10 +122,7 @@ class CSPDarknet53Features(HybridBlock):
 class PoolingPyramid(HybridBlock):
     """Spatial pyramid pooling: three convolutions, poolings of three sizes beside their output, three convolutions.
 
-    Parameters
-    ----------
-    channels, in_channels : int
-        Channels of the output and of the input.
+    ``channels`` and ``in_channels``: channels of the output and of the input.
 
     Inputs:
         - **data**: (B, in_channels, H, W).
@@ -161,12 +150,8 @@ class PoolingPyramid(HybridBlock):
 class Finer(HybridBlock):
     """From a map to the next finer one, with convolutions of both, then five convolutions.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of the output. Both inputs have multiples of it.
-    coarse, fine : int
-        Channels of the inputs.
+    - ``channels``: channels of the output. Both inputs have multiples of it.
+    - ``coarse`` and ``fine``: channels of the inputs.
 
     Inputs:
         - **coarse**: (B, coarse, H, W).
@@ -193,10 +178,7 @@ class Finer(HybridBlock):
 class Coarser(HybridBlock):
     """From a map to the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of the output and of the coarse features. The fine ones have half as many.
+    ``channels``: channels of the output and of the coarse features. The fine ones have half as many.
 
     Inputs:
         - **fine**: (B, channels/2, 2*H, 2*W).
@@ -266,10 +248,7 @@ class YOLOv4(MultiscaleDetector):
 class TinyStage(HybridBlock):
     """A stage of Tiny YOLOv4: a convolution, and two more of the second half of its channels.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of the input. The output has twice as many.
+    ``channels``: channels of the input. The output has twice as many.
 
     Inputs:
         - **data**: (B, channels, H, W).
@@ -298,10 +277,7 @@ class TinyStage(HybridBlock):
 class TinyYOLOv4Features(HybridBlock):
     """The backbone of Tiny YOLOv4.
 
-    Parameters
-    ----------
-    unit : int, default 32
-        Channels of the first layer.
+    ``unit``: channels of the first layer.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32.

@@ -94,9 +94,9 @@ def test_a_bad_name_is_refused(name, reason):
 
 def test_names():
     tool = load_tool(ROOT)
-    text = "abs abs_forward test_abs TestAbs Abs() AbsCall _abs fabsf absolute Absolute nn.Abs"
+    text = "abs abs_forward test_abs TestAbs Abs() AbsArgs _abs fabsf absolute Absolute nn.Abs"
     assert tool.rename(text, "edge_sum") == ("edge_sum edge_sum_forward test_edge_sum TestEdgeSum EdgeSum() "
-                                             "EdgeSumCall _edge_sum fabsf absolute Absolute nn.EdgeSum")
+                                             "EdgeSumArgs _edge_sum fabsf absolute Absolute nn.EdgeSum")
 
 
 def test_the_catalogue_stays_in_order():
@@ -140,7 +140,7 @@ sys.path += ["tests", "tests/fuzz"]
 import gluonops as gops   # first: it makes mxnet importable
 import fuzz_contract, op_suite, oracles
 from benchmarks.gpu import cases as gpu
-from benchmarks.operators import cases as operators
+from benchmarks.harness import cases as declared
 from gluonops.bench import cases
 name = "{NAME}"
 known = {{
@@ -150,7 +150,8 @@ known = {{
     "oracle": callable(oracles.get(name).forward),
     "random tester": name in fuzz_contract.operators(),
     "gluonops bench": cases.typical(name).op == name,
-    "benchmarks.operators": name in {{case.op for case in operators.cases()}},
+    "benchmarks.operators": name in {{case.op for case in declared.on_cpu([name])}},
+    "benchmarks.before_after": name in {{case.op for case in declared.of_commits([name])}},
     "benchmarks.gpu": name in {{case.op for case in gpu.cases()}},
     "benchmarks.gpu --quick": name in {{case.op for case in gpu.cases(quick=True)}},
 }}
@@ -187,11 +188,10 @@ def test_what_it_writes_passes_the_linter(started):
 
 
 GAIN = {   # file -> what another attribute changes in it: the declaration, the signature and the kernels
-    "contract.py": [("attrs=()", 'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),)'),
-                    ("FLOATS, INTEGERS, Arg,", "FLOATS, INTEGERS, Arg, Attr, Float,"),
-                    ("FLOATS + INTEGERS", "FLOATS"),
-                    ('return {"size": math.prod(known["data"])}',
-                     'return {"size": math.prod(known["data"]), "gain": attrs.gain}')],
+    "contract.py": [("types=FLOATS + INTEGERS, accumulate_fp32=False",
+                     'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),), '
+                                                'scalars=lambda attrs: {"gain": attrs.gain}'),
+                    ("import FLOATS, INTEGERS", "import Attr, Float")],
     "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],
     "reference.py": [("return F.abs(data)", "return F.abs(data) * attrs.gain"),
                      ("output_grad * nd.sign(data)", "output_grad * nd.sign(data) * attrs.gain")],
@@ -200,16 +200,12 @@ GAIN = {   # file -> what another attribute changes in it: the declaration, the 
                   ("magnitude(load(data, i)), output", "magnitude(load(data, i)) * A(gain), output"),
                   ("slope(load(x.items, j));", "slope(load(x.items, j)) * A(gain);"),
                   ("slope(load(data, i)), data", "slope(load(data, i)) * A(gain), data")],
-    "kernel.cc": [("    int64_t size;\n", "    int64_t size;\n    double gain;\n"),
-                  ("const EdgeSumAttrs &,", "const EdgeSumAttrs &attrs,"),
-                  ("    call.data = tensors.data.data;\n",
-                   "    call.data = tensors.data.data;\n    call.gain = attrs.gain;\n"),
-                  ("elementwise_forward<T>(call);   // of float16 too: it only clears a bit",
-                   "dispatch_streaming<false, T>(call);"),
-                  ("    const int64_t size = call.size;\n",
-                   "    const int64_t size = call.size;\n    const A gain = A(call.gain);\n"),
-                  ("return magnitudes(x);", "return magnitudes(x) * gain;"),
-                  ("mask, A(0)) * signs(x);", "mask, A(0)) * signs(x) * gain;")],
+    "kernel.cc": [("struct EdgeSum {\n", "struct EdgeSum {\n    double gain;\n\n"), ("EdgeSum()", "EdgeSum{args.gain}"),
+                  ("elementwise_forward(args);   // of float16 too: it only clears a bit",
+                   "activate_forward(args, EdgeSum{args.gain});"),
+                  ("return magnitudes(x);", "return magnitudes(x) * every<V>(gain);"),
+                  ("return (x > 0 ? one : zero) - (x < 0 ? one : zero);",
+                   "return ((x > 0 ? one : zero) - (x < 0 ? one : zero)) * every<V>(gain);")],
 }
 
 

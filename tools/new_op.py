@@ -1,8 +1,9 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Copies the smallest real operator, ``abs``, under the new name: its folder, the folder of its test and oracle, its line
-in the catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and documentation are left out: what is written
-compiles, and the new suite fails until they are filled in. Either all files are changed or none.
+Copies the smallest real operator, ``abs``, under the new name, but with a contract and kernels of its own: its folder,
+the folder of its test and oracle, its line in the catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and
+documentation are left out: what is written compiles, and the new suite fails until they are filled in. Either all
+files are changed or none.
 """
 from __future__ import annotations
 
@@ -57,16 +58,40 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
     >>> import mxnet as mx
     >>> <fill in: a use, and below it what it prints>
     """'''
-BLOCK = '''"""<fill in: what it does, in a line>. See :func:`gluonops.ops.{name}`.
-
-    Inputs:
-        - **data**: <fill in: shape>.
-
-    Outputs:
-        - **out**: <fill in: shape>.
-    """'''
-
 ROW = 'Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>'
+CONTRACT = '''"""The contract of ``{name}``."""
+from __future__ import annotations
+
+import math
+
+from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Op, Out, Shapes
+from ...core.errors import OpError
+
+
+def scalars(attrs, known: dict) -> dict:
+    """The CUDA kernels' arguments besides tensors."""
+    raise OpError("{name}", "scalars is not written yet", "Write it in gluonops/ops/{name}/contract.py")
+
+
+def elements(attrs, known: dict) -> tuple[int, int]:
+    """One thread per element."""
+    return math.prod(known["data"]), 1
+
+
+OP = Op(
+    name="{name}",
+    summary="<fill in: one line, for the support table>",
+    family="activations",   # <fill in: one of core.contract.FAMILIES>
+    inputs=(Arg("data", "T", "any shape"),),
+    outputs=(Out("output", "T", "shape of data"),),
+    attrs=(),
+    types={{"T": FLOATS + INTEGERS}},
+    shapes=Shapes(data="...", output="..."),
+    derived={{"size": "data.size"}},
+    backward=("output_grad", "data"),
+    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+)
+'''
 KERNEL_CU = """// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.
 
 {forward}    for (int64_t i = first_item(); i < size; i += item_step())
@@ -83,39 +108,33 @@ KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backwa
 #include "../../native/mxnet/refusal.h"
 
 namespace gluonops {{
-
-// The arguments of the kernels, as `adapt` fills them in.
-{arguments}
 namespace GLUONOPS_TARGET {{
 namespace {{
 
 template <typename T>
-void forward(const {block}Call &call)
+void forward(const {block}Args<T> &args)
 {{
-    const T *data = static_cast<const T *>(call.data);
-    T *output = static_cast<T *>(call.result);
-    parallel_for(call.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
+{refusal}    const T *data = args.data;
+    T *output = args.output;
+    parallel_for(args.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
         for (int64_t i = begin; i < end; ++i)
             output[i] = data[i];   // <fill in>
     }});
 }}
 
 template <typename T>
-void backward(const {block}Call &call)
+void backward(const {block}Args<T> &args)
 {{
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    T *data_grad = static_cast<T *>(call.result);
-    parallel_for(call.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
+{refusal}    const T *output_grad = args.output_grad;
+    T *data_grad = args.data_grad;
+    parallel_for(args.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
         for (int64_t i = begin; i < end; ++i)
             data_grad[i] = output_grad[i];   // <fill in>
     }});
 }}
 
 }}  // namespace
-
 }}  // namespace GLUONOPS_TARGET
-
-{adapter}
 }}  // namespace gluonops
 """
 
@@ -165,7 +184,7 @@ def camel(name: str) -> str:
 
 
 def rename(text: str, name: str) -> str:
-    """The template's text under another name: ``abs_forward``, ``test_abs``, ``AbsCall``, ``TestAbs``."""
+    """The template's text under another name: ``abs_forward``, ``test_abs``, ``AbsArgs``, ``TestAbs``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
     return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![a-z0-9])", rf"\g<1>{camel(name)}", text)
 
@@ -211,10 +230,7 @@ def page(text: str, name: str) -> str:
 
 
 def contract(text: str, name: str) -> str:
-    text = blank(text, "scalars", error_of(name, "scalars", "contract.py"))
-    text = with_import(text, "from ...core.errors import OpError")
-    text = substitute('summary=".*"', 'summary="<fill in: one line, for the support table>"', text, "contract.py")
-    return substitute("(family=.*)", r"\1   # <fill in: one of core.contract.FAMILIES>", text, "contract.py")
+    return CONTRACT.format(name=name)
 
 
 def reference(text: str, name: str) -> str:
@@ -240,19 +256,14 @@ def aligned(signature: str) -> str:
 
 
 def kernel_cc(text: str, name: str) -> str:
-    """The arguments, the adapter, and loops over the elements between them; the adapter refuses to be called."""
-    arguments = re.search(r"struct \w+Call \{\n.*?\n\};\n", text, re.S)
-    adapter = re.search(r"inline \w+Call adapt\(.*?\n\}\n", text, re.S)
-    if not arguments or not adapter:
-        raise Refused(f"kernel.cc of {TEMPLATE} does not look as expected. Adapt tools/new_op.py")
+    """Loops over the elements, which refuse to run."""
     refusal = (f'    refuse("{name}", "kernel.cc is not written yet",\n'
                f'           "Write it in gluonops/ops/{name}/kernel.cc, and remove this line");\n')
-    body = adapter[0].replace("{\n", "{\n" + refusal, 1)
-    return KERNEL_CC.format(name=name, block=camel(name), arguments=arguments[0], adapter=body)
+    return KERNEL_CC.format(name=name, block=camel(name), refusal=refusal)
 
 
 def block(text: str, name: str) -> str:
-    return with_docstring(text, BLOCK.format(name=name), camel(name))
+    return with_docstring(text, '"""<fill in: what it does, in a line>."""', camel(name))
 
 
 def suite(text: str, name: str) -> str:

@@ -38,10 +38,10 @@ SIZE = 64
 RANDOM, PATCHES = 28, 14   # classes of random outlines and of places
 BACKGROUNDS = 1500         # each image has a part of one of them
 RADIUS = (8, 30)           # pixels
-STRETCH = (0.83, 1.2)      # of the width, after the rotation
+STRETCH = (0.83, 1.2)      # the width is scaled by it after the rotation
 CONTRAST = 0.25            # smallest distance of the mean colours of a shape and its background
 EASY = 0.4                 # share of the epochs in which the images become harder
-EXAMPLES = 20, 40          # of each class that the linear classifier learns from, and is tested on
+EXAMPLES = 20, 40          # so many of each class the linear classifier learns from, and is tested on
 LIMIT = 2 * 10**6          # bytes of the file
 
 
@@ -54,7 +54,7 @@ class Objects(gluon.data.Dataset):
         Images of an epoch.
     seed : int
     epochs : int, default 0
-        Of the run, whose first images are easy. 0: all are hard.
+        Epochs of the run, whose first images are easy. 0: all are hard.
     outlines : sequence of callable, optional
         The outlines; by default the named and random ones to learn from.
     patches : int, default 14
@@ -78,7 +78,7 @@ class Objects(gluon.data.Dataset):
         return self.count
 
     def fingerprint(self) -> str:
-        """Of what the images are drawn from."""
+        """The fingerprint of what the images are drawn from."""
         return f"{self.count}-{self.seed}-{self.epochs}-{len(self.outlines)}-{len(self.patches)}"
 
     def __getitem__(self, key):

@@ -21,7 +21,7 @@ __all__ = ["Case", "draw", "typical"]
 SIZES = {"batch": 16, "channels": 256, "height": 26, "width": 26, "classes": 1000, "features": 256, "truths": 30,
          "dim0": 16, "dim1": 256, "dim2": 26, "dim3": 26}
 ROWS = 2048        # the batch, where a tensor has two dimensions
-ANOTHER = 64       # of a dimension with any other name
+ANOTHER = 64       # the size of a dimension with any other name
 IMAGE_NDIM = 4
 
 _ATTRIBUTES = {"tile": {"tiles": 2, "axis": 1}}   # the default is one copy
@@ -43,7 +43,7 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     op : str
         Its name.
     shape : tuple of int, optional
-        Of its first input. The default follows from the contract.
+        Shape of its first input. The default follows from the contract.
 
     Returns
     -------

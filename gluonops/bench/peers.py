@@ -16,7 +16,7 @@ def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
     op : str
         Its name.
     shape : tuple of int
-        Of its data; only reorg and tile read it.
+        Shape of its data; only reorg and tile read it.
     **attrs
         Its attributes.
 
@@ -32,6 +32,11 @@ def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
 def _cross_entropy(shape):
     loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     return {"gluon loss": lambda F, data, label: loss(data, label)}
+
+
+def _gelu(shape, approximation="erf"):
+    """MXNet has no other approximation."""
+    return {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")} if approximation == "erf" else {}
 
 
 def _tile(shape, tiles=2, axis=-1):
@@ -77,7 +82,7 @@ def reorg_blocks(shape: tuple[int, ...], stride: int, mode: str) -> tuple[tuple,
 
 _PEERS = {
     "abs": lambda shape: {"mxnet": lambda F, data: F.abs(data)},
-    "gelu": lambda shape: {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")},
+    "gelu": _gelu,
     "reorg": _reorg,
     "softmax": lambda shape: {"mxnet": lambda F, data: F.softmax(data)},
     "softmax_cross_entropy": _cross_entropy,

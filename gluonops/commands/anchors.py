@@ -44,19 +44,11 @@ def run(args: argparse.Namespace) -> int:
 def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
     """Draw the sizes of the boxes as points, and the anchors as rectangles from the origin.
 
-    Parameters
-    ----------
-    sizes, anchors : numpy.ndarray
-        (n, 2), width and height in cells.
-    iou : float
-        Mean IoU, for the title.
-    path : str
-        The file to write. Its ending selects the format.
+    - ``sizes`` and ``anchors``: (n, 2), width and height in cells.
+    - ``iou``: mean IoU, for the title.
+    - ``path``: the file to write. Its ending selects the format.
 
-    Raises
-    ------
-    OpError
-        matplotlib is not installed, or does not know the format.
+    An OpError if matplotlib is not installed, or does not know the format.
     """
     figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
     ending = os.path.splitext(path)[1].lstrip(".").lower()

@@ -21,7 +21,7 @@ __all__ = ["measure", "run"]
 
 OURS = "gluonops"
 PASSES = {"forward": "forward", "both": "forward and backward"}
-TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # of an element's value
+TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # the largest relative difference of an element
 SAMPLES = 15
 
 
@@ -51,20 +51,9 @@ def run(args: argparse.Namespace) -> int:
 def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict:
     """Time an operator and its peers, after comparing their results.
 
-    Parameters
-    ----------
-    case : Case
-    dtype : str
-    context : mx.Context
-    seconds : float
-        For each peer and pass.
-
-    Returns
-    -------
-    dict
-        JSON: ``op``, ``shape``, ``backend``; ``wrong``, the error in our result, or None; ``differ``, by peer, the
-        difference of its result, or why it cannot run; and ``times``, a row for each peer and pass with the median in
-        milliseconds, its quartiles, and the ratio of its median to ours.
+    ``seconds``: for each peer and pass. Returns JSON: ``op``, ``shape``, ``backend``; ``wrong``, the error in our
+    result, or None; ``differ``, by peer, the difference of its result, or why it cannot run; and ``times``, a row for
+    each peer and pass with the median in milliseconds, its quartiles, and the ratio of its median to ours.
     """
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape

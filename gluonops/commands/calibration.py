@@ -19,23 +19,11 @@ MOST = 128   # images, evenly spaced over the folder: more hardly change the ran
 def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | None) -> np.ndarray:
     """The images of a folder and its subfolders, as a net's input.
 
-    Parameters
-    ----------
-    folder : str
-    shape : tuple of int
-        Of the input: (batch, channels, height, width), or (batch, height, width, channels).
-    preprocessing : dict or None
-        What the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`.
+    - ``shape``: shape of the input: (batch, channels, height, width), or (batch, height, width, channels).
+    - ``preprocessing``: what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32, (N, channels, height, width) or (N, height, width, channels). N is at most 128.
-
-    Raises
-    ------
-    OpError
-        There is no image, or the net does not say how images become its input.
+    The result is float32, (N, channels, height, width) or (N, height, width, channels). N is at most 128. An OpError if
+    there is no image, or the net does not say how images become its input.
     """
     if preprocessing is None:
         raise OpError(WHERE, "the file does not say how images are prepared for the net",

@@ -21,7 +21,8 @@ from ..version import __version__
 from . import export_arguments, image_arguments, kinds
 from .examples import EXAMPLES
 
-FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"   # as a file: importing its package needs MXNet
+# The command runs it as a file, because importing its package needs MXNet.
+FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
 EXIT_CODES = """\
 exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
 2 the command was misspelled; 130 Ctrl-C"""

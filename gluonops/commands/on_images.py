@@ -22,19 +22,10 @@ def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, lis
 
     The net is exported, or Darknet's: the first argument tells which.
 
-    Parameters
-    ----------
-    args : argparse.Namespace
-        ``words`` are the positional arguments.
-    where : {"detect", "classify"}
-        The command.
-    kind : type
-        ``LoadedDetector`` or ``LoadedClassifier``.
+    - ``args``: ``words`` are the positional arguments.
+    - ``kind``: ``LoadedDetector`` or ``LoadedClassifier``.
 
-    Raises
-    ------
-    OpError
-        The first argument is neither, the net cannot be loaded, or it is for the other command.
+    An OpError if the first argument is neither, the net cannot be loaded, or it is for the other command.
     """
     path, weights, images = _split(args, where)
     if not images:
@@ -72,18 +63,8 @@ def _split(args, where):
 def output_paths(output: str | None, images: Sequence[str], where: str) -> dict[str, str]:
     """The picture to write for each image; empty without ``output``.
 
-    Parameters
-    ----------
-    output : str, optional
-        A picture for one image, or a folder.
-    images : sequence of str
-    where : str
-        The command, for errors.
-
-    Raises
-    ------
-    OpError
-        A picture has no format, would replace an image or another picture, or ``output`` is one for several images.
+    ``output``: a picture for one image, or a folder. An OpError if a picture has no format, would replace an image or
+    another picture, or ``output`` is one for several images.
     """
     if output is None:
         return {}
@@ -123,16 +104,9 @@ def _format(path):
 def write(where: str, pictures: dict[str, Callable], json_path: str | None, rows: list[dict[str, Any]]) -> None:
     """Write the pictures and the JSON file, all or none.
 
-    Parameters
-    ----------
-    where : str
-        The command, for errors.
-    pictures : dict of str to callable
-        Path -> function that returns a PIL.Image.Image. They are drawn one at a time.
-    json_path : str, optional
-        None or ``-`` for no file.
-    rows : list of dict
-        The content of the JSON file.
+    - ``pictures``: path -> function that returns a PIL.Image.Image. They are drawn one at a time.
+    - ``json_path``: none or ``-`` for no file.
+    - ``rows``: the content of the JSON file.
     """
     def saver(path, draw):
         return lambda temporary: draw().save(temporary, format=_format(path))

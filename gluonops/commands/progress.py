@@ -14,13 +14,8 @@ __all__ = ["layers", "over"]
 def over(items: Iterable, what: str, unit: str) -> Iterable:
     """``items`` with a progress bar.
 
-    Parameters
-    ----------
-    items : iterable
-    what : str
-        Text in front of the bar.
-    unit : str
-        Name of an item.
+    - ``what``: text in front of the bar.
+    - ``unit``: name of an item.
     """
     if tqdm is None:
         return items

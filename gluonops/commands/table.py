@@ -30,10 +30,7 @@ DETAILS = ("backends", "dtypes", "attributes", "gradient", "export")   # columns
 def rows(names: list[str] | None = None) -> list[dict]:
     """One dict per operator, with the keys of ``HEADINGS`` and plain data as values.
 
-    Parameters
-    ----------
-    names : list of str, optional
-        Names of operators. The default is all operators.
+    ``names``: names of operators. The default is all operators.
     """
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
@@ -139,10 +136,7 @@ def catalogue() -> str:
 def families(folder: str) -> str:
     """The operators in Markdown: a table for each family.
 
-    Parameters
-    ----------
-    folder : str
-        Folder with the operators' pages, which the rows link to.
+    ``folder``: folder with the operators' pages, which the rows link to.
     """
     headings = f"| {' | '.join(HEADINGS[key] for key in INDEX)} |"
     tables = []
@@ -159,12 +153,8 @@ def families(folder: str) -> str:
 def terminal(width: int = 100, names: list[str] | None = None) -> str:
     """The table as text, with one paragraph per operator.
 
-    Parameters
-    ----------
-    width : int, default 100
-        Columns of the terminal. Lines are at least 40 long.
-    names : list of str, optional
-        Names of operators. The default is all operators.
+    - ``width``: columns of the terminal. Lines are at least 40 long.
+    - ``names``: names of operators. The default is all operators.
     """
     paragraphs = []
     for row in rows(names):
@@ -186,19 +176,11 @@ def _attributes(row: dict) -> str:
 def replace(text: str, name: str, table: str) -> str:
     """``text`` with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
-    Parameters
-    ----------
-    text : str
-        Markdown.
-    name : str
-        The name in the markers.
-    table : str
-        What goes between the markers.
+    - ``text``: Markdown.
+    - ``name``: the name in the markers.
+    - ``table``: what goes between the markers.
 
-    Raises
-    ------
-    OpError
-        The text does not contain each marker once, in the right order.
+    An OpError if the text does not contain each marker once, in the right order.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):

@@ -47,20 +47,9 @@ class AccumulatedGradient(mx.gluon.Parameter):
     def collect(self, trainer: mx.gluon.Trainer | None = None) -> mx.nd.NDArray:
         """Return the accumulated gradient, summed over contexts and workers, and reset it to zero.
 
-        Parameters
-        ----------
-        trainer : gluon.Trainer, optional
-            If its kvstore is distributed, the gradient is summed over its workers; each of them has to call this.
-
-        Returns
-        -------
-        NDArray
-            On the first context.
-
-        Raises
-        ------
-        OpError
-            The servers of the trainer's kvstore run an optimizer and would apply it to the gradient.
+        ``trainer``: if its kvstore is distributed, the gradient is summed over its workers; each of them has to call
+        this. The sum is on the first context. An OpError if the servers of the trainer's kvstore run an optimizer and
+        would apply it to the gradient.
         """
         grads = self.list_grad()
         with autograd.pause():

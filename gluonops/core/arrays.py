@@ -75,23 +75,8 @@ class _Reader:
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
     """Read a file of named arrays.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    path : str or os.PathLike
-    remedy : str
-        What the user can do, for errors.
-
-    Returns
-    -------
-    dict of str to NDArray
-        On the CPU.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, is damaged, or has arrays without names. The message has the place in the file.
+    ``remedy``: what the user can do, for errors. The arrays are on the CPU. Raises OpError: the file cannot be read, is
+    damaged, or has arrays without names. The message has the place in the file.
     """
     check_name(where, path)
     try:
@@ -176,7 +161,7 @@ def _shape(reader: _Reader) -> tuple[int, ...]:
         ndim, size = reader.number("i"), "q"
     else:
         ndim, size = mark, "I"
-    least = 0 if mark == MARK_V3 else 1   # without NumPy's shapes, 0 dimensions mean that there is no array
+    least = 0 if mark == MARK_V3 else 1   # 0 dimensions mean that there is no array, except with NumPy's shapes
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
     return reader.numbers(size, ndim)

@@ -480,7 +480,7 @@ def is_symbolic(error: Callable, names: Sequence[str], inputs: Sequence) -> bool
     error : callable
         ``error(what, remedy)`` makes the exception for other inputs.
     names : sequence of str
-        Of the inputs.
+        Names of the inputs.
     inputs : sequence of NDArray or Symbol
     """
     kinds = {_kind(value) for value in inputs}

@@ -22,19 +22,11 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
     convolution does (mxnet 1.9.1, ``MKLDNNConcatBackward``). A slice of the whole behind it lays out the gradient anew.
     It is added where a map may begin within a block, and costs a copy.
 
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    maps : sequence of NDArray or Symbol
-        (B, C, H, W) each; B, H and W are the same.
-    channels : sequence of int, optional
-        C of each map; that of the last one may be left out. Without it nothing is known.
+    - ``F``: ``mx.nd`` or ``mx.sym``.
+    - ``maps``: (B, C, H, W) each; B, H and W are the same.
+    - ``channels``: C of each map; that of the last one may be left out. Without it nothing is known.
 
-    Returns
-    -------
-    NDArray or Symbol
-        (B, sum of C, H, W).
+    The result is (B, sum of C, H, W).
     """
     together = F.concat(*maps, dim=1)
     if channels is not None:
@@ -47,19 +39,9 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
 def constants(F: ModuleType, zero: Array, numbers: Sequence[float], axis: int) -> Array:
     """Numbers along an axis, at each place of the others.
 
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    zero : NDArray or Symbol
-        Zeros in the result's dtype. The size of the axis is 1.
-    numbers : sequence of float
-        Equal neighbours take one node of a graph.
-    axis : int
-
-    Returns
-    -------
-    NDArray or Symbol
+    - ``F``: ``mx.nd`` or ``mx.sym``.
+    - ``zero``: zeros in the result's dtype. The size of the axis is 1.
+    - ``numbers``: equal neighbours take one node of a graph.
     """
     parts = []
     for number, equal in itertools.groupby(numbers):

@@ -24,9 +24,9 @@ from .errors import OpError, quoted
 from .expressions import Expression
 from .shapes import Shapes, normalized_axis
 
-__all__ = ["BLOCK", "KEPT_NUMBERS", "FLOATS", "INTEGERS", "LABELS", "Arg", "Attr", "Becomes", "Bool", "Choice",
-           "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
-           "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
+__all__ = ["BLOCK", "KEPT_NUMBERS", "FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool",
+           "Choice", "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Number", "Numbers", "Op", "Optional", "Out",
+           "Pairs", "Refused", "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -158,6 +158,42 @@ class Out:
 
 
 @dataclasses.dataclass(frozen=True)
+class Number:
+    """A derived number whose type is not the usual one, or that is not an expression.
+
+    Parameters
+    ----------
+    dtype : str
+        As in :class:`Array`.
+    expression : str, optional
+        Without one, ``derive`` in ``kernel.cc`` computes the number.
+    """
+    dtype: str
+    expression: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """Memory in which the kernels work. It is zero at first.
+
+    Parameters
+    ----------
+    name : str
+    dtype : str
+        A dtype, such as ``"int64"``; ``"T"``, the type of the data; ``"A"``, the type in which it is computed; or a
+        struct of C++.
+    size : str
+        An expression for the number of elements.
+    direction : {'forward', 'backward'}, optional
+        The only pass that has it. The default is both.
+    """
+    name: str
+    dtype: str
+    size: str
+    direction: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Cuda:
     """How ``kernel.cu`` is called.
 
@@ -248,6 +284,13 @@ class Op:
     counts : dict of str to str
         Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
         single one for all of them.
+    derived : dict of str to (str or Number)
+        The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants,
+        and derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
+    constants : dict of str to int
+        Numbers that the contract and the kernels share.
+    scratch : tuple of Array
+        The kernels' memory.
     returned : str
         An expression: how many of the outputs functions and blocks return, from the first on.
     role : {'layer', 'loss', 'loss head'}
@@ -271,6 +314,9 @@ class Op:
     remedies: dict = dataclasses.field(default_factory=dict)
     accumulate_fp32: bool = False
     counts: dict = dataclasses.field(default_factory=dict)
+    derived: dict = dataclasses.field(default_factory=dict)
+    constants: dict = dataclasses.field(default_factory=dict)
+    scratch: tuple = ()
     returned: str = "1"
     role: str = "layer"
     inference: Becomes | None = None

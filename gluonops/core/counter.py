@@ -40,18 +40,11 @@ def settle(count: mx.gluon.Parameter, value: mx.nd.NDArray) -> None:
 def advance(F, count: Array, amount: Array) -> Array:
     """Add ``amount`` to the state ``count`` in training, and return its value; outside training only return it.
 
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    count, amount : NDArray or Symbol
-        (1,), of the same float dtype. ``count`` is a Parameter's array, or a variable: in the graph it becomes an
-        auxiliary state.
+    - ``F``: ``mx.nd`` or ``mx.sym``.
+    - ``count`` and ``amount``: (1,), of the same float dtype. ``count`` is a Parameter's array, or a variable: in the
+      graph it becomes an auxiliary state.
 
-    Returns
-    -------
-    NDArray or Symbol
-        (1,), the new count; it has no gradient.
+    The result is (1,), the new count; it has no gradient.
     """
     # Only Dropout tells a graph whether it trains: in training it makes a one 2 or 0, otherwise it leaves it 1.
     training = F.Dropout(F.ones_like(count), p=0.5) != 1

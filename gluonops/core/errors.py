@@ -116,7 +116,7 @@ def _newest() -> OpError | None:
 
 
 def _finish() -> None:
-    """At exit, wait for operators that still run: otherwise MXNet ends the process with SIGABRT."""
+    """Wait for operators that still run: otherwise MXNet ends the process with SIGABRT."""
     import mxnet as mx  # here: a build reads contracts, which raise OpErrors, without MXNet
     try:
         mx.nd.waitall()

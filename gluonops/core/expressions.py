@@ -1,8 +1,9 @@
 """Expressions over attributes, as contracts write them: ``mode == 'darknet' and not reverse``.
 
 An expression is data: Python evaluates it here, and ``gluonops/native/generate.py`` translates the same syntax tree to
-C++. Names stand for attributes. There are numbers, strings, None, comparisons, ``and``, ``or``, ``not``, ``+ - *``,
-``a if condition else b``, ``tensor.ndim`` and three functions: ``len(x)``, ``floor(x)``, ``is_tuple(x)``.
+C++. Names stand for attributes and, in derived numbers, for dimensions and for each other. There are numbers, strings,
+None, comparisons, ``and``, ``or``, ``not``, ``+ - * / //``, ``a if condition else b``, ``tensor.ndim``, ``tensor.size``
+(the number of its elements) and the functions in ``FUNCTIONS``.
 """
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from typing import Any
 __all__ = ["Expression"]
 
 _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
-          ast.Mult, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.IfExp,
-          ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
-FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple)}
+          ast.Mult, ast.Div, ast.FloorDiv, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
+          ast.IsNot, ast.IfExp, ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
+FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple), "min": min,
+             "max": max, "cos": math.cos, "sin": math.sin}
 # All that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 
@@ -24,22 +26,10 @@ _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 class Expression:
     """One expression; call it with a mapping of names to values.
 
-    Parameters
-    ----------
-    text : str
+    - ``text``: in Python's own spacing.
+    - ``names``: what it needs a value for.
 
-    Attributes
-    ----------
-    text : str
-        In Python's own spacing.
-    tree : ast.expr
-    names : frozenset of str
-        What it needs a value for.
-
-    Raises
-    ------
-    ValueError
-        The text is not an expression, or uses more of Python than this module names.
+    A ValueError if the text is not an expression, or uses more of Python than this module names.
     """
 
     def __init__(self, text: str):
@@ -50,8 +40,8 @@ class Expression:
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):
                 raise ValueError(f"{text!r}: {type(node).__name__} is not allowed in a contract")
-            if isinstance(node, ast.Attribute) and node.attr != "ndim":
-                raise ValueError(f"{text!r}: a tensor has .ndim only")
+            if isinstance(node, ast.Attribute) and node.attr not in ("ndim", "size"):
+                raise ValueError(f"{text!r}: a tensor has .ndim and .size only")
         self.tree = tree.body
         self.text = ast.unparse(tree)
         found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

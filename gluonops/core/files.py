@@ -53,10 +53,7 @@ def check_regular(path: str | os.PathLike) -> None:
 def read_lines(path: str | os.PathLike) -> list[str]:
     """The lines of a text file in UTF-8, without their ends. A byte order mark is left out.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read, is not a regular file or is not text; ``strerror`` says why.
+    Raises OSError: the file cannot be read, is not a regular file or is not text; ``strerror`` says why.
     """
     check_regular(path)
     try:
@@ -82,17 +79,8 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     The content is on the disk before a file is renamed. Temporary files that a killed process left behind for the same
     paths are removed.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    savers : dict of str to callable
-        Path -> function that writes the file to the path in its argument.
-
-    Raises
-    ------
-    OpError
-        A file cannot be written, for instance because the disk is full or a folder has its name.
+    ``savers``: path -> function that writes the file to the path in its argument. An OpError if a file cannot be
+    written, for instance because the disk is full or a folder has its name.
     """
     try:
         _replace(where, savers)

@@ -32,12 +32,7 @@ def check_call(op: Op, attrs: tuple, arrays: dict) -> None:
 def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
     """Raise an OpError that names the first label out of range, or the first row that is not valid.
 
-    Parameters
-    ----------
-    op : Op
-    attrs : Attrs
-    arrays : dict of str to NDArray
-        The inputs by name.
+    ``arrays``: the inputs by name.
     """
     sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})
     for arg in op.inputs:

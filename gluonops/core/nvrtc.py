@@ -54,13 +54,7 @@ class Program:
 
 
 class Compiler:
-    """NVRTC as a library.
-
-    Raises
-    ------
-    OpError
-        It is not installed.
-    """
+    """NVRTC as a library. An OpError if it is not installed."""
 
     def __init__(self):
         path = _wheel() or SYSTEM_LIBRARY
@@ -73,13 +67,8 @@ class Compiler:
     def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = ()) -> Program:
         """Compile ``source`` for the kernels that ``exports`` names; returns a Program.
 
-        Parameters
-        ----------
-        source : str
-        exports : iterable of str
-            Template instances as CUDA spells them; see ``rtc.export_name``.
-        options : iterable of str
-            NVRTC's options; without any it compiles as ``mx.rtc`` does.
+        - ``exports``: template instances as CUDA spells them; see ``rtc.export_name``.
+        - ``options``: NVRTC's options; without any it compiles as ``mx.rtc`` does.
         """
         nvrtc, handle = self._nvrtc, ctypes.c_void_p()
         options = [option.encode() for option in options]
@@ -178,15 +167,9 @@ def exports(op: Op, every: bool = True) -> list[str]:
 def compile_op(compiler: Compiler, name: str, architecture: str | None = None, every: bool = True) -> Program:
     """Compile an operator's kernels.
 
-    Parameters
-    ----------
-    compiler : Compiler
-    name : str
-        The operator.
-    architecture : str, optional
-        ``sm_90`` and the like; the default is the target of ``mx.rtc``.
-    every : bool, default True
-        Every combination of dtypes; if False, every dtype of the data once.
+    - ``name``: the operator.
+    - ``architecture``: ``sm_90`` and the like; the default is the target of ``mx.rtc``.
+    - ``every``: every combination of dtypes; if False, every dtype of the data once.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")

@@ -15,17 +15,8 @@ __all__ = ["require"]
 def require(module: str, where: str) -> types.ModuleType:
     """Import a module of a package that the extra ``detection`` installs.
 
-    Parameters
-    ----------
-    module : str
-        Its full name, such as ``gluoncv.data``.
-    where : str
-        The caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The package is not installed, lacks a package that it needs itself, or fails when it is imported.
+    ``module``: its full name, such as ``gluoncv.data``. An OpError if the package is not installed, lacks a package
+    that it needs itself, or fails when it is imported.
     """
     package = module.partition(".")[0]
     try:

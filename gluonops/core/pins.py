@@ -50,7 +50,7 @@ def same_shape(F: ModuleType, value: Array, like: Array) -> Array:
 
 
 def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.sym.Symbol:
-    """With the number of dimensions and the fixed sizes of a pattern. With a group, only if a fixed size ends it."""
+    """The value with the number of dimensions and the fixed sizes of a pattern. A group ends with a fixed size."""
     number_of_groups = sum(isinstance(term, Group) for term in pattern)
     if number_of_groups > 1 or (number_of_groups == 1 and not isinstance(pattern[-1], Sized)):
         return value

@@ -29,6 +29,8 @@ __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float square_root(float x) { return sqrtf(x); }
+__device__ inline double square_root(double x) { return sqrt(x); }
 __device__ inline float arctangent(float x) { return atanf(x); }
 __device__ inline double arctangent(double x) { return atan(x); }
 
@@ -39,6 +41,11 @@ __device__ inline float power_of_two(float x)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 }
+
+// exp(x) of what becomes a T: of float16 in two instructions.
+template <typename T>
+__device__ typename Accumulator<T>::type exponential_for(typename Accumulator<T>::type x) { return exponential(x); }
+template <> __device__ inline float exponential_for<__half>(float x) { return power_of_two(x * 1.4426950408889634f); }
 
 // The logarithm to base 2 in one instruction: within some 1e-7 from 1 to 2, and a relative 1e-7 above.
 __device__ inline float binary_logarithm(float x)
@@ -321,14 +328,4 @@ __device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
             value += A(*partials.of_block(row, block));
     }
     return reduce_row(value, Sum());
-}
-
-// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and what
-// the others had written before they were counted is there. The memory of a first launch is 0; see contract.Steps.
-__device__ inline bool is_last_of(unsigned all, unsigned *count)
-{
-    __threadfence();
-    const bool last = atomicInc(count, all - 1) == all - 1;
-    __threadfence();
-    return last;
 }

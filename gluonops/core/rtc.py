@@ -34,7 +34,7 @@ from ..runtime import driver
 from .contract import BLOCK, KEPT_NUMBERS, Op, Steps, accumulator
 from .errors import OpError
 
-Scalar = Union[int, float, tuple]   # of floats
+Scalar = Union[int, float, tuple]   # a tuple holds floats
 Dim3 = tuple[int, int, int]
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")

@@ -26,13 +26,7 @@ def append_stamp(path: str | os.PathLike) -> None:
 
 
 def damage(path: str | os.PathLike) -> str | None:
-    """What is wrong with a library; None if it is as it was built.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
+    """What is wrong with a library; None if it is as it was built. An OSError if the file cannot be read."""
     content = pathlib.Path(path).read_bytes()
     body, end = content[:-STAMP.size], content[-STAMP.size:]
     if len(end) < STAMP.size or not end.startswith(MARK):

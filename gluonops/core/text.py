@@ -11,17 +11,7 @@ __all__ = ["call_text"]
 
 
 def call_text(block: Block, arguments: Mapping[str, Any]) -> str:
-    """The class of a block and the arguments it was made with, such as ``Softmax(axis=1, temperature=1.0)``.
-
-    Parameters
-    ----------
-    block : Block
-    arguments : dict of str to object
-
-    Returns
-    -------
-    str
-    """
+    """The class of a block and the arguments it was made with, such as ``Softmax(axis=1, temperature=1.0)``."""
     return _call(block, arguments)
 
 

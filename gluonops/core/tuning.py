@@ -117,11 +117,8 @@ def tune_memory(keep: int | None = None) -> int | None:
 def examine() -> dict:
     """What :func:`gluonops.doctor` reports of both.
 
-    Returns
-    -------
-    dict
-        ``threads``: what :func:`gluonops.runtime.threads.examine` says, and how many the ``native`` operators use.
-        ``memory``, in bytes: what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
+    Returns ``threads``: what :func:`gluonops.runtime.threads.examine` says, and how many the ``native`` operators use.
+    ``memory``, in bytes: what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
     """
     return {"threads": {**threads.examine(), "native": native.threads()},
             "memory": {"usable": memory.usable_memory(), "bound": _kept["bound"], "kept": native.kept_bytes()}}

@@ -52,10 +52,7 @@ class Identity(HybridBlock):
 class Formula(HybridBlock):
     """A function of every element.
 
-    Parameters
-    ----------
-    function : callable
-        Takes MXNet's namespace and the data.
+    ``function``: takes MXNet's namespace and the data.
 
     Inputs:
         - **data**: any shape.

@@ -13,7 +13,7 @@ from .options import DETECTING
 __all__ = ["adapt_cfg"]
 
 WHERE = "darknet.adapt_cfg"
-NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, without its classes
+NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # channels of an anchor, without those of its classes
 BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 

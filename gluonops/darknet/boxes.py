@@ -103,12 +103,9 @@ class GaussianBoxes(Boxes):
 
     A score is objectness times class probability times 1 minus the mean uncertainty of the box.
 
-    Parameters
-    ----------
-    anchors, classes, stride
-        Those of :class:`Boxes`.
-    shift : {0, 0.5, -0.5}
-        Of a box against its point, in its own sides: the point is the centre, the left top or the right bottom.
+    - ``anchors``, ``classes``, ``stride``: those of :class:`Boxes`.
+    - ``shift``: 0, 0.5, -0.5; distance of a box from its point, in its own sides: the point is the centre, the left top
+      or the right bottom.
 
     Inputs:
         - **data**: the output of ``GaussianYolo``, (B, A*(9+classes), H, W).
@@ -144,12 +141,7 @@ class _Float32(HybridBlock):
     """A block that computes in float32 whatever the type of its input, and so keeps its constants in float32."""
 
     def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        dtype : str or numpy.dtype
-        """
+        """Do nothing."""
 
 
 class TreeBoxes(_Float32):
@@ -159,17 +151,11 @@ class TreeBoxes(_Float32):
     the probabilities once more with those of the classes above them, takes the most probable root if no class is found,
     and scores by objectness. AlexeyAB's scores by the class's probability, where objectness is above the threshold.
 
-    Parameters
-    ----------
-    anchors : array_like
-        (A, 2), widths and heights in pixels.
-    tree : Tree
-        Of the classes.
-    stride : int
-        Pixels from one cell to the next.
-    threshold : float
-        Of the detector.
-    dialect : {'pjreddie', 'alexeyab'}
+    - ``anchors``: (A, 2), widths and heights in pixels.
+    - ``tree``: tree of the classes.
+    - ``stride``: pixels from one cell to the next.
+    - ``threshold``: threshold of the detector.
+    - ``dialect``: 'pjreddie', 'alexeyab'.
 
     Inputs:
         - **data**: the output of ``TreeRegion``, (B, A*(5+classes), H, W).
@@ -230,14 +216,9 @@ class TreeBoxes(_Float32):
 class CellBoxes(_Float32):
     """The candidates of a ``[detection]``: YOLOv1's. See :class:`Boxes`.
 
-    Parameters
-    ----------
-    side, boxes, classes : int
-        Those of ``CellLoss``, in cell_loss.py.
-    size : tuple of int
-        (height, width) of an image in pixels.
-    square : bool
-        Whether the network returns roots of widths and heights.
+    - ``side``, ``boxes``, ``classes``: those of ``CellLoss``, in cell_loss.py.
+    - ``size``: (height, width) of an image in pixels.
+    - ``square``: whether the network returns roots of widths and heights.
 
     Inputs:
         - **data**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the

@@ -18,26 +18,14 @@ __all__ = ["Builder", "check_shape"]
 class Builder:
     """Adds layers to a net.
 
-    Parameters
-    ----------
-    net : DarknetNet
-        Without layers.
-    folder : str
-        Folder of the cfg.
-    dialect : {'pjreddie', 'alexeyab'}
-        The program that the net is for.
-    epsilon : float, optional
-        Of the batch norms; see :func:`gluonops.darknet.load`.
-    letter_box : bool
-        The option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
-
-    Attributes
-    ----------
-    shapes : list of tuple of int
-        Shapes of the layers' outputs, without the batch.
-    binary_outputs : dict of int to Convolution
-        Layers with the option ``bin_output``, by number. AlexeyAB's Darknet takes their activations away, except where
-        another layer than the next reads the output.
+    - ``net``: without layers.
+    - ``folder``: folder of the cfg.
+    - ``dialect``: 'pjreddie' or 'alexeyab'; the program that the net is for.
+    - ``epsilon``: epsilon of the batch norms; see :func:`gluonops.darknet.load`.
+    - ``letter_box``: the option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
+    - ``shapes``: shapes of the layers' outputs, without the batch.
+    - ``binary_outputs``: layers with the option ``bin_output``, by number. AlexeyAB's Darknet takes their activations
+      away, except where another layer than the next reads the output.
     """
 
     def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None, letter_box: bool):

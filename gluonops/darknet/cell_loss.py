@@ -17,24 +17,18 @@ from ..ops._region.counting import CountingLoss
 __all__ = ["CellLoss"]
 
 SMALLEST = 0.005       # Darknet leaves out objects with a smaller side
-SMALL_AREA = 0.1       # with `forced`, smaller objects belong to the second box
-RANDOM_IMAGES = 64000  # with `random`, how many images are seen while the box is drawn
+SMALL_AREA = 0.1       # smaller objects belong to the second box, if `forced`
+RANDOM_IMAGES = 64000  # the box is drawn while fewer images are seen, if `random`
 RECALL_IOU = 0.5
 
 
 class _Targets(NamedTuple):
     """What the cells should have found. Sizes in shapes: B images, L cells, K classes.
 
-    Attributes
-    ----------
-    occupied : NDArray or Symbol
-        (B, L, 1), 1 for cells with an object.
-    box : NDArray or Symbol
-        (B, L, 4): the centre in the cell from 0 to 1, and the width and height in fractions of the image.
-    classes : NDArray or Symbol
-        (B, L, K), 1 at the object's class.
-    nan_if_invalid : NDArray or Symbol
-        (B,), NaN for an image with an invalid row, else 1.
+    - ``occupied``: (B, L, 1), 1 for cells with an object.
+    - ``box``: (B, L, 4): the centre in the cell from 0 to 1, and the width and height in fractions of the image.
+    - ``classes``: (B, L, K), 1 at the object's class.
+    - ``nan_if_invalid``: (B,), NaN for an image with an invalid row, else 1.
     """
     occupied: Array
     box: Array
@@ -49,28 +43,19 @@ class CellLoss(CountingLoss):
     with the largest IoU is responsible, or the nearest one if none overlaps the object. All other boxes have the
     objectness 0. It is computed in float32; after ``cast("float64")`` in float64.
 
-    Parameters
-    ----------
-    side : int
-        Rows and columns of cells.
-    boxes : int
-        Boxes of each cell.
-    classes : int
-        Number of classes, which the boxes of a cell share.
-    object_scale, noobject_scale : float, default 1
-        Weights of the objectness of responsible boxes and of all others.
-    class_scale, coord_scale : float, default 1
-        Weights of the classes and of the boxes' numbers.
-    sqrt : bool, default False
-        Whether the net returns roots of widths and heights.
-    rescore : bool, default False
-        Objectness target of a responsible box. True: its IoU, as a constant. False: 1.
-    softmax : bool, default False
-        Whether the classes have a softmax. Then their loss is the cross-entropy.
-    forced : bool, default False
-        Whether the first box is responsible for objects of a tenth of the image and more, the second for smaller ones.
-    random : bool, default False
-        Whether the responsible box is drawn while fewer than 64000 images are seen.
+    - ``side``: rows and columns of cells.
+    - ``boxes``: boxes of each cell.
+    - ``classes``: number of classes, which the boxes of a cell share.
+    - ``object_scale`` and ``noobject_scale``: weights of the objectness of responsible boxes and of all others.
+    - ``class_scale`` and ``coord_scale``: weights of the classes and of the boxes' numbers.
+    - ``sqrt``: whether the net returns roots of widths and heights.
+    - ``rescore``: objectness target of a responsible box. True: its IoU, as a constant. False: 1.
+    - ``softmax``: whether the classes have a softmax. Then their loss is the cross-entropy.
+    - ``forced``: whether the first box is responsible for objects of a tenth of the image and more, the second for
+      smaller ones.
+    - ``random``: whether the responsible box is drawn while fewer than 64000 images are seen.
+
+    An OpError if ``forced`` is set for cells with one box.
 
     Inputs:
         - **pred**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the objectness
@@ -79,11 +64,6 @@ class CellLoss(CountingLoss):
 
     Outputs:
         - **loss**: (B,).
-
-    Raises
-    ------
-    OpError
-        ``forced`` is set for cells with one box.
     """
 
     def __init__(self, side: int, boxes: int, classes: int, object_scale: float = 1.0, noobject_scale: float = 1.0,
@@ -108,12 +88,7 @@ class CellLoss(CountingLoss):
         self._dtype = "float32"
 
     def cast(self, dtype: str | np.dtype) -> None:
-        """Compute in float64 if this is the type, else in float32.
-
-        Parameters
-        ----------
-        dtype : str or numpy.dtype
-        """
+        """Compute in float64 if this is the type, else in float32."""
         self._dtype = "float64" if np.dtype(dtype) == np.float64 else "float32"
 
     def hybrid_forward(self, F, pred: Array, truth: Array, seen: Array) -> tuple[Array, Array, Array]:

@@ -27,14 +27,9 @@ FILE_LAYOUT = ("dontload", "dontsave", "dontloadscales", "numload")
 class Section:
     """One section: its kind, the line of its header, and typed access to its options.
 
-    Parameters
-    ----------
-    file : str
-        Name of the cfg, for messages.
-    kind : str
-        The word in brackets.
-    line : int
-        Line of the header, from 1.
+    - ``file``: name of the cfg, for messages.
+    - ``kind``: the word in brackets.
+    - ``line``: line of the header, from 1.
     """
 
     def __init__(self, file: str, kind: str, line: int):
@@ -159,21 +154,9 @@ class Section:
 def read_cfg(path: str | os.PathLike) -> list[Section]:
     """Read a cfg.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-
-    Returns
-    -------
-    list of Section
-        The first is ``[net]``, the others are the layers in order.
-
-    Raises
-    ------
-    OpError
-        The file is missing or not text, a line is neither a section nor an option, or the first section is not
-        ``[net]``. The message has the line.
+    ``path``: the file. The first section is ``[net]``, the others are the layers in order. Raises OpError: the file is
+    missing or not text, a line is neither a section nor an option, or the first section is not ``[net]``. The message
+    has the line.
     """
     name = os.path.basename(os.fspath(path))
     sections = []

@@ -32,10 +32,7 @@ class ClassLoss(HybridBlock):
 
     Darknet does not divide its delta by the temperature.
 
-    Parameters
-    ----------
-    temperature : float, default 1
-        The inputs are divided by it.
+    ``temperature``: the inputs are divided by it.
 
     Inputs:
         - **pred**: what the softmax takes, (B, ...).
@@ -71,16 +68,10 @@ class SquareLoss(HybridBlock):
 class _Terms(NamedTuple):
     """The terms of the groups from a root down to a class. Sizes in shapes: D is the depth of the tree.
 
-    Attributes
-    ----------
-    counts : NDArray or Symbol
-        (..., D), 1 for a group, 0 where the way has ended.
-    groups : NDArray or Symbol
-        (..., D), numbers of the groups.
-    nll : NDArray or Symbol
-        (..., D), minus the logarithm of the probability of the class on the way.
-    squares : NDArray or Symbol
-        (..., D), the squared errors of the probabilities of a group.
+    - ``counts``: (..., D), 1 for a group, 0 where the way has ended.
+    - ``groups``: (..., D), numbers of the groups.
+    - ``nll``: (..., D), minus the logarithm of the probability of the class on the way.
+    - ``squares``: (..., D), the squared errors of the probabilities of a group.
     """
     counts: Array
     groups: Array
@@ -90,10 +81,6 @@ class _Terms(NamedTuple):
 
 class _Ways(HybridBlock):
     """The way from a root of a tree to each class, with D classes at most. All numbers are exact in float32.
-
-    Parameters
-    ----------
-    tree : Tree
 
     Inputs:
         - **class_id**: (...).
@@ -120,12 +107,7 @@ class _Ways(HybridBlock):
                 setattr(self, name, constant(self.params, name, mx.nd.array(table)))
 
     def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        dtype : str or numpy.dtype
-        """
+        """Do nothing."""
 
     def hybrid_forward(self, F, class_id: Array, ways: Array, groups: Array, members: Array) -> tuple:
         way = F.take(ways, class_id)
@@ -155,11 +137,7 @@ class TreeClassLoss(HybridBlock):
 
     The other groups do not count. (They do in the programs' CPU builds, where their target is -1234.)
 
-    Parameters
-    ----------
-    tree : Tree
-    temperature : float, default 1
-        As of :class:`ClassLoss`.
+    ``temperature``: as in :class:`ClassLoss`.
 
     Inputs:
         - **pred**: what the softmax takes, (B, ...).
@@ -198,15 +176,9 @@ class TreeRegionLoss(CountingLoss):
     If several ground truths are matched to one prediction, each group has the class of the last one that has the group
     on its way. It is computed in float32.
 
-    Parameters
-    ----------
-    anchors : sequence of float
-        In cells.
-    tree : Tree
-    class_scale : float, default 1
-        Weight of the classes.
-    **options
-        Those of ``RegionLoss``, without `classes` and `softmax`.
+    - ``anchors``: in cells.
+    - ``class_scale``: weight of the classes.
+    - ``options``: those of ``RegionLoss``, without `classes` and `softmax`.
 
     Inputs:
         - **pred**: the last convolution's output, (B, A*(5+K), H, W).

@@ -29,11 +29,6 @@ class DistanceSuppression(HybridBlock):
     widths and heights of the image. Sources: Zheng et al., "Distance-IoU Loss" (2019), section 4; ``box_diounms`` in
     ``src/box.c`` of AlexeyAB/darknet, commit 59596d78, whose ``nms_kind=greedynms`` is the same with a power of 0.6.
 
-    Parameters
-    ----------
-    threshold : float
-    power : float
-
     Inputs:
         - **rows**: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones
           are -1 and come last.

@@ -50,16 +50,10 @@ class Region(HybridBlock):
 class Yolo(HybridBlock):
     """AlexeyAB's ``[yolo]``: a sigmoid on x, y, objectness and the classes, and x and y scaled about 0.5.
 
-    Parameters
-    ----------
-    anchors : array_like
-        (A, 2), widths and heights in pixels.
-    classes : int
-        Number of classes.
-    scale : float, default 1
-        ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
-    activated : bool, default False
-        ``new_coords``: the layer before has sigmoids already.
+    - ``anchors``: (A, 2), widths and heights in pixels.
+    - ``classes``: number of classes.
+    - ``scale``: ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
+    - ``activated``: ``new_coords``: the layer before has sigmoids already.
 
     Inputs:
         - **data**: (B, A*(5+classes), H, W).
@@ -90,12 +84,8 @@ class GaussianYolo(HybridBlock):
 
     The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes.
 
-    Parameters
-    ----------
-    anchors : int
-        Number of anchors.
-    scale : float, default 1
-        ``scale_x_y``; see :class:`Yolo`.
+    - ``anchors``: number of anchors.
+    - ``scale``: ``scale_x_y``; see :class:`Yolo`.
 
     Inputs:
         - **data**: (B, A*(9+classes), H, W).
@@ -129,12 +119,8 @@ class TreeRegion(HybridBlock):
     It computes what pjreddie's GPU build and AlexeyAB's program compute. The softmax of pjreddie's CPU build divides by
     a temperature of 0.
 
-    Parameters
-    ----------
-    anchors : int
-        Number of anchors.
-    tree : Tree
-        Of the classes.
+    - ``anchors``: number of anchors.
+    - ``tree``: tree of the classes.
 
     Inputs:
         - **data**: (B, A*(5+classes), H, W).
@@ -162,10 +148,6 @@ class TreeRegion(HybridBlock):
 
 class CellSoftmax(HybridBlock):
     """Darknet's ``[detection]`` with ``softmax``: a softmax over the classes of each cell, which are the first numbers.
-
-    Parameters
-    ----------
-    cells, classes : int
 
     Inputs:
         - **data**: (B, ...) with N numbers of an image, at least ``cells * classes``.

@@ -21,10 +21,7 @@ __all__ = ["ACTIVATIONS", "AvgPool", "BatchNorm", "Blur", "Connected", "Convolut
 class Extend(HybridBlock):
     """Darknet's ``[reorg]`` with ``extra``: the numbers of an image in a row, and zeros behind them.
 
-    Parameters
-    ----------
-    extra : int
-        Number of zeros.
+    ``extra``: number of zeros.
 
     Inputs:
         - **data**: (B, ...).
@@ -46,11 +43,6 @@ class Extend(HybridBlock):
 class Upsample(HybridBlock):
     """Darknet's ``[upsample]``: repeats each pixel ``stride`` x ``stride`` times and multiplies it by ``scale``.
 
-    Parameters
-    ----------
-    stride : int, default 2
-    scale : float, default 1
-
     Inputs:
         - **data**: (B, C, H, W).
 
@@ -71,11 +63,7 @@ class Upsample(HybridBlock):
 class Softmax(HybridBlock):
     """Darknet's ``[softmax]``: the numbers of an image in a row, in ``groups`` of one size, and the softmax of each.
 
-    Parameters
-    ----------
-    groups : int, default 1
-    temperature : float, default 1
-        The input is divided by it.
+    ``temperature``: the input is divided by it.
 
     Inputs:
         - **data**: (B, ...).

@@ -28,16 +28,10 @@ PER_NET = ("anchors", "classes")   # arguments of the net, not lists with a valu
 class HeadLoss(NamedTuple):
     """The loss of one head.
 
-    Attributes
-    ----------
-    kind : str
-        A key of ``LOSSES`` or ``OF_ALL_HEADS``.
-    options : dict
-        Arguments of the loss. One of ``OF_ALL_HEADS`` has the mask and the stride of this head besides.
-    weight : float
-        Factor of the loss.
-    class_map : tuple of int, optional
-        The net's class for each class of the ground truth.
+    - ``kind``: a key of ``LOSSES`` or ``OF_ALL_HEADS``.
+    - ``options``: arguments of the loss. One of ``OF_ALL_HEADS`` has the mask and the stride of this head besides.
+    - ``weight``: factor of the loss.
+    - ``class_map``: the net's class for each class of the ground truth.
     """
     kind: str
     options: dict
@@ -78,6 +72,8 @@ class _MappedTruth(HybridBlock):
 class NetLoss(Block):
     """A net and the loss of its heads, per image. ``DarknetNet.loss`` makes it. It shares the parameters of the net.
 
+    ``loss``: it takes what the heads take.
+
     Inputs:
         - **data**: (B, channels, H, W).
         - **truth**: of a detecting net the ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded
@@ -86,11 +82,6 @@ class NetLoss(Block):
 
     Outputs:
         - **loss**: (B,).
-
-    Attributes
-    ----------
-    loss : HybridBlock
-        It takes what the heads take.
     """
 
     def __init__(self, net: HybridBlock, numbers: Sequence[int], loss: Block, first: HeadLoss, **kwargs):

@@ -15,15 +15,9 @@ __all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]
 class Route(HybridBlock):
     """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
 
-    Parameters
-    ----------
-    channels : sequence of int
-        Channels of every input.
-        Each is a multiple of ``groups``.
-    groups : int, default 1
-        Number of slices.
-    group : int, default 0
-        Number of the slice, from 0.
+    - ``channels``: channels of every input. Each is a multiple of ``groups``.
+    - ``groups``: number of slices.
+    - ``group``: number of the slice, from 0.
 
     Inputs:
         - ***data**: (B, C, H, W) each.
@@ -48,10 +42,7 @@ class Route(HybridBlock):
 class Shortcut(HybridBlock):
     """Darknet's ``[shortcut]``: ``activation(alpha * data + beta * earlier)``.
 
-    Parameters
-    ----------
-    activation : {'leaky', 'linear', 'logistic', 'mish', 'relu'}, default 'linear'
-    alpha, beta : float, default 1
+    ``activation``: 'leaky', 'linear', 'logistic', 'mish', 'relu'.
 
     Inputs:
         - **data**, **earlier**: the same shape.
@@ -95,17 +86,10 @@ class PartialShortcut(HybridBlock):
     Channels are added to the first ones. Of an image that is larger by a factor, every so many pixels are added. An
     image that is smaller by a factor is added to every so many pixels.
 
-    Parameters
-    ----------
-    channels : sequence of int
-        Channels of every input.
-    activation : str, default 'linear'
-    alpha, beta : float, default 1
-        Factors of the channels that ``data`` has in common with the others, and of the others.
-    step : int, default 1
-        Factor by which the others are larger.
-    repeat : int, default 1
-        Factor by which they are smaller.
+    - ``channels``: channels of every input.
+    - ``alpha`` and ``beta``: factors of the channels that ``data`` has in common with the others, and of the others.
+    - ``step``: factor by which the others are larger.
+    - ``repeat``: factor by which they are smaller.
 
     Inputs:
         - **data**, ***earlier**: (B, C, H, W) each.
@@ -156,10 +140,6 @@ def _spread(F, data: Array, repeat: int) -> Array:
 
 class Multiply(HybridBlock):
     """AlexeyAB's ``[scale_channels]`` and ``[sam]``: ``activation(data * earlier)``.
-
-    Parameters
-    ----------
-    activation : str, default 'linear'
 
     Inputs:
         - **data**: (B, C, H, W). Sides of 1 count as those of `earlier`.

@@ -29,18 +29,12 @@ def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, obj
 class Head(NamedTuple):
     """What turns the map of a detecting layer into detections.
 
-    Attributes
-    ----------
-    boxes : callable
-        Makes the block that returns candidates. It takes the threshold of the detector and the prefix of its name.
-    classes : int
-        Number of classes.
-    stride : int
-        Height and width of the images must be multiples of it.
-    anchors : numpy.ndarray, optional
-        (A, 2), widths and heights in pixels.
-    power : float, optional
-        Of the suppression; see ``Detector``.
+    - ``boxes``: makes the block that returns candidates. It takes the threshold of the detector and the prefix of its
+      name.
+    - ``classes``: number of classes.
+    - ``stride``: height and width of the images must be multiples of it.
+    - ``anchors``: (A, 2), widths and heights in pixels.
+    - ``power``: power of the suppression; see ``Detector``.
     """
     boxes: Callable[[float, str], HybridBlock]
     classes: int
@@ -72,10 +66,10 @@ class DarknetNet(HybridBlock):
         super().__init__(**kwargs)
         self.input_shape = input_shape
         self.preprocessing = preprocessing_for(input_shape[0])
-        self._sources = []      # of each layer: the numbers of the layers that it reads, -1 for the data
+        self._sources = []      # the numbers of the layers that each layer reads; -1 is the data
         self._outputs = ()      # numbers of the layers that the net returns
         self._detections = []   # a Head for each detecting layer that the net returns
-        # Of each output: the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
+        # Each output has the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
         self._losses = []
 
     def __getitem__(self, index: int) -> HybridBlock:

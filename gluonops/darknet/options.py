@@ -83,15 +83,8 @@ _ACTIVATIONS = ("gelu", "hard_mish", "mish", "relu6", "swish")
 def dialect_of(sections: Sequence[Section]) -> str:
     """The program that a cfg is for.
 
-    Parameters
-    ----------
-    sections : sequence of Section
-
-    Returns
-    -------
-    str
-        'alexeyab' if the cfg has a section, an option or an activation that only AlexeyAB's program knows. Otherwise
-        'pjreddie': the cfg can be for either.
+    Returns 'alexeyab' if the cfg has a section, an option or an activation that only AlexeyAB's program knows.
+    Otherwise 'pjreddie': the cfg can be for either.
     """
     return "alexeyab" if any(_is_alexeyabs(section) for section in sections) else "pjreddie"
 

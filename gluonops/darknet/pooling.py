@@ -20,7 +20,7 @@ class MaxPool(HybridBlock):
     size : int, default 2
         Height and width of the window.
     stride : int or tuple of int, default 2
-        Of the rows and the columns.
+        Stride of the rows and the columns.
     padding : int, optional
         Rows and columns of padding, the sum of both sides. The default is ``size - 1``. Padding is never the maximum.
     any_size : bool, default False
@@ -92,15 +92,10 @@ class AvgPool(HybridBlock):
 class LocalAvgPool(HybridBlock):
     """AlexeyAB's ``[local_avgpool]``: the mean of every window, without the pixels beyond the image.
 
-    Parameters
-    ----------
-    size : int
-        Height and width of the window.
-    stride : tuple of int
-        Of the rows and the columns.
-    padding : int
-        Rows and columns of padding, the sum of both sides, 0 to ``2*size - 2``. The larger half lies on the right and
-        below.
+    - ``size``: height and width of the window.
+    - ``stride``: stride of the rows and the columns.
+    - ``padding``: rows and columns of padding, the sum of both sides, 0 to ``2*size - 2``. The larger half lies on the
+      right and below.
 
     Inputs:
         - **data**: (B, C, H, W).
@@ -130,10 +125,7 @@ class LocalAvgPool(HybridBlock):
 class DepthPool(HybridBlock):
     """AlexeyAB's ``[maxpool]`` with ``maxpool_depth``: the maximum of every so many channels.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of the output. Each is the maximum of the channels that lie a multiple of this apart.
+    ``channels``: channels of the output. Each is the maximum of the channels that lie a multiple of this apart.
 
     Inputs:
         - **data**: (B, C, H, W), C a multiple of ``channels``.
@@ -153,13 +145,8 @@ class DepthPool(HybridBlock):
 class Blur(HybridBlock):
     """The option ``antialiasing``: a blur of every channel, which makes the steps of the layer in front of it.
 
-    Parameters
-    ----------
-    channels : int
-    size : {2, 3}
-        3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the mean of 2 x 2
-        pixels.
-    stride : int or tuple of int
+    ``size``: 2 or 3; 3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the
+    mean of 2 x 2 pixels.
 
     Inputs:
         - **data**: (B, channels, H, W).
@@ -187,12 +174,8 @@ class Blur(HybridBlock):
 class Crop(HybridBlock):
     """Darknet's ``[crop]`` at inference: the middle of an image, from -1 to 1.
 
-    Parameters
-    ----------
-    top, left, height, width : int
-        The part of the image.
-    adjust : bool, default True
-        Turn 0 to 1 into -1 to 1.
+    - ``top``, ``left``, ``height``, ``width``: the part of the image.
+    - ``adjust``: turn 0 to 1 into -1 to 1.
 
     Inputs:
         - **data**: (B, C, H, W).

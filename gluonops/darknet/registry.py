@@ -8,19 +8,14 @@ import mxnet as mx
 
 __all__ = ["SECTIONS", "Kind", "Layer", "Shape", "kind"]
 
-Shape = tuple[int, ...]   # of an output without the batch: (channels, height, width), or (numbers,)
+Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, width), or (numbers,)
 
 
 class Layer(NamedTuple):
     """A section as a block.
 
-    Attributes
-    ----------
-    block : HybridBlock
-    shape : tuple of int
-        Shape of its output, without the batch.
-    sources : list of int, optional
-        Numbers of the layers that it reads. The default is the layer in front of it.
+    - ``shape``: shape of its output, without the batch.
+    - ``sources``: numbers of the layers that it reads. The default is the layer in front of it.
     """
     block: mx.gluon.HybridBlock
     shape: Shape
@@ -30,15 +25,10 @@ class Layer(NamedTuple):
 class Kind(NamedTuple):
     """A kind of section.
 
-    Attributes
-    ----------
-    name : str
-        The name of the options that the kind ignores.
-    make : callable
-        Makes the layer. It takes the builder, the section, the shape of the layer's input and the prefix of the block's
-        names.
-    takes_row : bool
-        Whether the input may be a row of numbers instead of an image.
+    - ``name``: the name of the options that the kind ignores.
+    - ``make``: makes the layer. It takes the builder, the section, the shape of the layer's input and the prefix of the
+      block's names.
+    - ``takes_row``: whether the input may be a row of numbers instead of an image.
     """
     name: str
     make: Callable

@@ -17,7 +17,7 @@ __all__ = ["TrainingOptions", "read_training", "shorter_policy"]
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
 CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers
-LARGEST_FACTOR = 1.4   # of AlexeyAB's multi-scale training, where the cfg has random=1
+LARGEST_FACTOR = 1.4   # AlexeyAB's multi-scale training enlarges images by it, if the cfg has random=1
 DRAWS = 32             # factors on either side that stand for his continuous ones
 RESIZE_EVERY = {"detection": 10, "classification": 40}   # updates with one size
 ADAM_EPSILON = {"pjreddie": 1e-7, "alexeyab": 1e-6}
@@ -46,7 +46,7 @@ class TrainingOptions(NamedTuple):
     max_batches : int
         Number of updates; 0: not given.
     learning_rate, momentum, decay : float
-        Of the optimizer. Only weights decay, not biases and scales.
+        Learning rate, momentum and decay of the optimizer. Only weights decay, not biases and scales.
     adam : dict or None
         Arguments of Adam, if the cfg has ``adam=1``.
     ema_alpha : float
@@ -111,7 +111,7 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
     cfg : str or os.PathLike
         The file.
     dialect : {'pjreddie', 'alexeyab'}, optional
-        As of :func:`gluonops.darknet.load`.
+        As in :func:`gluonops.darknet.load`.
 
     Returns
     -------

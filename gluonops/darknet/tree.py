@@ -31,7 +31,7 @@ class Tree:
     Parameters
     ----------
     names : list of str
-        Of the classes.
+        Names of the classes.
     parents : list of int
         Number of each class's parent, which is smaller than its own; -1 for a root.
 
@@ -100,21 +100,10 @@ def read_tree(path: str | os.PathLike) -> Tree:
 def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     """Read a map of classes, such as ``coco9k.map``: for each class of the ground truth a line with a class of the net.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-    classes : int
-        Number of classes of the net.
+    - ``path``: the file.
+    - ``classes``: number of classes of the net.
 
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    OpError
-        The file cannot be read or is empty, or a line is not a class; the message has the line.
+    Raises OpError: the file cannot be read or is empty, or a line is not a class; the message has the line.
     """
     name = os.path.basename(os.fspath(path))
     numbers = []
@@ -160,12 +149,7 @@ class _Indices(HybridBlock):
         self._dtype = "float32"
 
     def cast(self, dtype: str | np.dtype) -> None:
-        """Change the type of the data, not of the constants.
-
-        Parameters
-        ----------
-        dtype : str or numpy.dtype
-        """
+        """Change the type of the data, not of the constants."""
         self._dtype = np.dtype(dtype).name
 
     def _index(self, name: str, values: np.ndarray) -> mx.gluon.Constant:
@@ -175,11 +159,7 @@ class _Indices(HybridBlock):
 class TreeSoftmax(_Indices):
     """A softmax over each group of a tree's classes. It is computed in float32.
 
-    Parameters
-    ----------
-    tree : Tree
-    temperature : float, default 1
-        The input is divided by it.
+    ``temperature``: the input is divided by it.
 
     Inputs:
         - **data**: (B, classes, N).
@@ -192,7 +172,7 @@ class TreeSoftmax(_Indices):
         super().__init__(**kwargs)
         self._temperature = temperature
         self._widths = []
-        positions = np.zeros(len(tree), int)   # of each class, behind each other's groups
+        positions = np.zeros(len(tree), int)   # each class's place, group by group
         begin = 0
         with self.name_scope():
             for width, groups in _by_width(tree).items():
@@ -237,10 +217,6 @@ def _padded(groups: list[tuple[int, int]], width: int) -> tuple[np.ndarray, np.n
 
 class Ancestors(_Indices):
     """The product of each class's number with those of all classes above it.
-
-    Parameters
-    ----------
-    tree : Tree
 
     Inputs:
         - **data**: (B, classes, N).

@@ -17,7 +17,7 @@ __all__ = ["BatchNorm", "Connected", "Convolution", "Local", "Sides", "Weighted"
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
 OFFSET = 1e-6
-NORMALIZATION_OFFSET = 1e-4   # of the weights of a shortcut
+NORMALIZATION_OFFSET = 1e-4   # is added to the sum of a shortcut's weights
 Sides = Union[int, tuple[int, int]]   # one number, or one for the rows and one for the columns
 
 
@@ -101,7 +101,7 @@ class Convolution(Weighted):
     size : int, default 1
         Height and width of the kernel.
     stride : int or tuple of int, default 1
-        Of the rows and the columns.
+        Stride of the rows and the columns.
     padding : int, optional
         Zeros on each side. The default is ``size // 2``, Darknet's ``pad=1``. With a dilation there are as many times
         more.
@@ -165,15 +165,9 @@ class Convolution(Weighted):
 class Connected(Weighted):
     """Darknet's ``[connected]``: every number of the output is a weighted sum of all of the input.
 
-    Parameters
-    ----------
-    units, in_units : int
-        Numbers of the output and of the input.
-    batch_norm : bool, default False
-        Batch norm. If False, a bias.
-    activation : str, default 'logistic'
-    epsilon : float, optional
-        See :class:`Convolution`.
+    - ``units`` and ``in_units``: numbers of the output and of the input.
+    - ``batch_norm``: batch norm. If False, a bias.
+    - ``epsilon``: see :class:`Convolution`.
 
     Inputs:
         - **data**: (B, ...), in_units numbers for each image.
@@ -207,17 +201,10 @@ class Connected(Weighted):
 class Local(Weighted):
     """Darknet's ``[local]``: a convolution with other weights at every position.
 
-    Parameters
-    ----------
-    channels, in_channels : int
-        Channels of the output and of the input.
-    size, stride : int
-        Height and width of the kernel; steps.
-    padding : int
-        Zeros on each side.
-    out_size : tuple of int
-        (height, width) of the output.
-    activation : str, default 'logistic'
+    - ``channels`` and ``in_channels``: channels of the output and of the input.
+    - ``size`` and ``stride``: height and width of the kernel; steps.
+    - ``padding``: zeros on each side.
+    - ``out_size``: (height, width) of the output.
 
     Inputs:
         - **data**: (B, in_channels, H, W), of the height and width that give ``out_size``.
@@ -265,16 +252,10 @@ class Local(Weighted):
 class WeightedShortcut(Weighted):
     """AlexeyAB's ``[shortcut]`` with ``weights_type``: the weighted sum of several outputs.
 
-    Parameters
-    ----------
-    channels : sequence of int
-        Channels of every input. If an input has fewer channels than the first, it is added to its first ones; the
-        rest of one with more is not used.
-    per_channel : bool, default False
-        One weight for each channel of each input. Otherwise one for each input.
-    normalization : {'relu', 'softmax'}, default 'relu'
-        What makes the sum of the weights 1.
-    activation : str, default 'linear'
+    - ``channels``: channels of every input. If an input has fewer channels than the first, it is added to its first
+      ones; the rest of one with more is not used.
+    - ``per_channel``: one weight for each channel of each input. Otherwise one for each input.
+    - ``normalization``: 'relu' or 'softmax'; what makes the sum of the weights 1.
 
     Inputs:
         - ***data**: (B, C, H, W) each, of one height and width.

@@ -61,7 +61,7 @@ class Header(collections.namedtuple("Header", "major minor revision seen")):
         return self.major > 1000 or self.minor > 1000
 
 
-NEW = Header(0, 2, 0, 0)   # of a net that was not loaded from a file
+NEW = Header(0, 2, 0, 0)   # a net that was not loaded from a file has it
 
 
 def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Context | None = None,

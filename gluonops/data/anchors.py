@@ -16,7 +16,7 @@ __all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
 
 Size = Union[int, tuple[int, int]]
 RESTARTS = 10
-MAX_STEPS = 300   # of one restart
+MAX_STEPS = 300   # one restart takes no more
 CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 
@@ -60,16 +60,7 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
 def box_sizes(dataset: DetectionDataset, size: Size = 416) -> np.ndarray:
     """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``.
 
-    Parameters
-    ----------
-    dataset : gluonops.data.DetectionDataset
-    size : int or tuple of int, default 416
-        Input size of the net, or (width, height).
-
-    Raises
-    ------
-    OpError
-        A box has no area.
+    ``size``: input size of the net, or (width, height). An OpError if a box has no area.
     """
     size = tuple(size) if np.ndim(size) else (size, size)
     sizes = [np.zeros((0, 2))]
@@ -153,10 +144,7 @@ def _check_sizes(where, sizes, k):
 def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
     """Mean over the boxes of the IoU with the best anchor.
 
-    Parameters
-    ----------
-    sizes, anchors : numpy.ndarray
-        (n, 2), width and height, in the same unit.
+    ``sizes`` and ``anchors``: (n, 2), width and height, in the same unit.
     """
     _, overlap = _assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))
     return float(overlap.mean())
@@ -202,7 +190,7 @@ def _initial_centres(sizes, k, rng):
 
 
 def _assign(sizes, centres):
-    """For each box: the index of the centre with the largest IoU, and this IoU."""
+    """The index of the centre with the largest IoU for each box, and this IoU."""
     nearest = np.empty(len(sizes), int)
     overlap = np.empty(len(sizes))
     for start in range(0, len(sizes), CHUNK):

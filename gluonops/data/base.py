@@ -15,7 +15,7 @@ from .images import image_size, read_image
 __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
-COLUMNS = 6   # of a label: xmin, ymin, xmax, ymax, class id, difficult
+COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 SPLITS = ("train", "val")
 
@@ -114,17 +114,8 @@ def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:
     """Class names from a sequence, or from a text file with one name per line.
 
-    Parameters
-    ----------
-    classes : sequence of str, str or os.PathLike
-        The names, or the path of the file.
-    where : str
-        Name of the caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or there are no names, or two equal names.
+    ``classes``: the names, or the path of the file. An OpError if the file cannot be read, or there are no names, or
+    two equal names.
     """
     origin = ""
     if isinstance(classes, (str, os.PathLike)):

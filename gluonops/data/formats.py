@@ -12,23 +12,14 @@ __all__ = ["FORMATS", "Format", "find", "names", "table"]
 class Format(NamedTuple):
     """A format of data sets.
 
-    Attributes
-    ----------
-    name : str
-        Name that users pass.
-    task : {"detection", "classification"}
-        What the data set is for.
-    reader : str
-        ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and returns
-        the data set. If ``rooted`` is False, it takes ``(split=split, **options)``.
-    root : str
-        Description of the root, for the documentation.
-    rooted : bool, default True
-        Whether the user passes a root. If not, the data is part of a package.
-    classes : bool, default True
-        Whether the option ``classes`` is allowed. If not, the classes are fixed.
-    options : tuple of str
-        Names of further options.
+    - ``name``: name that users pass.
+    - ``task``: "detection" or "classification"; what the data set is for.
+    - ``reader``: ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and
+      returns the data set. If ``rooted`` is False, it takes ``(split=split, **options)``.
+    - ``root``: description of the root, for the documentation.
+    - ``rooted``: whether the user passes a root. If not, the data is part of a package.
+    - ``classes``: whether the option ``classes`` is allowed. If not, the classes are fixed.
+    - ``options``: names of further options.
     """
     name: str
     task: str

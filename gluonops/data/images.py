@@ -31,18 +31,14 @@ ORIENTATION = 0x0112   # EXIF's tag: 1 to 8
 PNG_SIGNATURE = 8   # bytes
 CHUNK, CHECKSUM = struct.Struct(">I4s"), struct.Struct(">I")
 PNG_HEADER = struct.Struct(">IIBB")   # width, height, bits per channel, kind of colour
-PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # of the kinds of colour
+PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # the kind of colour in the header -> channels
 ONCE = (b"IHDR", b"PLTE")   # chunks of which there is at most one
 
 
 def progress(items: Sequence, what: str) -> Iterable:
     """``items`` with a progress bar on the terminal, if there are at least 1000 and tqdm is installed.
 
-    Parameters
-    ----------
-    items : sequence
-    what : str
-        Text in front of the bar.
+    ``what``: text in front of the bar.
     """
     try:
         from tqdm import tqdm
@@ -55,25 +51,12 @@ def progress(items: Sequence, what: str) -> Iterable:
 def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -> np.ndarray:
     """Read the image in a file. It is upright, as its EXIF data says.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    where : str
-        Name of the caller, for errors.
-    formats : sequence of str, optional
-        Pillow's names of the formats that the file may have, whatever its name says. None: all that Pillow knows.
+    - ``path``: the file.
+    - ``formats``: Pillow's names of the formats that the file may have, whatever its name says. None: all that Pillow
+      knows.
 
-    Returns
-    -------
-    numpy.ndarray
-        uint8 (height, width, 3), RGB.
-
-    Raises
-    ------
-    OpError
-        The file is missing, cannot be decoded, is truncated, has another format, or would take more memory than
-        ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
+    The result is uint8 (height, width, 3), RGB. Raises OpError: the file is missing, cannot be decoded, is truncated,
+    has another format, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
     """
     with _opened(path, where) as file:
         check_size(where, path, os.fstat(file.fileno()).st_size)
@@ -164,7 +147,7 @@ def _rows(content):
     if len(set(kinds)) < len(kinds):
         raise ValueError("a second header or palette")
     width, height, depth, colour = PNG_HEADER.unpack_from(dict(chunks)[b"IHDR"])
-    most = (width * depth * PNG_CHANNELS[colour] // 8 + 8) * (height + 8)   # with the bytes of filters
+    most = (width * depth * PNG_CHANNELS[colour] // 8 + 8) * (height + 8)   # each row has a byte for its filter
     unpacking = zlib.decompressobj()
     rows = unpacking.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"), most)
     if not unpacking.eof:

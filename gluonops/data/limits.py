@@ -8,7 +8,7 @@ __all__ = ["VARIABLE", "check_size", "is_whole_number", "max_bytes"]
 VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
 DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
 MIB = 1 << 20
-MAX_DIGITS = 100   # of a number; Python refuses some thousands
+MAX_DIGITS = 100   # a longer number is refused; Python refuses some thousands
 
 
 def is_whole_number(text: str) -> bool:
@@ -19,10 +19,7 @@ def is_whole_number(text: str) -> bool:
 def max_bytes() -> int:
     """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB.
 
-    Raises
-    ------
-    OpError
-        The variable is not a positive integer.
+    An OpError if the variable is not a positive integer.
     """
     text = os.environ.get(VARIABLE, str(DEFAULT))
     if not (is_whole_number(text) and int(text) > 0):
@@ -34,14 +31,8 @@ def max_bytes() -> int:
 def check_size(where: str, name: str, size: int) -> None:
     """Raise an OpError if a file would take more memory than the limit.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    name : str
-        The file, for errors.
-    size : int
-        The bytes that it takes.
+    - ``name``: the file, for errors.
+    - ``size``: the bytes that it takes.
     """
     limit = max_bytes()
     if size > limit:

@@ -20,11 +20,8 @@ def canonicalize_graph(graph: Graph) -> None:
 
     The nodes that the emitter inserted around it are removed; the emitter has marked them.
 
-    Raises
-    ------
-    OpError
-        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
-        file.
+    Raises OpError: this gluonops does not have the operator or one of its attributes. The message has the version that
+    wrote the file.
     """
     wrappers = wrappers_of(graph)
     wrapped = {}   # output of a wrapper -> that of its operator
@@ -43,16 +40,7 @@ def canonicalize_graph(graph: Graph) -> None:
 
 
 def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[str, Any]) -> Node:
-    """A canonical node.
-
-    Parameters
-    ----------
-    op : Op
-    name : str
-    inputs : list of (Node, int)
-    values : dict
-        Attributes.
-    """
+    """A canonical node. ``values``: attributes."""
     return Node("Custom", name, {"op_type": op.graph_name, **op.strings(op.parse(values))}, inputs)
 
 

@@ -9,14 +9,7 @@ from .shapes import Arrays
 
 
 def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
-    """The nodes that depend on no input, parameters included.
-
-    Parameters
-    ----------
-    graph : Graph
-    values : dict of str to NDArray
-        Parameters and states.
-    """
+    """The nodes that depend on no input, parameters included. ``values``: Parameters and states."""
     constant = set()
     for node in graph.nodes():
         if node.is_variable:
@@ -31,17 +24,8 @@ def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
 def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarray]:
     """Compute outputs of nodes that depend on no input.
 
-    Parameters
-    ----------
-    outputs : list of (Node, int)
-    values : dict of str to NDArray
-        Values of the variables that they depend on.
-    attrs : dict
-        The graph's attributes.
-
-    Returns
-    -------
-    list of numpy.ndarray
+    - ``values``: values of the variables that they depend on.
+    - ``attrs``: the graph's attributes.
     """
     if not outputs:
         return []

@@ -16,26 +16,20 @@ COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "we
 TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
 # Lengths are in points.
 LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
-SIZE, SMALL = 9.0, 7.5   # of the letters
+SIZE, SMALL = 9.0, 7.5   # heights of the letters
 FONT = "DejaVu Sans"
 SHAPE_CHARACTER = 4.6    # about the width of a character in a shape
 DPI = 144
-MOST_PIXELS = 24000      # of the longer side
+MOST_PIXELS = 24000      # the longer side has no more
 
 
 class Box(Item):
     """A box: lines of text, a caption in small letters below them, and a shape beside the edges that leave it.
 
-    Parameters
-    ----------
-    kind : {'ours', 'custom', 'weights', 'end', 'other'}
-        It decides the colours.
-    text : list of str
-        Lines.
-    caption : str
-        May be empty.
-    shape : str
-        Shape of what the box computes. May be empty.
+    - ``kind``: 'ours', 'custom', 'weights', 'end', 'other'; it decides the colours.
+    - ``text``: lines.
+    - ``caption``: may be empty.
+    - ``shape``: shape of what the box computes. May be empty.
     """
 
     def __init__(self, kind: str, text: list[str], caption: str, shape: str = ""):
@@ -67,14 +61,9 @@ def _width(line: str, font: FontProperties) -> float:
 def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> None:
     """Write a picture.
 
-    Parameters
-    ----------
-    boxes : list of Box
-        :func:`gluonops.export.layout.arrange` has set their places.
-    routes : list of list of Item
-        The edges' routes, which ``arrange`` returns.
-    path : str
-    ending : {'svg', 'png', 'pdf'}
+    - ``boxes``: :func:`gluonops.export.layout.arrange` has set their places.
+    - ``routes``: the edges' routes, which ``arrange`` returns.
+    - ``ending``: 'svg', 'png', 'pdf'.
     """
     import matplotlib
     import matplotlib.figure

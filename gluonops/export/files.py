@@ -27,28 +27,11 @@ LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnec
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
     """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    prefix : str
-        Path without ``-symbol.json``.
-    epoch : int, optional
-        Number of the parameter file. The default is the highest number.
+    - ``prefix``: path without ``-symbol.json``.
+    - ``epoch``: number of the parameter file. The default is the highest number.
 
-    Returns
-    -------
-    Graph
-        Canonical.
-    dict of str to NDArray
-        Parameters and states.
-    int
-        The epoch.
-
-    Raises
-    ------
-    OpError
-        A file is missing or damaged, or the two do not fit together.
+    Returns the canonical graph, the parameters and states, and the epoch. An OpError if a file is missing or damaged,
+    or the two do not fit together.
     """
     graph = read_graph(where, f"{prefix}-symbol.json")
     if epoch is None:
@@ -166,26 +149,11 @@ def _without_value(where: str, path: str, missing: list[str], values: Arrays) ->
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:
     """The shapes of the inputs: those in ``data_shape``, and for the others those in the file's metadata.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    graph : Graph
-    values : dict of str to NDArray
-        Parameters and states.
-    stored : dict of str to tuple of int
-        Shapes in the file's metadata.
-    data_shape : tuple of int, dict of str to tuple of int, or None
-        Shape of the only input, whatever its name is, or of some inputs by name.
+    - ``values``: Parameters and states.
+    - ``stored``: shapes in the file's metadata.
+    - ``data_shape``: shape of the only input, whatever its name is, or of some inputs by name.
 
-    Returns
-    -------
-    dict of str to tuple of int
-
-    Raises
-    ------
-    OpError
-        ``data_shape`` names an input that does not exist, or the shape of an input is unknown.
+    An OpError if ``data_shape`` names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
     wanted = [name for name in inputs if not name.endswith("label")]
@@ -235,18 +203,10 @@ def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
 def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, str]:
     """Write the JSON and the parameters, both or none.
 
-    Parameters
-    ----------
-    graph : Graph
-    values : dict of str to NDArray
-        Parameters and states.
-    paths : tuple of str
-        The paths of the JSON and of the parameters.
+    - ``values``: Parameters and states.
+    - ``paths``: the paths of the JSON and of the parameters.
 
-    Returns
-    -------
-    tuple of str
-        The paths.
+    Returns the paths.
     """
     symbol = graph.symbol()
     states = set(symbol.list_auxiliary_states())

@@ -12,23 +12,14 @@ from .passes.inference import loss_names
 
 
 def formats_of(op: Op) -> str:
-    """The formats of an operator as text, such as ``JSON: builtin, custom, native; ONNX``.
-
-    Parameters
-    ----------
-    op : Op
-
-    Returns
-    -------
-    str
-    """
+    """The formats of an operator as text, such as ``JSON: builtin, custom, native; ONNX``."""
     backends = ["builtin", "custom"]
     if "kernel.cc" not in op.unsupported:
         backends.append("native")
     json = "JSON: " + ", ".join(backends)
     if op.name in loss_names():
         return f"loss: training only; {json}"
-    if op.role == "loss head":   # at inference it becomes an operator with a row of its own
+    if op.role == "loss head":   # inference replaces it by an operator with a row of its own
         return f"{json}; ONNX, without its label"
     missing = _without_converter(op)
     if missing:

@@ -24,15 +24,9 @@ AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeez
 class Node:
     """A node.
 
-    Attributes
-    ----------
-    op, name : str
-    attrs : dict of str to str
-        As in the JSON.
-    inputs : list of (Node, int)
-        The outputs that it reads, as node and number.
-    subgraphs : list of Graph
-        What a loop, a branch, or a layer of 8 bits runs.
+    - ``attrs``: as in the JSON.
+    - ``inputs``: the outputs that it reads, as node and number.
+    - ``subgraphs``: what a loop, a branch, or a layer of 8 bits runs.
     """
 
     __slots__ = ("attrs", "inputs", "name", "op", "subgraphs")
@@ -84,12 +78,8 @@ def is_mark(name: str) -> bool:
 class Graph:
     """The nodes that the heads depend on, and the attributes of the graph.
 
-    Parameters
-    ----------
-    heads : list of (Node, int)
-        The outputs.
-    attrs : dict
-        The graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
+    - ``heads``: the outputs.
+    - ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
     def __init__(self, heads: Iterable[Entry], attrs: dict):
@@ -100,16 +90,7 @@ class Graph:
     def parse(cls, text: str, where: str = "the graph") -> Graph:
         """Read symbol JSON. :mod:`gluonops.export.operators` checks and completes what comes from a file.
 
-        Parameters
-        ----------
-        text : str
-        where : str, default 'the graph'
-            Name of the file, for errors.
-
-        Raises
-        ------
-        OpError
-            The text is not symbol JSON.
+        An OpError if the text is not symbol JSON.
         """
         try:
             content = json.loads(text)
@@ -181,10 +162,7 @@ class Graph:
     def replace(self, replacements: dict) -> None:
         """Let all readers of an output read another one, in place.
 
-        Parameters
-        ----------
-        replacements : dict of (Node, int) to (Node, int)
-            Output -> the output to read instead. Chains are followed.
+        ``replacements``: output -> the output to read instead. Chains are followed.
         """
         def replaced(entry: Entry) -> Entry:
             while entry in replacements:
@@ -198,16 +176,7 @@ class Graph:
     def splice(self, symbol: mx.sym.Symbol, variables: dict[str, Entry]) -> list[Entry]:
         """Make nodes from a symbol. They read outputs of this graph in place of the symbol's variables.
 
-        Parameters
-        ----------
-        symbol : mx.sym.Symbol
-        variables : dict of str to (Node, int)
-            The output to read in place of each variable.
-
-        Returns
-        -------
-        list of (Node, int)
-            The symbol's outputs.
+        ``variables``: the output to read in place of each variable. Returns the symbol's outputs.
         """
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
@@ -243,10 +212,7 @@ class Graph:
     def symbol(self) -> mx.sym.Symbol:
         """The graph as a Symbol.
 
-        Raises
-        ------
-        OpError
-            MXNet refuses the graph, for instance because it does not know an operator.
+        An OpError if MXNet refuses the graph, for instance because it does not know an operator.
         """
         try:
             return mx.sym.load_json(self.text())
@@ -257,7 +223,7 @@ class Graph:
 def _parse_node(item: dict, nodes: list[Node]) -> Node:
     """A node from its JSON and the nodes in front of it."""
     attrs = {}
-    for key in ("param", "attr", "attrs"):   # of different versions of MXNet
+    for key in ("param", "attr", "attrs"):   # versions of MXNet name it differently
         attrs.update(item.get(key) or {})
     texts = (item["op"], item["name"], *attrs, *attrs.values())
     wrong = [text for text in texts if not isinstance(text, str)]
@@ -315,11 +281,7 @@ def package_of(node: Node) -> str | None:
 def refusal(place: str, error: mx.MXNetError) -> OpError:
     """The error for a graph that MXNet refuses, with the lines of its message that say what is wrong, and where.
 
-    Parameters
-    ----------
-    place : str
-        Such as ' at the node ...'; empty if it is not known.
-    error : mx.MXNetError
+    ``place``: such as ' at the node ...'; empty if it is not known.
     """
     lines = str(error).strip().splitlines()
     reason = lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]

@@ -27,15 +27,8 @@ class Layer:
 def layers(graph: Graph) -> dict[Node, Layer]:
     """Find the layers.
 
-    Parameters
-    ----------
-    graph : Graph
-
-    Returns
-    -------
-    dict of Node to Layer
-        A layer's nodes are its operator with the guards and copies around it, or the nodes of its builtin form. Other
-        nodes are missing. What is outside a layer reads only the layer's last nodes.
+    A layer's nodes are its operator with the guards and copies around it, or the nodes of its builtin form.
+    Other nodes are missing. What is outside a layer reads only the layer's last nodes.
     """
     return {node: layer for layer in [*_emitted(graph), *_builtin(graph)] for node in layer.nodes}
 

@@ -24,16 +24,8 @@ class Item:
 def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item]]:
     """Set the place of every item.
 
-    Parameters
-    ----------
-    items : list of Item
-    edges : list of (Item, Item)
-        (source, reader) of each edge, without cycles.
-
-    Returns
-    -------
-    list of list of Item
-        The route of every edge, in the order of ``edges``: the source, a way point in each layer between, the reader.
+    ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
+    ``edges``: the source, a way point in each layer between, the reader.
     """
     from grandalf.graphs import Edge, Graph, Vertex
     vertices = {item: Vertex(item) for item in items}
@@ -64,7 +56,7 @@ def _laid_out(component: graph_core) -> SugiyamaLayout:
     from grandalf.layouts import SugiyamaLayout
     layout = SugiyamaLayout(component)
     layout.xspace, layout.yspace = GAP, SPACE
-    layout.dw = layout.dh = 0.0   # of the way points
+    layout.dw = layout.dh = 0.0   # sizes of the way points
     layout.init_all()
     layout.draw()
     return layout
@@ -86,10 +78,7 @@ def _routes(layout: SugiyamaLayout, component: graph_core) -> dict[Edge, list[It
 def _place(layout: SugiyamaLayout, left: float) -> float:
     """Copy grandalf's places to the items, with the leftmost box at ``left``.
 
-    Returns
-    -------
-    float
-        The left edge of the next component.
+    Returns the left edge of the next component.
     """
     views = [vertex.view for vertex in layout.grx]
     shift = left - min(view.xy[0] - view.w / 2 for view in views)

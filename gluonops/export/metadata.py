@@ -17,21 +17,13 @@ from .graph import Graph, is_ours, our_name
 KEY = "gluonops"
 DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")   # MXNet's
 MOST_CLASSES = 2 ** 20
-ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # of nets
+ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # a net may have them
 
 
 def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
     """The entry in a graph's ``attrs``: metadata, the version of this gluonops and the operators that the graph needs.
 
-    Parameters
-    ----------
-    graph : Graph
-    metadata : dict
-
-    Returns
-    -------
-    list of str
-        The type and the value, as JSON.
+    Returns the type and the value, as JSON.
     """
     needs = sorted({our_name(node) for node in graph.nodes() if is_ours(node)})
     return ["str", json.dumps({**metadata, "version": __version__, "needs": needs})]
@@ -40,10 +32,7 @@ def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
 def read_metadata(graph: Graph) -> dict[str, Any]:
     """The metadata of a graph. It is empty for files that gluonops did not write.
 
-    Raises
-    ------
-    OpError
-        The entry is damaged.
+    An OpError if the entry is damaged.
     """
     note = graph.attrs.get(KEY, ["str", "{}"])
     try:
@@ -74,10 +63,7 @@ def _is_sound(metadata: dict[str, Any]) -> bool:
 def classes_of(where: str, path: str, classes: object) -> tuple[str, ...]:
     """The names of the classes, from what a file says of them: the names, or their number.
 
-    Raises
-    ------
-    OpError
-        It says something else.
+    An OpError if it says something else.
     """
     if type(classes) is int and 0 < classes <= MOST_CLASSES:
         return tuple(map(str, range(classes)))
@@ -108,16 +94,9 @@ def remedy(graph: Graph) -> str:
 def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
     """Facts about a net that a program needs to run it, as values that JSON can store.
 
-    Parameters
-    ----------
-    net : HybridBlock
-        They are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``, and those of a
-        detector: ``threshold``, ``nms`` and ``topk``. If it wraps a net as its attribute ``net``, like a detector, the
-        attributes of that net come first.
-
-    Returns
-    -------
-    dict
+    ``net``: they are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``, and those
+    of a detector: ``threshold``, ``nms`` and ``topk``. If it wraps a net as its attribute ``net``, like a detector, the
+    attributes of that net come first.
     """
     metadata = {}
     for owner in (net, getattr(net, "net", None)):
@@ -129,13 +108,7 @@ def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
 
 
 def plain_metadata(where: str, metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """The values that a user adds to the metadata.
-
-    Raises
-    ------
-    OpError
-        JSON cannot store them.
-    """
+    """The values that a user adds to the metadata. An OpError if JSON cannot store them."""
     metadata = {} if metadata is None else metadata
     try:
         if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):

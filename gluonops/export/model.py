@@ -14,7 +14,7 @@ from .metadata import read_metadata, with_origin
 from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused
 from .trace import trace
 
-WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # of the metadata in a file
+WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # these metadata are made when a file is saved
 
 
 @dataclasses.dataclass

@@ -50,13 +50,7 @@ class Signature(NamedTuple):
 
 
 def admit(graph: Graph) -> None:
-    """Check the nodes of a file, and write them as this MXNet does, in place.
-
-    Raises
-    ------
-    OpError
-        It names the node.
-    """
+    """Check the nodes of a file, and write them as this MXNet does, in place. An OpError names the node."""
     _check_operators(graph)
     written, current = _version(graph), _version(Graph.of(mx.sym.var("data")))
     if written < current:
@@ -171,7 +165,7 @@ def _signature_of_loop(node: Node) -> Signature:
     """The signature of a loop or a branch. An OpError if its attributes do not fit the graphs inside."""
     count, outputs = len(node.inputs), _integer(node, "num_outputs")
     places = [_integers(node, name) for name in LOOPS[node.op]]
-    heads = [1] + [outputs] * (len(places) - 1)   # of the condition, and of what depends on it
+    heads = [1] + [outputs] * (len(places) - 1)   # one output is the condition; the others depend on it
     is_sound = _integer(node, "num_args") == count + len(node.subgraphs)
     if node.op == "_foreach":
         is_sound = is_sound and len(places[1]) == outputs - _integer(node, "num_out_data")

@@ -102,17 +102,10 @@ class Preprocessing:
     def __call__(self, image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         """The input of a net.
 
-        Parameters
-        ----------
-        image : numpy.ndarray
-            uint8 (H, W, C): RGB for C = 3, grey for C = 1.
-        size : tuple of int
-            (width, height) of the input.
+        - ``image``: uint8 (H, W, C): RGB for C = 3, grey for C = 1.
+        - ``size``: (width, height) of the input.
 
-        Returns
-        -------
-        numpy.ndarray
-            float32 (C, height, width), or (height, width, C) for the layout NHWC.
+        The result is float32 (C, height, width), or (height, width, C) for the layout NHWC.
         """
         pixels = self._resized(_with_channels(image, self.channels), size)
         if self.colours == "BGR":

@@ -94,7 +94,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
         net and for each result.
     epoch : int, optional
-        Of the parameter file, where `net` is a path; the highest there is if left out.
+        Epoch of the parameter file, where `net` is a path; the highest there is if left out.
     opset : int, default 17
         For `onnx`, 13 to 21.
     storage : {'int8', 'float32'}, default 'int8'

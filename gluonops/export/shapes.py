@@ -10,7 +10,7 @@ from ..core.errors import OpError
 
 Arrays = dict[str, mx.nd.NDArray]
 Shapes = dict[str, tuple[int, ...]]
-DataShape = Union[tuple, dict]   # of the only input, or of every input by name
+DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
 
 
 def type_name(where: str, dtype: str | type | np.dtype) -> str:

@@ -27,28 +27,9 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
           head: str | None = None) -> tuple[Graph, Arrays, Shapes, dict[str, Any]]:
     """Trace a net.
 
-    Parameters
-    ----------
-    where : str
-        The caller, for errors.
-    net, data_shape, dtype, head
-        As in :func:`gluonops.export.symbol`.
-
-    Returns
-    -------
-    Graph
-        Canonical.
-    dict of str to NDArray
-        Parameters and states.
-    dict of str to tuple of int
-        Shapes of the inputs.
-    dict
-        Metadata.
-
-    Raises
-    ------
-    OpError
-        The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it.
+    ``net``, ``data_shape``, ``dtype``, ``head``: as in :func:`gluonops.export.symbol`. Returns the canonical graph, the
+    parameters and states, the shapes of the inputs, and the metadata. An OpError if the net is not a HybridBlock or not
+    initialized, refuses ``data_shape``, or ``head`` does not fit it.
     """
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",

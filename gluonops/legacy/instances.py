@@ -41,10 +41,7 @@ def strings(instance: object) -> dict[str, str]:
 def find(operator: str, instance: str, given: str | None = None) -> object:
     """The instance with these attributes. It is created again if it no longer exists.
 
-    Raises
-    ------
-    OpError
-        Its class is not defined here, or its constructor's arguments cannot be stored in a graph.
+    An OpError if its class is not defined here, or its constructor's arguments cannot be stored in a graph.
     """
     existing = _alive.get(instance)
     if existing is None:

@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
-MAX_SIZE = 2 ** 31 - 1   # of a dimension
+MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
 def emit(instance: object, space: ModuleType, inputs: list, name: str | None) -> Array | list:
     """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
-    Parameters
-    ----------
-    instance : PythonOp
-    space : mx.nd or mx.sym
-    inputs : list of NDArray or Symbol
-    name : str or None
-        Of the node; None for NDArrays.
+    ``name``: name of the node; None for NDArrays.
     """
     copies_inputs = backend.needs_plain_layout(space, inputs)
     copies_outputs = copies_inputs and instance.need_top_grad()
@@ -70,10 +64,7 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
 def names(instance: object, method: str) -> list[str]:
     """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
-    Raises
-    ------
-    OpError
-        It is not a list of names, or a name occurs twice: MXNet would confuse the two.
+    An OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two.
     """
     returned = getattr(instance, method)()
     valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
@@ -113,15 +104,9 @@ class Operator(mx.operator.CustomOp):
     def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
         """Call a method of the instance, and write or add its results to the targets.
 
-        Parameters
-        ----------
-        method : {'forward', 'backward'}
-        written : str
-            Name of the list that the method writes into.
-        targets : list of NDArray
-        requests : list of str
-        **read : list
-            The lists that the method reads.
+        - ``method``: 'forward', 'backward'.
+        - ``written``: name of the list that the method writes into.
+        - ``read``: the lists that the method reads.
         """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]

@@ -29,7 +29,7 @@ class PythonOp:
         Whether ``backward`` reads ``out_grad``; False for a loss.
     """
 
-    need_top_grad_ = True   # for classes whose __init__ does not call this one's
+    need_top_grad_ = True   # classes whose __init__ does not call this one's read it
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -48,25 +48,13 @@ class PythonOp:
     def __call__(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
         """Put the operator into a graph, or run it.
 
-        Parameters
-        ----------
-        *args, **kwargs : Symbol or NDArray
-            The inputs, in the order of ``list_arguments()`` or by name. A Symbol that is left out becomes the variable
-            ``<name>_<argument>``.
-        name : str, optional
-            Of the node.
-        attr : dict of str to str, optional
-            Its attributes, such as ``{"ctx_group": "stage1"}``.
+        - ``args`` and ``kwargs``: the inputs, in the order of ``list_arguments()`` or by name. A Symbol that is left
+          out becomes the variable ``<name>_<argument>``.
+        - ``name``: name of the node.
+        - ``attr``: its attributes, such as ``{"ctx_group": "stage1"}``.
 
-        Returns
-        -------
-        Symbol or NDArray
-            Of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays.
-
-        Raises
-        ------
-        OpError
-            An input is unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
+        The result is of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays. Raises OpError:
+        an input is unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
         """
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)

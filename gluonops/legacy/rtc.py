@@ -12,7 +12,7 @@ from .notice import once
 
 __all__ = ["Rtc"]
 
-MAX_THREADS = 1024   # of a block, on every GPU
+MAX_THREADS = 1024   # a block has no more on any GPU
 INSTEAD = "mx.rtc.CudaModule, or an operator's folder of your own (docs/new_op.md)"
 
 
@@ -27,7 +27,7 @@ class Rtc:
     Parameters
     ----------
     name : str
-        Of the kernel.
+        Name of the kernel.
     inputs, outputs : list of (str, NDArray)
         The arrays that the kernel reads and writes; on one GPU.
     kernel : str

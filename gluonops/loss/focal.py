@@ -22,7 +22,7 @@ OPTIONS = (
     Attr("eps", Float(above=0), 1e-12, "lower bound of the probabilities"),
     Attr("size_average", Bool(), True, "whether the terms are averaged or summed"),
 )
-NO_WEIGHTS = -1   # as alpha of the operator
+NO_WEIGHTS = -1   # the operator's alpha for it
 
 
 class FocalLoss(Loss):

@@ -1,12 +1,16 @@
 """Writes the C++ that follows from the contracts: ``native/generated/<op>.h`` and ``<op>.cc`` of each operator.
 
-From ``ops/<op>/contract.py`` follow the structs of the attributes and of the tensors, parsing, types, shapes, error
-conditions, checks of values, registration with lib_api, and the dispatch over dtypes and instruction sets. A
-``kernel.cc`` has a struct with the arguments of the kernels, the kernels, and an adapter::
+From ``ops/<op>/contract.py`` follow the struct of the attributes, the record of a kernel's arguments, parsing, types,
+shapes, error conditions, checks of values, registration with lib_api, and the dispatch over dtypes and instruction
+sets. A ``kernel.cc`` has the kernels::
 
-    struct XCall { int type; ... };
-    namespace GLUONOPS_TARGET { template <typename T> void forward(const XCall &); }   // and backward
-    inline XCall adapt(const XAttrs &, const XTensors &, Workspace &);
+    namespace GLUONOPS_TARGET { template <typename T> void forward(const XArgs<T> &args); }   // and backward
+
+and, if a derived number is not an expression, outside of that namespace ::
+
+    template <typename T> void derive(const XAttrs &attrs, Arrays inputs, XArgs<T> &args);
+
+Beside it, ``record.inl`` has the structs, if any, that the contract names as types of memory or of derived numbers.
 
 Contracts are read without importing gluonops, which needs MXNet. They need Python only. ``setup.py`` and ``python -m
 gluonops.native.build`` run this file.
@@ -31,6 +35,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent
 TYPES = {"float16": ("FLOAT16", "Half"), "float32": ("FLOAT32", "float"), "float64": ("FLOAT64", "double"),
          "uint8": ("UINT8", "uint8_t"), "int8": ("INT8", "int8_t"), "int32": ("INT32", "int32_t"),
          "int64": ("INT64", "int64_t")}
+C_TYPES = {"bool": "bool", **{dtype: c_type for dtype, (_, c_type) in TYPES.items()}}
 INDENT = "    "
 WIDTH = 116
 
@@ -55,9 +60,12 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
     written = []
     loaded = contracts(package)
     for op in loaded.operators:
-        if not (package / "ops" / op.name / "kernel.cc").is_file():
+        kernel = package / "ops" / op.name / "kernel.cc"
+        if not kernel.is_file():
             continue
-        operator = Operator(op, loaded)
+        adapts = " adapt(" in kernel.read_text(encoding="utf-8")
+        operator = (AdaptedOperator if adapts else Operator)(op, loaded)
+        operator.has_structs = kernel.with_name("record.inl").is_file()
         _write(folder / f"{op.name}.h", operator.header())
         _write(folder / f"{op.name}.cc", operator.source())
         written.append(folder / f"{op.name}.cc")
@@ -115,6 +123,11 @@ def camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
+def c_type(dtype: str) -> str:
+    """The C++ type of a dtype. Other names stand for themselves."""
+    return C_TYPES.get(dtype, dtype)
+
+
 def quoted(text: str) -> str:
     """A C++ string literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -158,8 +171,9 @@ def number(value: float | None) -> str:
 class Attribute:
     """The C++ of an attribute: its declaration and its parsing."""
 
-    def __init__(self, attr: Any):
+    def __init__(self, attr: Any, operator: str):
         self.name = attr.name
+        self.words = camel(f"{operator}_{attr.name}")   # the name of a choice's enumeration
         self.kind = attr.kind
         self.default = attr.default
         self.doc = attr.doc
@@ -168,10 +182,11 @@ class Attribute:
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
 
     def enumeration(self) -> list[str]:
-        """The enumeration of a choice, or nothing."""
+        """The enumeration of a choice, or nothing. CUDA's C++03 has no ``enum class``."""
         if self.type != "Choice":
             return []
-        return wrapped(f"enum class {camel(self.name)} {{ ", [camel(word) for word in self.kind.words], " };")
+        words = [camel(word) for word in self.kind.words]
+        return [*wrapped(f"struct {self.words} {{ enum Value {{ ", words, " }; };"), ""]
 
     def declaration(self) -> str:
         """The member, with its default."""
@@ -209,11 +224,11 @@ class Attribute:
         return f'given.boolean("{self.name}", attrs.{self.name})'
 
     def _declare_Choice(self) -> str:
-        return f"{camel(self.name)} {self.name} = {camel(self.name)}::{camel(self.default)};"
+        return f"{self.words}::Value {self.name} = {self.words}::{camel(self.default)};"
 
     def _parse_Choice(self) -> str:
         choices = listed([quoted(word) for word in self.kind.words])
-        return f'Attrs::{camel(self.name)}(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
+        return f'{self.words}::Value(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
         if kind_name(self.kind.kind) == "Pairs":
@@ -317,7 +332,7 @@ class Translator(ast.NodeVisitor):
             negation = "!" if isinstance(operator, ast.Is) else ""
             return f"{negation}{self.visit(left)}.has_value()"
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
-            choice = f"Attrs::{camel(left.id)}::{camel(right.value)}"
+            choice = f"{self.attributes[left.id].words}::{camel(right.value)}"
             return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
         return f"{self._operand(left)} {_BINARY[type(operator)]} {self._operand(right)}"
 
@@ -350,26 +365,35 @@ class Operator:
         self.camel = camel(op.name)
         self.core = read.core
         self.shapes = read.shapes
-        self.attributes = {attr.name: Attribute(attr) for attr in op.attrs}
+        self.attributes = {attr.name: Attribute(attr, op.name) for attr in op.attrs}
         self.condition = Translator(self.attributes)
         self.size = SizeTranslator(self.attributes)
+        self.record = Record(self)
+        self.has_structs = False   # whether the record has structs of the operator's own
 
-    # The header: the types that the adapter in kernel.cc takes.
+    # The header: the types that kernel.cc takes.
     def header(self) -> str:
         """The text of ``<op>.h``."""
         guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
-        lines = [self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
-                 '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
-                 "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{"]
-        for attribute in self.attributes.values():
-            lines += indented(attribute.enumeration())
-        lines += indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()])
-        lines += ["};", "", "// The tensors of a pass. What it does not read has a shape and no address.",
-                  f"struct {self.camel}Tensors {{", f"{INDENT}bool backward = false;   // which pass"]
-        lines += indented([f"View {tensor.name};   // {tensor.doc}" for tensor in self.op.tensors])
-        lines += indented([f"View {name};   // backward reads it" for name in self._head_gradients()])
-        lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self._with_gradient()])
-        return self._text([*lines, "};", "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
+        enumerations = [line for attribute in self.attributes.values() for line in attribute.enumeration()]
+        return self._text([
+            self._origin(), f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
+            '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
+            *enumerations,
+            "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
+            *indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()]), "};", "",
+            *self._arguments(), "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
+
+    def _arguments(self) -> list[str]:
+        """What a kernel gets, and the functions that call the kernels."""
+        structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
+        return [*structs, *self.record.declaration(), "", f"{self._entry('forward')};", f"{self._entry('backward')};"]
+
+    def _entry(self, direction: str) -> str:
+        """The signature of the function that calls the kernel of a pass for the type of the data."""
+        arrays = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}[direction]
+        given = listed([f"Arrays {name}" for name in arrays])
+        return f"void {self.op.name}_{direction}(const {self.camel}Attrs &attrs, {given})"
 
     def _origin(self) -> str:
         return f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
@@ -377,12 +401,6 @@ class Operator:
     @staticmethod
     def _text(lines: Iterable[str]) -> str:
         return "\n".join(lines) + "\n"
-
-    def _head_gradients(self) -> list[str]:
-        return [name for name in self.op.backward if name.endswith("_grad")]
-
-    def _with_gradient(self) -> list:
-        return [arg for arg in self.op.inputs if arg.gradient]
 
     # The source: kernel.cc, the dispatch, and the operator as MXNet sees it.
     def source(self) -> str:
@@ -396,38 +414,44 @@ class Operator:
             "}  // namespace", "}  // namespace gluonops", "#endif"])
 
     def _dispatch(self) -> list[str]:
-        """The functions that choose the kernel for a dtype and for the processor."""
-        lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
+        """The kernels of this instruction set; and, in one of the units, the functions that call the best ones."""
+        lines = ["// The kernels for this instruction set.", "namespace GLUONOPS_TARGET {", ""]
         for direction in ("forward", "backward"):
-            lines += [*self._type_dispatch(direction), ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
-                  "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
+            signature = f"void {self.op.name}_{direction}"
+            lines += ["template <typename T>",
+                      f"{signature}(const {self.camel}Args<T> &args) {{ {direction}<T>(args); }}",
+                      *[f"template {signature}(const {self.camel}Args<{name}> &);" for _, name in self._c_types()], ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#if defined(GLUONOPS_REGISTER) || defined(GLUONOPS_ENTRY)",
+                  "#ifdef GLUONOPS_ALL_TARGETS"]
         for target in ("avx2", "avx512"):
             for direction in ("forward", "backward"):
-                lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
-        lines += ["#endif", ""]
+                signature = f"void {self.op.name}_{direction}(const {self.camel}Args<T> &)"
+                lines.append(f"namespace {target} {{ template <typename T> {signature}; }}")
+        lines += ["#endif", "", *self.record.filling(), ""]
         for direction in ("forward", "backward"):
-            lines += [*self._target_dispatch(direction), ""]
+            lines += [*self._target_dispatch(direction), "", *self.record.call(direction), "",
+                      *self._type_dispatch(direction), ""]
         return [*lines, "#endif"]
 
-    def _signature(self, direction: str) -> str:
-        return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
-
-    def _type_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernel of a dtype."""
-        cases = []
-        for dtype in self.op.types["T"]:
-            label, c_type = TYPES[dtype]
-            cases.append(f"case {label}: return {direction}<{c_type}>(call);")
-        return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
+    def _c_types(self) -> list[tuple[str, str]]:
+        """(MXNet's label, C++ type) of each dtype of the data."""
+        return [TYPES[dtype] for dtype in self.op.types["T"]]
 
     def _target_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernels of the best instruction set."""
-        call = f"{self.op.name}_{direction}(call)"
-        return [f"inline {self._signature(direction)}", "{", "#ifdef GLUONOPS_ALL_TARGETS",
+        """The function that calls the kernel of the best instruction set that this processor has."""
+        call = f"{self.op.name}_{direction}(args)"
+        signature = f"inline void {self.op.name}_{direction}(const {self.camel}Args<T> &args)"
+        return ["template <typename T>", signature, "{", "#ifdef GLUONOPS_ALL_TARGETS",
                 *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
                            f"case AVX2: return avx2::{call};", "default: break;", "}"]),
-                "#endif", *indented([f"base::{call};"]), "}"]
+                "#endif", *indented([f"GLUONOPS_TARGET::{call};"]), "}"]
+
+    def _type_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel for the type of the data."""
+        signature = self._entry(direction)
+        given = signature[signature.index("("):].replace(f"const {self.camel}Attrs &", "").replace("Arrays ", "")
+        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>{given};" for label, name in self._c_types()]
+        return function(signature, ["switch (inputs[0].type) {", *cases, "}"])
 
     def _operator(self) -> list[str]:
         op = self.op
@@ -581,24 +605,23 @@ class Operator:
 
     # The two passes.
     def _forward(self) -> list[str]:
-        views = [f"tensors.{arg.name} = inputs[{i}];" for i, arg in enumerate(self.op.inputs)]
-        views += [f"tensors.{out.name} = outputs[{i}];" for i, out in enumerate(self.op.outputs)]
         checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
         if checks:
             checks = ["if (checking_values()) {", *indented(checks), "}"]
-        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
-            f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
+        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)",
+                        [*checks, f"{self.op.name}_forward(attrs, inputs, outputs);"])
 
-    def _run(self, direction: str) -> list[str]:
-        return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
+    def input(self, tensor: str) -> str:
+        """The C++ expression for an input."""
+        return f"inputs[{[arg.name for arg in self.op.inputs].index(tensor)}]"
 
     def _check(self, arg: Any) -> list[str]:
         if type(arg.values).__name__ == "Rows":
             return self._check_rows(arg)
         values = arg.values
         ignore = f", attrs.{values.ignore}, {quoted(values.ignore)}" if values.ignore else ""
-        size = self._size_of(values.dimension)
-        call = f"check_indices(NAME, {quoted(arg.name)}, tensors.{arg.name}, {size}{ignore});"
+        size = self.record.size(self.op.rules[-1], values.dimension)
+        call = f"check_indices(NAME, {quoted(arg.name)}, {self.input(arg.name)}, {size}{ignore});"
         if values.when is None:
             return [call]
         return [f"if ({self.condition(self.core.expression(values.when))})", INDENT + call]
@@ -610,37 +633,13 @@ class Operator:
         valid = translator(self.core.expression(rows.valid)).split(" && ")
         axes = listed([quoted(axis) for axis in rows.axes])
         return ["const auto valid = [&](const double *row) {", *indented([*columns, *_conjunction(valid)]), "};",
-                f"check_rows(NAME, {quoted(arg.name)}, tensors.{arg.name}, valid, {{{{{axes}}},",
+                f"check_rows(NAME, {quoted(arg.name)}, {self.input(arg.name)}, valid, {{{{{axes}}},",
                 *indented([f"{self._filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
-    def _size_of(self, dimension: str) -> str:
-        """The expression for the size of a named dimension, from a tensor that has it."""
-        for tensor, terms in self.op.rules[-1].patterns.items():
-            groups = [i for i, term in enumerate(terms) if isinstance(term, self.shapes.Group)]
-            for i, term in enumerate(terms):
-                if isinstance(term, self.shapes.At) and term.name == dimension:
-                    return f"size_along(tensors.{tensor}, attrs.{term.axis})"
-                if isinstance(term, self.shapes.Named) and term.text == dimension:
-                    if not groups or i < groups[0]:
-                        return f"tensors.{tensor}.shape()[{i}]"
-                    if i > groups[-1]:
-                        return f"size_along(tensors.{tensor}, {i - len(terms)})"
-        raise ValueError(f"{self.op.name}: no tensor has the bare dimension {dimension!r}")
-
     def _backward(self) -> list[str]:
-        op = self.op
-        read = set(op.backward)
-        views = [f"tensors.{out.name}_grad = grads[{i}];" for i, out in enumerate(op.outputs)
-                 if f"{out.name}_grad" in read]
-        for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
-            for i, tensor in enumerate(tensors):
-                given = f"{source}[{i}]" if tensor.name in read else f"shape_of({source}[{i}])"
-                views.append(f"tensors.{tensor.name} = {given};")
-        views += [f"tensors.{arg.name}_grad = results[{i}];" for i, arg in enumerate(op.inputs) if arg.gradient]
-        arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
-        return function(f"static void backward(const Attrs &attrs, {arrays})", [
-            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
-            *self._cleared()])
+        arrays = ("grads", "inputs", "outputs", "results")
+        return function(f"static void backward(const Attrs &attrs, {listed([f'Arrays {name}' for name in arrays])})",
+                        [f"{self.op.name}_backward(attrs, {listed(arrays)});", *self._cleared()])
 
     def _negated(self, text: str) -> str:
         tree = self.core.expression(text).tree
@@ -660,6 +659,377 @@ class Operator:
             else:
                 lines.append(clear)
         return lines
+
+
+class NumberTranslator(Translator):
+    """Translates a derived number, an expression over the names in ``types``; see :class:`Record`."""
+
+    def __init__(self, operator: Operator):
+        super().__init__(operator.attributes)
+        self.operator = operator
+        self.types = {}   # of what is no attribute: name -> dtype
+
+    def visit_Name(self, node: ast.AST) -> str:
+        if node.id in self.types:
+            return f"args.{node.id}"
+        if node.id not in self.attributes:
+            raise ValueError(f"{self.operator.op.name}: {node.id!r} is neither an attribute nor a number")
+        is_optional = self.attributes[node.id].type == "Optional"
+        return f"*attrs.{node.id}" if is_optional else f"attrs.{node.id}"
+
+    def visit_Attribute(self, node: ast.AST) -> str:
+        return f"{self.operator.input(node.value.id)}.{node.attr}()"
+
+    def visit_Compare(self, node: ast.AST) -> str:
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            negation = "!" if isinstance(node.ops[0], ast.Is) else ""
+            return f"{negation}attrs.{node.left.id}.has_value()"
+        return super().visit_Compare(node)
+
+    def visit_BinOp(self, node: ast.AST) -> str:
+        left, right = self._operand(node.left), self._operand(node.right)
+        if isinstance(node.op, ast.FloorDiv):
+            if "float64" in (self.type(node.left), self.type(node.right)):
+                raise ValueError(f"{self.operator.op.name}: {ast.unparse(node)} divides numbers that are not whole")
+            return f"{left} / {right}"
+        if isinstance(node.op, ast.Div):
+            return f"double({self.visit(node.left)}) / double({self.visit(node.right)})"
+        return f"{left} {_BINARY[type(node.op)]} {right}"
+
+    def visit_Call(self, node: ast.AST) -> str:
+        if node.func.id in ("min", "max"):
+            return f"std::{node.func.id}<{c_type(self.type(node))}>({listed(map(self.visit, node.args))})"
+        if node.func.id in ("cos", "sin"):
+            return f"{node.func.id}({self.visit(node.args[0])})"
+        if node.func.id == "len" and self.attributes[node.args[0].id].type == "Optional":
+            return f"int64_t(attrs.{node.args[0].id}->size())"
+        return super().visit_Call(node)
+
+    def type(self, node: ast.AST) -> str:
+        """The dtype of an expression: bool, int64 or float64."""
+        if isinstance(node, ast.Constant):
+            return {bool: "bool", int: "int64"}.get(type(node.value), "float64")
+        if isinstance(node, ast.Name):
+            return self._type_of_name(node.id)
+        if isinstance(node, (ast.Compare, ast.BoolOp)):
+            return "bool"
+        if isinstance(node, ast.UnaryOp):
+            return "bool" if isinstance(node.op, ast.Not) else self.type(node.operand)
+        if isinstance(node, ast.Attribute):
+            return "int64"
+        if isinstance(node, ast.Call):
+            return self._type_of_call(node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            return "float64"
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node.left, node.right)
+        return self._common(parts)
+
+    def _type_of_name(self, name: str) -> str:
+        if name in self.types:
+            dtype = self.types[name]
+            return dtype if dtype in ("bool", "int64") else "float64"
+        attribute = self.attributes[name]
+        kind = kind_name(attribute.kind.kind) if attribute.type == "Optional" else attribute.type
+        return {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(kind, "float64")
+
+    def _type_of_call(self, node: ast.Call) -> str:
+        if node.func.id in ("min", "max"):
+            return self._common(node.args)
+        return {"len": "int64", "floor": "int64", "is_tuple": "bool"}.get(node.func.id, "float64")
+
+    def _common(self, nodes: Iterable[ast.AST]) -> str:
+        types_ = {self.type(node) for node in nodes}
+        return "float64" if "float64" in types_ else "int64" if "int64" in types_ else "bool"
+
+
+class Record:
+    """The C++ of a kernel's arguments: the struct ``<Op>Args``, and the functions that fill it and call the kernel."""
+
+    def __init__(self, operator: Operator):
+        self.operator = operator
+        self.op = operator.op
+        self.core = operator.core
+        self.shapes = operator.shapes
+        self.args = f"{operator.camel}Args<T>"
+        self.dims = self._dims()
+        self.number = NumberTranslator(operator)
+        self.number.types.update(dict.fromkeys([*self.dims, *self.op.constants], "int64"))
+        self.derived = {}   # name -> dtype, and the expression's C++ or None
+        for name, given in self.op.derived.items():
+            self.derived[name] = self._derived(given)
+            self.number.types[name] = self.derived[name][0]
+        self.scratch = [(array, self.number(self.core.expression(array.size))) for array in self.op.scratch]
+
+    def _dims(self) -> list[str]:
+        """The names of dimensions and groups whose sizes every declaration of the shapes shows in an input."""
+        found = [[self._name_of(term) for arg in self.op.inputs for term in rule.patterns[arg.name]]
+                 for rule in self.op.rules]
+        first = dict.fromkeys(name for name in found[0] if name)
+        return [name for name in first if all(name in others for others in found)]
+
+    def _name_of(self, term: Any) -> str | None:
+        """What a size is called: a dimension that is not multiplied, or a group."""
+        if isinstance(term, self.shapes.Sized):
+            return None
+        if isinstance(term, self.shapes.Group):
+            return term.name if term.counts is None else None
+        is_bare = isinstance(term, self.shapes.At) or (term.mul is None and term.div is None)
+        return term.name if is_bare else None
+
+    def _derived(self, given: Any) -> tuple[str, str | None]:
+        if isinstance(given, str):
+            expression = self.core.expression(given)
+            value, dtype = self.number(expression), self.number.type(expression.tree)
+            return "A" if dtype == "float64" else dtype, value
+        return given.dtype, given.expression and self.number(self.core.expression(given.expression))
+
+    # The struct.
+    def declaration(self) -> list[str]:
+        """The struct. NVRTC reads it too."""
+        members = [*self._constants(), *self._tensors(), *self._sizes(), *self._attributes(), *self._numbers(),
+                   *self._arrays()]
+        return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
+                "template <typename T>", f"struct {self.operator.camel}Args {{",
+                *indented(["typedef typename Accumulator<T>::type A;", *members]), "};"]
+
+    def _constants(self) -> list[str]:
+        return [f"static const int64_t {name} = {value};" for name, value in self.op.constants.items()]
+
+    def _tensors(self) -> list[str]:
+        lines = [self._tensor(arg.name, arg.dtype, "const ", arg.doc) for arg in self.op.inputs]
+        lines += [self._tensor(out.name, out.dtype, "", out.doc) for out in self.op.outputs]
+        dtypes = {f"{out.name}_grad": out.dtype for out in self.op.outputs}
+        lines += [self._tensor(name, dtypes[name], "const ", "backward reads it") for name in self._head_gradients()]
+        return lines + [f"T *{arg.name}_grad;   // backward writes it" for arg in self._with_gradient()]
+
+    @staticmethod
+    def _tensor(name: str, dtype: str, const: str, doc: str) -> str:
+        is_typed = dtype in ("T", "A")
+        return f"{const}{dtype} *{name};   // {doc}" if is_typed else f"AnyArray {name};   // {doc}"
+
+    def _head_gradients(self) -> list[str]:
+        return [f"{out.name}_grad" for out in self.op.outputs if f"{out.name}_grad" in self.op.backward]
+
+    def _with_gradient(self) -> list:
+        return [arg for arg in self.op.inputs if arg.gradient]
+
+    def _sizes(self) -> list[str]:
+        return [f"int64_t {listed(self.dims)};"] if self.dims else []
+
+    def _attributes(self) -> list[str]:
+        return [f"{self._attribute_type(attribute)} {attribute.name};   // {attribute.doc}"
+                for attribute in self.operator.attributes.values()]
+
+    def _attribute_type(self, attribute: Attribute) -> str:
+        if attribute.name in self.op.counts:
+            return "Weights<A>"
+        if attribute.type == "Choice":
+            return f"{attribute.words}::Value"
+        if attribute.type == "IntOrTuple":
+            return "List<int64_t>"
+        kind = kind_name(attribute.kind.kind) if attribute.type == "Optional" else attribute.type
+        if kind == "Pairs":
+            return "List<double>"
+        item = {"Int": "int64_t", "Float": "double", "Bool": "bool"}[kind]
+        return f"Optional<{item}>" if attribute.type == "Optional" else item
+
+    def _numbers(self) -> list[str]:
+        return [f"{c_type(dtype)} {name};{self._origin_of(name)}" for name, (dtype, _) in self.derived.items()]
+
+    def _origin_of(self, name: str) -> str:
+        given = self.op.derived[name]
+        text = given if isinstance(given, str) else given.expression
+        return f"   // {text}" if text else "   // from derive()"
+
+    def _arrays(self) -> list[str]:
+        return [f"{c_type(array.dtype)} *{array.name};   // {array.size}" for array, _ in self.scratch]
+
+    # What fills it.
+    def filling(self) -> list[str]:
+        """The function that sets what follows from the attributes and the shapes."""
+        body = [f"{self.args} args = {{}};", *self._set_sizes()]
+        body += [f"args.{name} = {self._attribute(attribute)};" for name, attribute in self.operator.attributes.items()]
+        for name, (dtype, value) in self.derived.items():
+            if value:
+                body.append(f"args.{name} = {f'A({value})' if dtype == 'A' else value};")
+        if not all(value for _, value in self.derived.values()):
+            body.append("derive(attrs, inputs, args);")
+        body += self._allocated(None)
+        if any("A(" in line or "<A>" in line for line in body):
+            body.insert(0, f"typedef typename {self.args}::A A;")
+        signature = f"{self.args} {self.op.name}_args(const {self.operator.camel}Attrs &attrs, Arrays inputs, " \
+                    "Workspace &memory)"
+        return ["template <typename T>", *function(signature, [*body, "return args;"])]
+
+    def _set_sizes(self) -> list[str]:
+        """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
+        lines = []
+        per_rule = [[f"args.{name} = {self.size(rule, name)};" for name in self.dims] for rule in self.op.rules]
+        if any("axis," in line or "axis +" in line for rule in per_rule for line in rule):
+            axis = next(term.axis for term in self.op.rules[0].first if isinstance(term, self.shapes.At))
+            lines.append(f"const int64_t axis = inputs[0].axis(attrs.{axis});")
+        if all(rule == per_rule[0] for rule in per_rule):
+            return lines + per_rule[0]
+        ndims = [f"const int {arg.name}_ndim = int(inputs[{i}].ndim());" for i, arg in enumerate(self.op.inputs)
+                 if any(rule.when and f"{arg.name}.ndim" in rule.when.text for rule in self.op.rules)]
+        lines += ndims
+        for i, (rule, sizes) in enumerate(zip(self.op.rules, per_rule)):
+            condition = f"if ({self.operator.condition(rule.when)}) " if rule.when else ""
+            lines += [f"{'} else ' if i else ''}{condition}{{", *indented(sizes)]
+        return [*lines, "}"]
+
+    def size(self, rule: Any, name: str) -> str:
+        """The expression for the size of a dimension or a group, from an input that has it."""
+        for i, arg in enumerate(self.op.inputs):
+            terms = rule.patterns[arg.name]
+            for place, term in enumerate(terms):
+                if self._name_of(term) == name:
+                    return f"inputs[{i}].{self._size_at(terms, place)}"
+        raise ValueError(f"{self.op.name}: no input has the bare dimension {name!r}")
+
+    def _size_at(self, terms: tuple, place: int) -> str:
+        """The member of an input that is the size of a term."""
+        term, behind = terms[place], len(terms) - 1 - place
+        groups = [i for i, other in enumerate(terms) if isinstance(other, self.shapes.Group)]
+        if isinstance(term, self.shapes.At):
+            return f"along(attrs.{term.axis})"
+        if len(groups) == 2:
+            return "product(0, axis)" if place == groups[0] else "product(axis + 1, inputs[0].ndim())"
+        if isinstance(term, self.shapes.Group):
+            return f"product({place}, inputs[0].ndim() - {behind})"
+        is_in_front = not groups or place < groups[0]
+        return f"along({place if is_in_front else place - len(terms)})"
+
+    def _attribute(self, attribute: Attribute) -> str:
+        """The value of an attribute's member."""
+        name = f"attrs.{attribute.name}"
+        if attribute.name in self.op.counts:
+            return f"weights_of<A>({name}, args.{self.op.counts[attribute.name]}, memory)"
+        kind = self._attribute_type(attribute)
+        if kind.startswith("Optional"):
+            return f"{{{name}.has_value(), {name}.value_or(0)}}"
+        if kind.startswith("List"):
+            values = f"{name}.values" if attribute.type == "IntOrTuple" else name
+            return f"{{{values}.data(), int64_t({values}.size())}}"
+        return name
+
+    def _allocated(self, direction: str | None) -> list[str]:
+        return [f"args.{array.name} = memory.zeros<{c_type(array.dtype)}>({size});" for array, size in self.scratch
+                if array.direction == direction]
+
+    def call(self, direction: str) -> list[str]:
+        """The function that fills the arguments of a pass and calls its kernel."""
+        signature = self.operator._entry(direction)
+        body = [f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
+                *[f"args.{name} = {value};" for name, value in self._tensors_of(direction)],
+                *self._allocated(direction)]
+        if any("<A>" in line or "<const A>" in line for line in body):
+            body.insert(0, f"typedef typename {self.args}::A A;")
+        return ["template <typename T>", *function(signature, ["Workspace memory;", *body,
+                                                               f"{self.op.name}_{direction}(args);"])]
+
+    def _tensors_of(self, direction: str) -> list[tuple[str, str]]:
+        """(member, value) of the tensors of a pass."""
+        read = [tensor.name for tensor in self.op.tensors] if direction == "forward" else self.op.backward
+        given = [(arg.name, self._value(f"inputs[{i}]", arg.dtype, "const "))
+                 for i, arg in enumerate(self.op.inputs) if arg.name in read]
+        given += [(out.name, self._value(f"outputs[{i}]", out.dtype, ""))
+                  for i, out in enumerate(self.op.outputs) if out.name in read]
+        if direction == "forward":
+            return given
+        heads = [(f"{out.name}_grad", self._value(f"grads[{i}]", out.dtype, "const "))
+                 for i, out in enumerate(self.op.outputs) if f"{out.name}_grad" in read]
+        return heads + given + [(f"{arg.name}_grad", f"results[{i}].as<T>()")
+                                for i, arg in enumerate(self.op.inputs) if arg.gradient]
+
+    @staticmethod
+    def _value(view: str, dtype: str, const: str) -> str:
+        return f"{view}.as<{const}{dtype}>()" if dtype in ("T", "A") else f"{view}.any()"
+
+
+class AdaptedOperator(Operator):
+    """An operator whose kernel.cc has a struct of its own with the arguments, and an ``adapt`` that fills it."""
+
+    def input(self, tensor: str) -> str:
+        return f"tensors.{tensor}"
+
+    def header(self) -> str:
+        choices = [attribute for attribute in self.attributes.values() if attribute.type == "Choice"]
+        typedefs = [f"typedef {choice.words}::Value {camel(choice.name)};" for choice in choices]
+        opening = f"struct {self.camel}Attrs {{\n"
+        return super().header().replace(opening, opening + "".join(f"{INDENT}{line}\n" for line in typedefs))
+
+    def _arguments(self) -> list[str]:
+        lines = ["// The tensors of a pass. What it does not read has a shape and no address.",
+                 f"struct {self.camel}Tensors {{", f"{INDENT}bool backward = false;   // which pass"]
+        lines += indented([f"View {tensor.name};   // {tensor.doc}" for tensor in self.op.tensors])
+        heads = [name for name in self.op.backward if name.endswith("_grad")]
+        lines += indented([f"View {name};   // backward reads it" for name in heads])
+        lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self.op.inputs if arg.gradient])
+        return [*lines, "};"]
+
+    def _dispatch(self) -> list[str]:
+        """The functions that choose the kernel for a dtype and for the processor."""
+        lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
+        for direction in ("forward", "backward"):
+            lines += [*self._type_dispatch(direction), ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
+                  "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
+        for target in ("avx2", "avx512"):
+            for direction in ("forward", "backward"):
+                lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
+        lines += ["#endif", ""]
+        for direction in ("forward", "backward"):
+            lines += [*self._target_dispatch(direction), ""]
+        return [*lines, "#endif"]
+
+    def _signature(self, direction: str) -> str:
+        return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
+
+    def _type_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel of a dtype."""
+        cases = []
+        for dtype in self.op.types["T"]:
+            label, c_type = TYPES[dtype]
+            cases.append(f"case {label}: return {direction}<{c_type}>(call);")
+        return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
+
+    def _target_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernels of the best instruction set."""
+        call = f"{self.op.name}_{direction}(call)"
+        return [f"inline {self._signature(direction)}", "{", "#ifdef GLUONOPS_ALL_TARGETS",
+                *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
+                           f"case AVX2: return avx2::{call};", "default: break;", "}"]),
+                "#endif", *indented([f"base::{call};"]), "}"]
+
+
+    def _forward(self) -> list[str]:
+        views = [f"tensors.{arg.name} = inputs[{i}];" for i, arg in enumerate(self.op.inputs)]
+        views += [f"tensors.{out.name} = outputs[{i}];" for i, out in enumerate(self.op.outputs)]
+        checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
+        if checks:
+            checks = ["if (checking_values()) {", *indented(checks), "}"]
+        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
+            f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
+
+    def _run(self, direction: str) -> list[str]:
+        return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
+
+
+    def _backward(self) -> list[str]:
+        op = self.op
+        read = set(op.backward)
+        views = [f"tensors.{out.name}_grad = grads[{i}];" for i, out in enumerate(op.outputs)
+                 if f"{out.name}_grad" in read]
+        for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
+            for i, tensor in enumerate(tensors):
+                given = f"{source}[{i}]" if tensor.name in read else f"shape_of({source}[{i}])"
+                views.append(f"tensors.{tensor.name} = {given};")
+        views += [f"tensors.{arg.name}_grad = results[{i}];" for i, arg in enumerate(op.inputs) if arg.gradient]
+        arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
+        return function(f"static void backward(const Attrs &attrs, {arrays})", [
+            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
+            *self._cleared()])
 
 
 def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:

@@ -9,6 +9,7 @@
 
 #include "simd/half.h"
 #include "parallel.h"
+#include "record.h"
 #include "simd/vectors.h"
 #include "target.h"
 
@@ -30,12 +31,6 @@ GLUONOPS_INLINE int size_of(int type)
 // Outputs of this size and more are written with streaming stores: they do not fit into the caches, and an ordinary
 // store first reads what it overwrites.
 const int64_t STREAMING_MIN_BYTES = 24 << 20;
-
-// An array whose type is known at run time only.
-struct AnyArray {
-    const void *values;
-    int type;
-};
 
 namespace GLUONOPS_TARGET {
 

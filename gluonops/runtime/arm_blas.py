@@ -24,23 +24,16 @@ FUNCTIONS = ["cblas_saxpy", "cblas_cgemm", "cblas_zgemm",
              *(f"LAPACKE_{kind}{name}" for kind in "sd" for name in LAPACKE)]
 
 OPENBLAS = "libscipy_openblas.so"
-FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # of mxnet's own libraries, and of the other wheel's
+FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own libraries lie, and the other wheel's
 
 
 def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
     """Let a libmxnet.so need OpenBLAS, and no other library of Arm's.
 
-    Parameters
-    ----------
-    library : pathlib.Path
-        The file; it is changed.
-    patchelf : pathlib.Path
-        The command.
+    - ``library``: the file; it is changed.
+    - ``patchelf``: the command.
 
-    Raises
-    ------
-    subprocess.CalledProcessError
-        The file is no library for Linux, or patchelf failed.
+    A subprocess.CalledProcessError if the file is no library for Linux, or patchelf failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         names = pathlib.Path(folder) / "names"

@@ -14,14 +14,9 @@ Read = Callable[[pathlib.Path], float]
 def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read) -> float:
     """The lowest limit of the process's groups and of those above them; infinity without a limit.
 
-    Parameters
-    ----------
-    root : Path
-        Folder that holds ``proc`` and ``sys``.
-    controller : str
-        What is limited, as version 1 names it: ``cpu``, ``memory``.
-    version_1, version_2 : callable
-        Each reads the limit of a group from the group's folder.
+    - ``root``: folder that holds ``proc`` and ``sys``.
+    - ``controller``: what is limited, as version 1 names it: ``cpu``, ``memory``.
+    - ``version_1`` and ``version_2``: each reads the limit of a group from the group's folder.
     """
     limits = [math.inf]
     for line in (text(root / "proc/self/cgroup") or "").splitlines():

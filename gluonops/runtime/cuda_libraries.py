@@ -41,11 +41,8 @@ def preload() -> list[str]:
 
     They stay out of the global namespace, so that torch and others find libraries of their own.
 
-    Returns
-    -------
-    list of str
-        The libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader;
-        :func:`missing` says why.
+    Returns the libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader;
+    :func:`missing` says why.
     """
     loaded = []
     for library in LIBRARIES if has_cuda_wheel() else ():

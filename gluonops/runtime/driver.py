@@ -14,11 +14,8 @@ LIBRARY = "libcuda.so.1"
 def examine() -> dict:
     """Query the driver.
 
-    Returns
-    -------
-    dict
-        ``version`` of the driver and the newest ``cuda`` that it supports, None if unknown; ``gpus``, a list of dicts
-        with ``name``, ``capability`` (as "9.0") and ``total_bytes``; ``problem``: why there is no GPU, or None.
+    Returns ``version`` of the driver and the newest ``cuda`` that it supports, None if unknown; ``gpus``, a list of
+    dicts with ``name``, ``capability`` (as "9.0") and ``total_bytes``; ``problem``: why there is no GPU, or None.
     """
     report = {"version": _driver_version(), "cuda": None, "gpus": [], "problem": None}
     try:

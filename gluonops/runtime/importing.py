@@ -12,10 +12,8 @@ from . import cuda_libraries, numpy_view, support
 def import_mxnet() -> types.ModuleType:
     """Import MXNet, with a view of NumPy for itself, and return it.
 
-    Raises
-    ------
-    ImportError
-        NumPy is not supported, MXNet is not installed, or it lacks a CUDA library; the message says what to install.
+    Raises ImportError: NumPy is not supported, MXNet is not installed, or it lacks a CUDA library; the message says
+    what to install.
     """
     problem = support.numpy_problem(numpy.__version__)
     if problem:
@@ -24,7 +22,7 @@ def import_mxnet() -> types.ModuleType:
     cuda_libraries.preload()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)   # from MXNet's imports; a user cannot fix them
+            warnings.simplefilter("ignore", DeprecationWarning)   # MXNet's imports cause them; a user cannot fix them
             import mxnet
     except ModuleNotFoundError as error:
         if error.name == "distutils":

@@ -13,10 +13,7 @@ __all__ = ["usable_memory"]
 def usable_memory(root: str | os.PathLike = "/") -> int:
     """Bytes of memory that this process may use: the machine's, or the limit of its cgroup (version 1 or 2).
 
-    Parameters
-    ----------
-    root : path, optional
-        Folder that holds ``proc`` and ``sys``.
+    ``root``: folder that holds ``proc`` and ``sys``.
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", _limit_of_version_1, _limit_of_version_2)))

@@ -50,7 +50,7 @@ from . import cuda_libraries, numpy_view
 numpy_view.install()
 cuda_libraries.preload()
 '''
-FIRST_IMPORT = "from .context import "   # of mxnet/__init__.py
+FIRST_IMPORT = "from .context import "   # mxnet/__init__.py begins its imports with it
 CHANGED_LINE = "from . import _gluonops  # added by gluonops, before MXNet imports NumPy\n"
 
 

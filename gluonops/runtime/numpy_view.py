@@ -51,8 +51,8 @@ class _Finder:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                if type(spec.loader) is importlib.machinery.SourceFileLoader:
-                    spec.loader = _Loader(spec.loader.name, spec.loader.path)
+                if (spec.origin or "").endswith(".py"):   # also where pytest has a loader for mxnet.test_utils
+                    spec.loader = _Loader(name, spec.origin)
                 return spec
         return None
 
@@ -115,24 +115,24 @@ def _view(name: str) -> types.ModuleType:
     view = types.ModuleType(name, module.__doc__)
     vars(view).update(vars(module))
     vars(view).update(VIEWS[name]())
-    view.__getattr__ = functools.partial(getattr, module)   # for what the module loads later
+    view.__getattr__ = functools.partial(getattr, module)   # the module may load more later
     return view
 
 
 def _old_names() -> dict[str, object]:
     """What MXNet and gluoncv read of NumPy 1.23, without what this NumPy has."""
     old = {
-        "bool": numpy.bool_, "int": int, "float": float, "object": object, "complex": complex,   # to 1.23
+        "bool": numpy.bool_, "int": int, "float": float, "object": object, "complex": complex,   # until 1.23
         **{name: _unavailable(name) for name in FINANCE},
-        # to 1.26
+        # until 1.26
         "Inf": numpy.inf, "PINF": numpy.inf, "NINF": -numpy.inf, "NaN": numpy.nan, "NAN": numpy.nan, "PZERO": 0.0,
         "NZERO": -0.0, "alltrue": numpy.all, "sometrue": numpy.any, "product": numpy.prod, "round_": numpy.round,
         "msort": functools.partial(numpy.sort, axis=0), "in1d": _in1d, "compat": types.SimpleNamespace(basestring=str),
     }
-    if hasattr(numpy, "trapezoid"):   # from 2.0
+    if hasattr(numpy, "trapezoid"):   # NumPy 2.0 and later
         old["trapz"] = numpy.trapezoid
     missing = {name: value for name, value in old.items() if name not in vars(numpy)}
-    if hasattr(numpy, "_core"):   # from 2.0, where numpy.core warns
+    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where numpy.core warns
         missing["core"] = numpy._core
     return missing
 
@@ -171,7 +171,7 @@ VIEWS = {"numpy": _old_names, "multiprocessing": _forking_names}
 def _plain(value):
     """NumPy's numbers as Python's, also in tuples and lists: MXNet cannot read NumPy 2's (np.int64(2), 3)."""
     if isinstance(value, numpy.floating):
-        return float(str(value))   # as NumPy 1 writes it: a float32 of 0.1 is 0.1
+        return float(str(value))   # NumPy 1 writes a float32 of 0.1 as 0.1
     if isinstance(value, numpy.generic):
         return value.item()
     return type(value)(map(_plain, value)) if type(value) in (tuple, list) else value

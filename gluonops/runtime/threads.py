@@ -44,11 +44,8 @@ def chosen_environment() -> Iterator[None]:
 def examine() -> dict:
     """How many threads there are and why, as :func:`gluonops.doctor` reports it.
 
-    Returns
-    -------
-    dict
-        ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the native
-        operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
+    Returns ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the
+    native operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
     """
     return {"cores": usable_cores(), **_decision}
 
@@ -106,10 +103,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
     2, and those above it) are limits. A quota of 2.5 processors is 2 cores, because more threads than that would be
     stopped in the middle of their work.
 
-    Parameters
-    ----------
-    root : path, optional
-        Folder that holds ``proc`` and ``sys``.
+    ``root``: folder that holds ``proc`` and ``sys``.
     """
     root = pathlib.Path(root)
     cores = {_core(root, processor) for processor in _allowed_processors()}

@@ -30,7 +30,7 @@ __all__ = ["find_checkpoint", "net_tensors", "next_order", "read_checkpoint", "r
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
 STATE_TENSOR = "standing"   # holds the state of training as JSON
-CHECKSUM = "checksum"       # of all other tensors; files of before it are read without
+CHECKSUM = "checksum"       # it covers all other tensors; older files have none
 WHERE = "train.checkpoint"
 
 
@@ -88,7 +88,7 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
     train_state : mapping
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
-        Of the net.
+        Average of the net.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
 
 
 def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-    """Of a checkpoint's tensors those of the net, by the parameters' places in the net; averages if there are any."""
+    """The net's tensors in a checkpoint, by the parameters' places in the net; averages if there are any."""
     own = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
     averages = {name[len("average:net."):]: value for name, value in tensors.items()
                 if name.startswith("average:net.")}

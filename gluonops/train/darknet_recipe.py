@@ -27,9 +27,9 @@ __all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment"
            "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
-LEAST_UPDATES = 100   # of an epoch; AlexeyAB's program does not measure more often
-LEAST_SCORE = 0.01     # of the detections that are measured
-MOST_DETECTIONS = 100  # of an image that is measured
+LEAST_UPDATES = 100   # an epoch has at least so many; AlexeyAB's program does not measure more often
+LEAST_SCORE = 0.01     # detections with less are not measured
+MOST_DETECTIONS = 100  # further detections of an image are not measured
 
 
 def darknet_augment(options: TrainingOptions) -> data.Augment:
@@ -69,7 +69,7 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed
     cfg : str or os.PathLike
     dataset : gluonops.data.DetectionDataset
     seed : int, default 0
-        Of k-means.
+        Seed of k-means.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs
 
 
 def _images_per_update(options, workers):
-    """Of all workers, each of which takes the batch of the cfg; with dist_async an update has the images of one."""
+    """All workers' images: each takes the batch of the cfg. With dist_async an update has the images of one."""
     return options.batch * (workers.count if workers and workers.in_step else 1)
 
 
@@ -115,7 +115,7 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     seen : int, default 0
         Number of images that the net has been trained on.
     workers : Workers, optional
-        Of the job. Each of them takes the batch of the cfg.
+        Workers of the job. Each of them takes the batch of the cfg.
 
     Raises
     ------

@@ -64,7 +64,7 @@ def _detections(results, expected):
 
 
 def _real(image):
-    """Of an image's slots those that hold a detection: ids (N,), scores (N,), boxes (N, 4)."""
+    """An image's slots that hold a detection: ids (N,), scores (N,), boxes (N, 4)."""
     ids, scores, boxes = image
     real = ids[:, 0] >= 0
     return ids[real, 0], scores[real, 0], boxes[real].astype("float64")
@@ -84,7 +84,7 @@ class Comparison(collections.namedtuple("Comparison", "difference tolerance")):
     __slots__ = ()
 
 
-PAIRED = 1e-3   # as far as a detection's counterpart may be, in score and in shares of its box's size
+PAIRED = 1e-3   # how far a detection's counterpart may be, in score and in shares of its box's size
 OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)
 
 

@@ -22,7 +22,7 @@ __all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
-MAX_ANCHORS = 5       # of YOLOv2
+MAX_ANCHORS = 5       # YOLOv2 has so many
 WELL_FITTING = 0.65   # mean IoU of boxes and their anchors; VOC's boxes and its five published ones: 0.61
 
 
@@ -42,7 +42,7 @@ class ClassSubset(gluon.data.Dataset):
     classes : sequence of str
         Names of the classes.
     chosen : numpy.ndarray, optional
-        Of the images of these classes, which ones: bool (N,).
+        Which of the images of these classes to take: bool (N,).
     """
 
     def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
@@ -88,7 +88,7 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
     size : int, default 28
         Height and width of the net's input.
     seed : int, default 0
-        Of the choice of the tenth.
+        Seed of the choice of the tenth.
 
     Returns
     -------
@@ -180,9 +180,9 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
         ``1.3,1.7 3.2,4.0``.
     dataset : gluonops.data.DetectionDataset
     size : int
-        Of the net's input.
+        Size of the net's input.
     seed : int, default 0
-        Of k-means.
+        Seed of k-means.
     cfg : str or os.PathLike, optional
         A Darknet cfg, whose number of anchors and size of cells count.
 
@@ -230,7 +230,7 @@ def default_augment(name: str, flip: float = 0) -> data.Augment:
     Parameters
     ----------
     name : str
-        Of a format of data sets.
+        Name of a format of data sets.
     flip : float, default 0
         Probability of mirroring an image.
     """
@@ -268,7 +268,7 @@ class Cached(gluon.data.Dataset):
         return self._items[index]
 
     def fingerprint(self) -> str:
-        """Of the data set."""
+        """The fingerprint of the data set."""
         return self._dataset.fingerprint()
 
     def label(self, index: int) -> np.ndarray:
@@ -306,7 +306,7 @@ class Repeated(gluon.data.Dataset):
         return self._dataset[index % len(self._dataset)]
 
     def fingerprint(self) -> str:
-        """Of the data set."""
+        """The fingerprint of the data set."""
         return self._dataset.fingerprint()
 
     def name(self, index: int) -> str:

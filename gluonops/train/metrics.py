@@ -108,7 +108,7 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
     if is_same.all() or not is_same.any():
         return None
     order = np.argsort(-cosines, kind="stable")
-    is_last = np.append(np.diff(cosines[order]) != 0, True)   # of the pairs with one cosine
+    is_last = np.append(np.diff(cosines[order]) != 0, True)   # whether it is the last pair with its cosine
     true, false = (np.append(0, np.cumsum(kind[order])[is_last] / kind.sum()) for kind in (is_same, ~is_same))
     balanced = (true + 1 - false) / 2
     best = balanced.argmax()

@@ -299,7 +299,7 @@ def _words(action, value):
 
 
 def _parse_yaml(text):
-    """Without aliases: a few lines of them are gigabytes of values."""
+    """The values of a YAML text. Aliases are refused: a few lines of them are gigabytes of values."""
     yaml = require("yaml", WHERE)
 
     class Loader(yaml.SafeLoader):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:   # matplotlib is optional
 __all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding", "draw_predictions", "draw_roc",
            "save_figure"]
 
-MANY_CLASSES = 20   # from this number on a matrix has no numbers in its cells
-LONGEST_SIDE = 3    # of an embedding whose axes have one scale, in shares of the other side
+MANY_CLASSES = 20   # a matrix of so many has no numbers in its cells
+LONGEST_SIDE = 3    # longer embeddings get a scale for each axis; in shares of the other side
 PANELS = {"losses": "training loss, mean of an image", "scores": "scores, 1 is best", "rate": "learning rate"}
 # What a legend calls the columns of a history. The images for validation choose the epoch.
 LABELS = {"mAP": "mAP at IoU 0.5, validation", "AP": "COCO's AP, validation",
@@ -138,7 +138,7 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     labels, predicted : numpy.ndarray
         Classes, (N,).
     names : sequence
-        Of the classes.
+        Names of the classes.
     path : str or os.PathLike
         The PNG.
     rows, columns : int
@@ -245,7 +245,7 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     labels : numpy.ndarray
         (N,).
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     path : str or os.PathLike
         The PNG.
     """

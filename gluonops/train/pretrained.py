@@ -17,7 +17,7 @@ from .recipe import is_small
 __all__ = ["describe_pretrained", "load_pretrained_classifier", "load_pretrained_detector", "pretrained_source"]
 
 Path = os.PathLike
-AUTO, NONE = "auto", "none"   # of --pretrained
+AUTO, NONE = "auto", "none"   # --pretrained takes them besides paths
 
 
 def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
@@ -49,7 +49,7 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
     Parameters
     ----------
     source : str
-        Of :func:`pretrained_source`.
+        Source of :func:`pretrained_source`.
     kept : sequence of str
         The classes whose rows of the output are kept.
     """

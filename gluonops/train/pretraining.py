@@ -25,7 +25,7 @@ from .schedules import Cosine
 
 __all__ = ["Cutouts", "pretrain_backbone"]
 
-SIZE = 64              # of a cut-out, height and width
+SIZE = 64              # height and width of a cut-out
 MARGIN = (1.1, 1.6)    # its side, in longest sides of the object
 RATE, DECAY = 0.05, 5e-4
 NAME = "pretraining"
@@ -39,7 +39,7 @@ class Cutouts(gluon.data.Dataset):
     dataset : gluonops.data.DetectionDataset
         Difficult objects are left out.
     seed : int
-        Of where an object lies in its cut-out, and how large it is there.
+        Seed of where an object lies in its cut-out, and how large it is there.
     """
 
     def __init__(self, dataset: DetectionDataset, seed: int):
@@ -90,7 +90,7 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     backbone : gluon.HybridBlock
         Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
     classes : sequence of str
-        Of the data set.
+        Classes of the data set.
     dataset : gluonops.data.DetectionDataset
     epochs : int
         Passes over the objects.
@@ -100,9 +100,9 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     threads : int, default 0
         Threads that read images ahead.
     resume : str or os.PathLike, optional
-        As of :meth:`Run.resume`.
+        As in :meth:`Run.resume`.
     save_every : int, default 0
-        As of :class:`Run`.
+        As in :class:`Run`.
 
     Returns
     -------

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 __all__ = ["COLUMNS", "Bar", "columns"]
 
-COLUMNS = 80       # of a log, and of a terminal whose width is unknown
-WIDEST = 100       # of a bar
+COLUMNS = 80       # a log has so many, and a terminal whose width is unknown
+WIDEST = 100       # a bar has no more columns
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"
@@ -18,15 +18,8 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 class Bar:
     """A progress bar on stderr. If stderr is no terminal, there are lines instead: one every 30 seconds, and the last.
 
-    Parameters
-    ----------
-    total : int
-    done : int
-        What is done already, as in a run that is resumed.
-    title : str
-    unit : str
-    shown : bool
-        False for the workers that stay silent.
+    - ``done``: what is done already, as in a run that is resumed.
+    - ``shown``: false for the workers that stay silent.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):

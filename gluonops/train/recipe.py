@@ -29,12 +29,12 @@ __all__ = ["FEW_UPDATES", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", 
            "passes_over_objects", "repeats", "warning_of_few_updates"]
 
 SMALL = 1000              # images; fewer are a small data set
-LEAST_UPDATES = 600       # of a run that is not given --epochs
-LEAST_PRETRAINING = 300   # of the pretraining on objects
+LEAST_UPDATES = 600       # a run without --epochs makes at least so many
+LEAST_PRETRAINING = 300   # the pretraining on objects makes at least so many
 OBJECT_BATCH = 32         # objects of a batch of the pretraining
 # Fewer updates train nothing from random weights; from trained weights a tenth is enough.
 FEW_UPDATES = {"detector": 300, "classifier": 60}
-LIMIT = 10.0              # of the norm of a detector's gradients; the first batches have about 60
+LIMIT = 10.0              # a detector's gradients are scaled to this norm; in the first batches it is about 60
 LEFT = 0.01               # share of the initial running statistics after half of the updates
 POOR_MAP = 0.05
 
@@ -65,7 +65,7 @@ def repeats(args: argparse.Namespace, images: int, workers: Workers | None = Non
     if args.epochs * updates_per_epoch(images, args.batch_size, workers, args.accumulate) >= LEAST_UPDATES:
         return 1
     images_per_update = args.batch_size * args.accumulate * (workers.count if workers else 1)
-    full_updates = math.ceil(LEAST_UPDATES / args.epochs) - 1   # of an epoch; the last may have fewer images
+    full_updates = math.ceil(LEAST_UPDATES / args.epochs) - 1   # the last one may have fewer images
     return full_updates * images_per_update // images + 1
 
 
@@ -76,7 +76,7 @@ def passes_over_objects(objects: int, passes: int) -> int:
     ----------
     objects : int
     passes : int
-        Of a large data set.
+        Passes of a large data set.
     """
     return max(passes, math.ceil(LEAST_PRETRAINING / updates_per_epoch(max(1, objects), OBJECT_BATCH)))
 
@@ -102,7 +102,7 @@ def fit_batch_norm(net: gluon.Block, updates: int) -> None:
     net : gluon.Block
         Not hybridized yet, or to be traced again.
     updates : int
-        Of the run.
+        Updates of the run.
     """
     momentum = LEFT ** (2 / max(updates, 2))
     for block in _batch_norms(net):
@@ -131,7 +131,7 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
     Parameters
     ----------
     updates, epochs : int
-        Of the run.
+        Updates and epochs of the run.
     is_pretrained : bool
         Whether it starts from trained weights: then a tenth of the updates is enough.
     task : {"detector", "classifier"}
@@ -155,7 +155,7 @@ def hint_for_detector(score: float, updates: int, is_pretrained: bool) -> str | 
     score : float
         Its mAP.
     updates : int
-        Of its run.
+        Updates of its run.
     is_pretrained : bool
         Whether it started from trained weights.
     """
@@ -176,7 +176,7 @@ def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is
     logits : numpy.ndarray
         (N, classes)
     updates, is_pretrained
-        As of :func:`hint_for_detector`.
+        As in :func:`hint_for_detector`.
     """
     if logits.shape[1] < 2:
         return None

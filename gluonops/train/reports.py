@@ -24,7 +24,7 @@ def describe_epoch(row: Mapping[str, object], epochs: int, title: str = "trainin
     Parameters
     ----------
     row : mapping
-        Of a run's history.
+        Row of a run's history.
     epochs : int
         Number of epochs of the run.
     title : str, default "training"

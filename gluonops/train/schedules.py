@@ -74,7 +74,7 @@ class Cosine(Schedule):
         Number of updates of the run.
     final : float, default 0
     warmup, warmup_power
-        As of :class:`Schedule`. The cosine starts after the warm-up.
+        As in :class:`Schedule`. The cosine starts after the warm-up.
     """
 
     def __init__(self, learning_rate: float, total: int, final: float = 0, warmup: int = 0, warmup_power: float = 1):
@@ -103,7 +103,7 @@ class WarmRestarts(Schedule):
     final : float, default 0
         Darknet's ``learning_rate_min``.
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, cycle: int, factor: int = 2, final: float = 0, warmup: int = 0,
@@ -114,7 +114,7 @@ class WarmRestarts(Schedule):
         self.cycle, self.factor, self.final = cycle, factor, final
 
     def rate(self, num_update: int) -> float:
-        """Of the cosine that the update is in."""
+        """The rate of the cosine that the update is in."""
         start, length = 0, self.cycle
         while start + length < num_update:
             start += length
@@ -132,7 +132,7 @@ class Step(Schedule):
     step : int
     scale : float
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, step: int, scale: float, warmup: int = 0, warmup_power: float = 1):
@@ -156,7 +156,7 @@ class Steps(Schedule):
     scales : sequence of float, optional
         One for each step; 0.1 if left out.
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, steps: Sequence[int], scales: Sequence[float] | None = None,
@@ -187,7 +187,7 @@ class Polynomial(Schedule):
         Darknet's ``max_batches``. The rate is 0 from there on.
     power : float, default 4
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, total: int, power: float = 4, warmup: int = 0, warmup_power: float = 1):
@@ -208,7 +208,7 @@ class Exponential(Schedule):
     learning_rate : float
     gamma : float
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, gamma: float, warmup: int = 0, warmup_power: float = 1):
@@ -231,7 +231,7 @@ class Sigmoid(Schedule):
     step : int
         The update with half of the base rate.
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, gamma: float, step: int, warmup: int = 0, warmup_power: float = 1):
@@ -256,7 +256,7 @@ class Random(Schedule):
     power : float, default 4
     seed : int, default 0
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     """
 
     def __init__(self, learning_rate: float, power: float = 4, seed: int = 0, warmup: int = 0, warmup_power: float = 1):
@@ -268,7 +268,7 @@ class Random(Schedule):
         return self.base_lr * np.random.RandomState([self.seed, num_update]).uniform() ** self.power
 
 
-# By name, for a run of so many updates: name -> (class, the arguments it takes besides rate and warm-up).
+# The schedules by name: name -> (class, the arguments it takes besides rate and warm-up).
 SCHEDULES = {
     "constant": (Constant, ()), "cosine": (Cosine, ("total", "final")), "steps": (Steps, ("steps", "scales")),
     "step": (Step, ("step", "scale")), "poly": (Polynomial, ("total", "power")), "exp": (Exponential, ("gamma",)),
@@ -291,7 +291,7 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
         Number of updates of the run. Options that are left out follow from it: ``steps`` are 0.6 and 0.85 of it,
         ``step`` is half and ``cycle`` a seventh of it, and ``gamma`` makes the rate fall to a hundredth.
     warmup, warmup_power
-        As of :class:`Schedule`.
+        As in :class:`Schedule`.
     **options
         Of the schedule's class.
 
@@ -369,18 +369,7 @@ def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
 
     Such a server runs while MXNet is being imported, and cannot import gluonops.
 
-    Parameters
-    ----------
-    own : Schedule
-
-    Returns
-    -------
-    mxnet.lr_scheduler.LRScheduler
-
-    Raises
-    ------
-    OpError
-        MXNet has no such schedule.
+    An OpError if MXNet has no such schedule.
     """
     common = {"base_lr": own.base_lr, "warmup_steps": own.warmup}
     is_line = own.warmup == 0 or own.warmup_power == 1

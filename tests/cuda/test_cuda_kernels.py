@@ -3,6 +3,7 @@
 Expected is what the suites' oracles say, in NumPy from the definitions. An operator that is not named here runs the
 cases of its suite.
 """
+import collections
 import dataclasses
 import math
 import pathlib
@@ -12,11 +13,8 @@ import cuda_emulator
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, registry, rtc
+from gluonops.core import contract, custom, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
-from gluonops.ops.dice_loss import contract as dice_loss_contract
-from gluonops.ops.group_norm import contract as group_norm_contract
-from gluonops.ops.ohem import contract as ohem_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
 from native_cases import SUITES  # noqa: E402
@@ -77,10 +75,10 @@ def weighted_rows(classes):
 
 EXTRA = {
     "center_loss": [
-        Case("several_blocks_per_class", ((1500, 8), (1500,), (2, 8))),
+        Case("several_blocks_per_class", ((2500, 8), (2500,), (2, 8))),
         Case("several_samples_at_a_time", ((40, 64), (40,), (3, 64))),
         Case("warps_without_features", ((100, 67), (100,), (2, 67))),
-        Case("several_classes_per_bucket", ((300, 1), (300,), (1030, 1))),
+        Case("several_tiles_of_features", ((5, 2100), (5,), (2, 2100))),
     ],
     "region_decode": [
         Case("many_classes", ((1, 2010, 1, 3),), {**TWO_ANCHORS, "classes": 1000}),
@@ -101,10 +99,9 @@ EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
 # Packs of columns: of several blocks, with channels behind a thread's last one, and in several parts.
 EXTRA["l2_normalize"] = [Case("columns", ((2, 130, 36), (130,))), Case("many_columns", ((1, 5, 36), (5,))),
                          Case("parts_of_columns", ((1, 1100, 4), (1100,)))]
-# Groups in parts: in packs and in single elements, with channels that are read twice, and of several teams.
+# Groups of several chunks, in packs and in single elements.
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
-    ("parts", (2, 4, 2100), 2), ("parts_of_items", (1, 3, 2051), 1), ("read_twice", (1, 2, 4500), 1),
-    ("teams", (2, 70, 49), 1), ("teams_in_packs", (3, 10, 60), 1))]
+    ("packs", (2, 4, 2100), 2), ("items", (1, 3, 2051), 1), ("chunks", (1, 2, 4500), 1))]
 EXTRA["dice_loss"] = [Case("tiles", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
@@ -191,20 +188,26 @@ class Run:
         self.suite.close(got.asnumpy(), expected, name, "custom", self.dtype, exact=self.suite.exact and not added)
 
 
-@pytest.mark.parametrize("name, case", cases())
-def test_every_type(name, case, rng):
-    for dtype in registry.get(name).op.types["T"]:
-        Run(name, case, dtype, "write", rng).check()
+# Whole tensors, requests to add, and tensors at offsets that are no multiple of 16 bytes.
+WAYS = (("write", (0,)), ("add", (0, 1, 2, 4)), ("write", (1, 4)))
 
 
-@pytest.mark.parametrize("name, case", cases())
-def test_views_and_adding(name, case, rng):
-    """Tensors at offsets that are no multiple of 16 bytes, and requests to add."""
-    Run(name, case, "float32", "add", rng, offsets=(0, 1, 2, 4)).check()
-    Run(name, case, "float16", "write", rng, offsets=(1, 4)).check()
+@pytest.mark.parametrize("number, name, case", [pytest.param(number, *test.values, id=test.id, marks=test.marks)
+                                                for number, test in enumerate(cases())])
+def test_every_type(number, name, case, rng, pytestconfig):
+    """Each in one of the ways, in turn."""
+    for place, dtype in enumerate(registry.get(name).op.types["T"], number):
+        for request, offsets in WAYS if pytestconfig.getoption("every_mode") else [WAYS[place % len(WAYS)]]:
+            Run(name, case, dtype, request, rng, offsets).check()
 
 
-@pytest.mark.parametrize("name, case", cases())
+def has_more_than_two_blocks(name, case):
+    op, suite = registry.get(name).op, SUITES[name]()
+    shapes = op.infer_shape(suite.typed(case), {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)})
+    return any(max(rtc.plan(op, direction, suite.typed(case), shapes)[2]) > 2 for direction in ("forward", "backward"))
+
+
+@pytest.mark.parametrize("name, case", [test for test in cases() if has_more_than_two_blocks(*test.values)])
 def test_few_blocks_and_the_same_bits_every_time(name, case, rng, monkeypatch):
     """A grid that does not reach every row and element strides; whichever thread comes first, sums have one order."""
     monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
@@ -246,7 +249,7 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
 @pytest.mark.parametrize("name", ["softmax", "softmax_cross_entropy", "margin_softmax_cross_entropy"])
 def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monkeypatch):
     """As where many rows have several blocks each: ``partial`` is too large to be kept from launch to launch."""
-    monkeypatch.setattr(softmax_contract, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(contract, "KEPT_NUMBERS", 0)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
     shapes = ((3, 33001), (3,))[:len(registry.get(name).op.inputs)]
     Run(name, Case("", shapes, {}), "float32", "write", rng).check()
@@ -254,40 +257,28 @@ def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monk
     assert len(forward) == 2, "a launch for each step"
 
 
-def test_step_0_empties_the_counts_of_groups(rng, monkeypatch):
-    monkeypatch.setattr(group_norm_contract, "KEPT_NUMBERS", 0)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    Run("group_norm", EXTRA["group_norm"][0], "float32", "write", rng).check()
-    backward = [launched for launched, _, _ in cuda_emulator.launches if "backward" in launched]
-    assert len(backward) == 2, "a launch for each step"
+SHARED = {
+    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
+    "box_iou": Case("", ((2100, 4), (40, 4))),
+    "center_loss": Case("", ((2100, 3), (2100,), (2, 3))),
+    "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),
+}
+
+LAUNCHES = {"ohem": 4}   # three digits and the output
 
 
-def test_every_part_of_a_group_has_channels(rng, monkeypatch):
-    """Of 65 channels there are 33 parts of two: of 64 parts, nearly half would have none."""
-    monkeypatch.setattr(group_norm_contract, "MAX_PARTS", 4)
-    for dtype in ("float32", "float16"):
-        Run("group_norm", Case("", ((2, 5, 4100), (5,), (5,)), {"num_groups": 1}), dtype, "write", rng).check()
-    assert [grid[1] for launched, grid, _ in cuda_emulator.launches if "backward" in launched] == [3, 3]
-
-
-@pytest.mark.parametrize("kept, launches", [(dice_loss_contract.KEPT_NUMBERS, 1), (0, 2)])
-def test_the_tiles_of_a_sample_are_summed_at_once_if_their_sums_are_kept(kept, launches, rng, monkeypatch):
-    """More classes than a block sums up between two barriers. The counts are ready for the next launch."""
-    monkeypatch.setattr(dice_loss_contract, "KEPT_NUMBERS", kept)
+@pytest.mark.parametrize("kept", [contract.KEPT_NUMBERS, 0])
+@pytest.mark.parametrize("name", SHARED)
+def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, kept, rng, monkeypatch):
+    """Step 0 clears them where ``partial`` is too large to be kept."""
+    monkeypatch.setattr(contract, "KEPT_NUMBERS", kept)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", kept)
-    run = Run("dice_loss", Case("", ((2, 19, 1100), (2, 1100)), {}), "float32", "write", rng)
+    run = Run(name, SHARED[name], "float32", "write", rng)
     for _ in range(2):
         run.check()
-    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
-    assert len(forward) == 2 * launches
-
-
-def test_step_0_empties_the_bins_of_a_large_batch(rng, monkeypatch):
-    monkeypatch.setattr(ohem_contract, "KEPT_NUMBERS", 0)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    Run("ohem", Case("", ((3, 4099),), {"threshold": 1.0}), "float32", "write", rng).check()
-    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
-    assert len(forward) == 5, "a launch for the bins, three digits and the output"
+    launched = collections.Counter(launched for launched, _, _ in cuda_emulator.launches)
+    shared = max(launched.values())
+    assert shared == 2 * LAUNCHES.get(name, 1) + (0 if kept else 2)
 
 
 @pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)

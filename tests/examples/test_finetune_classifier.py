@@ -65,6 +65,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.split()[0] == str(predicted[0])
 
 
+@pytest.mark.slow
 def test_stopped_resumed_and_from_a_config(train, capsys):
     """A run that was stopped ends like one that was not, and so does one from its results.json."""
     options = ("--accumulate", "3", "--average", "0.9", "--clip", "1", "--freeze", "1", "--warmup", "0.5")

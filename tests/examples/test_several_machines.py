@@ -43,6 +43,7 @@ def test_two_workers_are_one_process(tmp_path):
         np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_role_script_of_the_documentation(tmp_path):
     """docs/several_machines.md's role.sh under mpirun's variables: a scheduler, a server and two workers."""
     page = (EXAMPLES.parent / "docs" / "several_machines.md").read_text()

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define GLUONOPS_ENTRY   // the functions that fill a kernel's arguments and call it
 #include "generated/abs.cc"
 #include "generated/reorg.cc"
 #include "generated/softmax_cross_entropy.cc"
@@ -42,7 +43,9 @@ void abs_large()
     Bytes from(size), to(size);
     for (int64_t i = 0; i < size; ++i)
         from.data[i] = pattern(i);
-    abs_forward({INT8, size, from.data, nullptr, to.data});
+    const std::vector<int64_t> shape = {size};
+    const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &shape};
+    abs_forward({}, &input, &output);
     for (int64_t i = 0; i < size; ++i)
         require(to.data[i] == abs(pattern(i)), "abs", i);
 }
@@ -87,11 +90,13 @@ void cross_entropy_large()
         reinterpret_cast<int32_t *>(labels.data)[r] = int32_t(r % classes);
         reinterpret_cast<Half *>(head.data)[r] = narrow(1.0f);
     }
-    const SoftmaxCrossEntropyCall call = {FLOAT16, {rows, classes, 1}, true, {labels.data, INT32, false, 0},
-                                          nullptr, 0.0, {}, data.data, loss.data, max.data, log_sum.data,
-                                          head.data, grad.data, nullptr};
-    softmax_cross_entropy_forward(call);
-    softmax_cross_entropy_backward(call);
+    const std::vector<int64_t> shape = {rows, classes}, row_shape = {rows};
+    const View inputs[] = {{data.data, FLOAT16, &shape}, {labels.data, INT32, &row_shape}};
+    const View outputs[] = {{loss.data, FLOAT16, &row_shape}, {max.data, FLOAT32, &row_shape},
+                            {log_sum.data, FLOAT32, &row_shape}};
+    const View heads[] = {{head.data, FLOAT16, &row_shape}}, grads[] = {{grad.data, FLOAT16, &shape}, {}};
+    softmax_cross_entropy_forward({}, inputs, outputs);
+    softmax_cross_entropy_backward({}, heads, inputs, outputs, grads);
     const double sum = exp(8.0) + 1023, hit = exp(8.0) / sum - 1, miss = 1 / sum;
     for (int64_t r = 0; r < rows; ++r) {
         require(fabs(widen(reinterpret_cast<Half *>(loss.data)[r]) - (log(sum) - 8)) < 1e-3, "loss", r);

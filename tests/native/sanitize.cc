@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#define GLUONOPS_ENTRY   // the functions that fill a kernel's arguments and call it
 #include "generated/abs.cc"
 #include "generated/center_loss.cc"
 #include "generated/gaussian_yolo_loss.cc"
@@ -50,9 +51,12 @@ void require(bool condition, const char *what)
 // An array of exactly its size, off the alignment of vectors, filled with numbers of all kinds.
 class Array {
  public:
-    Array(int type, int64_t items) : type_(type), items_(items), memory_(malloc(size_t(items * size_of(type)) + 1))
+    Array(int type, int64_t items) : Array(type, std::vector<int64_t>{items}) {}
+    Array(int type, const std::vector<int64_t> &shape)
+        : type_(type), shape_(shape), items_(View{nullptr, type, &shape}.size()),
+          memory_(malloc(size_t(items_ * size_of(type)) + 1))
     {
-        for (int64_t i = 0; i < items; ++i)
+        for (int64_t i = 0; i < items_; ++i)
             set(i, draw(0, 50) ? double(draw(-1000, 1000)) / 64 : draw(0, 1) ? INFINITY : NAN);
     }
     ~Array() { free(memory_); }
@@ -76,9 +80,11 @@ class Array {
     double get(int64_t i) const { return value_at({memory_, type_}, i); }
     void *data() const { return memory_; }
     int64_t items() const { return items_; }
+    View view() const { return {memory_, type_, &shape_}; }
 
  private:
     int type_;
+    std::vector<int64_t> shape_;
     int64_t items_;
     void *memory_;
 };
@@ -88,8 +94,9 @@ void abs_round()
     const int type = any_type();
     const int64_t items = draw(0, 3) ? draw_size() * draw_size() : draw(8000, 70000);
     const Array data(type, items), head(type, items), output(type, items), grad(type, items);
-    abs_forward({type, items, data.data(), nullptr, output.data()});
-    abs_backward({type, items, data.data(), head.data(), grad.data()});
+    const View inputs[] = {data.view()}, outputs[] = {output.view()}, heads[] = {head.view()}, grads[] = {grad.view()};
+    abs_forward({}, inputs, outputs);
+    abs_backward({}, heads, inputs, outputs, grads);
     for (int64_t i = 0; i < items; ++i)
         require(data.get(i) != data.get(i) || output.get(i) == fabs(data.get(i)), "abs");
 }
@@ -178,14 +185,14 @@ void softmax_round()
 {
     const int type = real_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.length * sizes.inner;
-    const Array data(type, items), output(type, items), head(type, items), grad(type, items);
-    SoftmaxCall call = {type, sizes, double(draw(1, 80)) / 16, data.data(), nullptr, nullptr, output.data()};
-    softmax_forward(call);
-    call.output_grad = head.data();
-    call.output = output.data();
-    call.result = grad.data();
-    softmax_backward(call);
+    const std::vector<int64_t> shape = {sizes.outer, sizes.length, sizes.inner};
+    const Array data(type, shape), output(type, shape), head(type, shape), grad(type, shape);
+    const View inputs[] = {data.view()}, outputs[] = {output.view()}, heads[] = {head.view()}, grads[] = {grad.view()};
+    SoftmaxAttrs attrs;
+    attrs.axis = draw(0, 1) ? 1 : -2;
+    attrs.temperature = double(draw(1, 80)) / 16;
+    softmax_forward(attrs, inputs, outputs);
+    softmax_backward(attrs, heads, inputs, outputs, grads);
 }
 
 void softmax_output_round()
@@ -214,19 +221,29 @@ void cross_entropy_round()
 {
     const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32, label_type = any_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.length * sizes.inner, rows = sizes.outer * sizes.inner;
-    const bool sparse = draw(0, 2) > 0;
-    const Array data(type, items), output(type, rows), max(wide, rows), log_sum(wide, rows), head(type, rows);
-    const Array data_grad(type, items), label_grad(type, sparse ? 0 : items), dense(type, sparse ? 0 : items);
-    Array label(label_type, sparse ? rows : 0);
-    spoil(&label, sizes.length);
-    const SoftmaxCrossEntropyCall call = {type, sizes, sparse, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)},
-                                   dense.data(), draw(0, 1) ? 0.1 : 0.0, {nullptr, 0}, data.data(), output.data(), max.data(),
-                                   log_sum.data(), head.data(), data_grad.data(), label_grad.data()};
-    softmax_cross_entropy_forward(call);
-    softmax_cross_entropy_backward(call);
+    const int64_t rows = sizes.outer * sizes.inner;
+    const std::vector<int64_t> shape = {sizes.outer, sizes.length, sizes.inner}, row_shape = {sizes.outer, sizes.inner};
+    SoftmaxCrossEntropyAttrs attrs;
+    attrs.axis = 1;
+    attrs.sparse_label = draw(0, 2) > 0;
+    attrs.smoothing = draw(0, 1) ? 0.1 : 0.0;
+    const bool sparse = attrs.sparse_label;
+    if (sparse && draw(0, 1))
+        attrs.ignore_label = draw(-2, 3);
+    if (draw(0, 2) == 0)
+        attrs.class_weight = std::vector<double>(size_t(draw(0, 1) ? 1 : sizes.length), 0.5);
+    const Array data(type, shape), output(type, row_shape), max(wide, row_shape), log_sum(wide, row_shape);
+    const Array head(type, row_shape), data_grad(type, shape), label_grad(type, sparse ? row_shape : shape);
+    Array label(sparse ? label_type : type, sparse ? row_shape : shape);
+    if (sparse)
+        spoil(&label, sizes.length);
+    const View inputs[] = {data.view(), label.view()}, outputs[] = {output.view(), max.view(), log_sum.view()};
+    const View heads[] = {head.view()}, grads[] = {data_grad.view(), label_grad.view()};
+    softmax_cross_entropy_forward(attrs, inputs, outputs);
+    softmax_cross_entropy_backward(attrs, heads, inputs, outputs, grads);
+    const Labels labels = {label.view().any(), {attrs.ignore_label.has_value(), attrs.ignore_label.value_or(0)}};
     for (int64_t r = 0; sparse && r < rows && sizes.length; ++r) {
-        const int64_t class_id = class_of(call.labels, r, sizes.length);
+        const int64_t class_id = class_of(labels, r, sizes.length);
         const double got = data_grad.get(r / sizes.inner * sizes.length * sizes.inner + r % sizes.inner);
         require(class_id != IGNORED || (got == 0 && output.get(r) == 0), "an ignored row");
         require(class_id != NO_CLASS || (got != got && output.get(r) != output.get(r)), "a label that is no class");
@@ -237,19 +254,19 @@ void center_loss_round()
 {
     const int type = real_type(), label_type = any_type();
     const int64_t batch = draw_size(), classes = draw(1, 30), features = draw_size();
-    const Array data(type, batch * features), centers(type, classes * features), output(type, batch), head(type, batch);
-    const Array data_grad(type, batch * features), centers_grad(type, classes * features);
+    const std::vector<int64_t> samples = {batch, features}, all_classes = {classes, features};
+    const Array data(type, samples), centers(type, all_classes), output(type, batch), head(type, batch);
+    const Array data_grad(type, samples), label_grad(label_type, batch), centers_grad(type, all_classes);
     Array label(label_type, batch);
-    const Array first(INT64, classes), next(INT64, batch);
     spoil(&label, classes);
-    const CenterLossCall call = {type, batch, classes, features, {label.data(), label_type, false, 0}, data.data(),
-                                 centers.data(), output.data(), head.data(), data_grad.data(), centers_grad.data(),
-                                 static_cast<int64_t *>(first.data()), static_cast<int64_t *>(next.data())};
-    center_loss_forward(call);
-    center_loss_backward(call);
+    const View inputs[] = {data.view(), label.view(), centers.view()}, outputs[] = {output.view()};
+    const View heads[] = {head.view()}, grads[] = {data_grad.view(), label_grad.view(), centers_grad.view()};
+    center_loss_forward({}, inputs, outputs);
+    center_loss_backward({}, heads, inputs, outputs, grads);
+    const Labels labels = {label.view().any(), {}};
     std::vector<bool> found(size_t(classes), false);
     for (int64_t r = 0; r < batch; ++r) {
-        const int64_t class_id = class_of(call.labels, r, classes);
+        const int64_t class_id = class_of(labels, r, classes);
         if (class_id != NO_CLASS)
             found[size_t(class_id)] = true;
         require(class_id != NO_CLASS || (output.get(r) != output.get(r) &&

@@ -12,7 +12,8 @@ PACKAGE = pathlib.Path(build.__file__).parents[1]
 GENERATE = PACKAGE / "native" / "generate.py"
 
 CONTRACT = '''
-from ...core.contract import FLOATS, Arg, Attr, Bool, Choice, Float, Indices, Int, Op, Optional, Out, Refused, Shapes
+from ...core.contract import (
+    FLOATS, Arg, Array, Attr, Bool, Choice, Float, Indices, Int, Number, Numbers, Op, Optional, Out, Refused, Shapes)
 
 OP = Op(
     name="scratch",
@@ -22,7 +23,9 @@ OP = Op(
     outputs=(Out("output", "T", "as data"),),
     attrs=(Attr("axis", Int(), -1, "where"), Attr("flag", Bool(), True, "whether"), {more}),
     types={{"T": FLOATS, "L": FLOATS}},
-    shapes=Shapes(data="batch..., n@axis, ...", label="batch..., ...", output="batch..., n * {factor}, ..."),
+    shapes=Shapes(data="batch..., n@axis, inner...", label="batch..., inner...",
+                  output="batch..., n * {factor}, inner..."),
+    {record}
     refused=(Refused("axis == 7 and flag", "axis is {{axis}}", "Choose another"),),
     backward=("output_grad",),
     cuda=None,
@@ -33,17 +36,13 @@ KERNEL = """
 #include "generated/scratch.h"
 
 namespace gluonops {
-struct ScratchCall { int type; };
 namespace GLUONOPS_TARGET {
 namespace {
-template <typename T> void forward(const ScratchCall &) {}
-template <typename T> void backward(const ScratchCall &) {}
+template <typename T> void forward(const ScratchArgs<T> &args) { {use} }
+template <typename T> void backward(const ScratchArgs<T> &) {}
 }  // namespace
 }  // namespace GLUONOPS_TARGET
-inline ScratchCall adapt(const ScratchAttrs &, const ScratchTensors &tensors, Workspace &)
-{
-    return {tensors.data.type};
-}
+{derive}
 }  // namespace gluonops
 """
 
@@ -61,13 +60,14 @@ def package(tmp_path):
     root = tmp_path / "package"
     (root / "ops" / "scratch").mkdir(parents=True)
     shutil.copytree(PACKAGE / "core", root / "core", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "ops" / "scratch" / "kernel.cc").write_text(KERNEL)
     return root
 
 
-def declare(package, more="", factor="1"):
+def declare(package, more="", factor="1", record="", use="", derive=""):
+    """Write the operator: further attributes, derived numbers or memory, and what its kernel does with them."""
     path = package / "ops" / "scratch" / "contract.py"
-    path.write_text(CONTRACT.format(more=more, factor=factor))
+    path.write_text(CONTRACT.format(more=more, factor=factor, record=record))
+    path.with_name("kernel.cc").write_text(KERNEL.replace("{use}", use).replace("{derive}", derive))
     shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
 
 
@@ -99,14 +99,15 @@ def test_an_attribute_is_declared_once(package, tmp_path):
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
     header = source.with_suffix(".h").read_text()
-    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep", "enum class Kind { A, BC };",
-                 "Kind kind = Kind::BC;   // which", "std::optional<int64_t> skip;   // which not",
+    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep",
+                 "struct ScratchKind { enum Value { A, BC }; };",
+                 "ScratchKind::Value kind = ScratchKind::BC;   // which", "std::optional<int64_t> skip;   // which not",
                  "std::optional<double> least = 1.5;   // from where"):
         assert line in header
     text = source.read_text()
     for line in ('attrs.times = given.integer("times", attrs.times, 1);',
                  '"slope", attrs.slope, {"a finite number above 0", -INFINITY, 0.0, INFINITY});',
-                 'attrs.kind = Attrs::Kind(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
+                 'attrs.kind = ScratchKind::Value(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
                  'attrs.skip = given.optional_integer("skip", attrs.skip);',
                  'attrs.least = given.optional_number("least", attrs.least,',
                  '{"None or a finite number of at least 0", 0.0, -INFINITY, INFINITY}',
@@ -114,10 +115,9 @@ def test_an_attribute_is_declared_once(package, tmp_path):
         assert line in text
 
 
-def test_it_compiles(package, tmp_path):
-    """The whole unit, with what MXNet asks of it; the compiler's opinion of the syntax and the types."""
-    declare(package, 'Attr("times", Int(1), 2, "how many")', "times")
-    source, = load().generate(tmp_path / "generated", package)
+def compile_unit(package, folder):
+    """What the compiler says about the whole unit, with what MXNet asks of it."""
+    source, = load().generate(folder, package)
     try:
         compiler = build.find_compiler()
     except build.BuildError as error:
@@ -125,7 +125,54 @@ def test_it_compiles(package, tmp_path):
     include = ["-I", str(package), *build.includes(source), "-isystem", str(build.find_mxnet() / "include")]
     done = subprocess.run([*compiler, *build.FLAGS, "-fsyntax-only", "-DGLUONOPS_REGISTER", *include, str(source)],
                           text=True, capture_output=True, check=False)
-    assert done.returncode == 0 and not done.stderr, done.stderr[:3000]
+    return done.stderr[:3000]
+
+
+def test_an_attribute_reaches_the_kernel_from_one_line(package, tmp_path):
+    """The line in the contract, and its use in the kernel, under the same name."""
+    use = """
+        static_assert(std::is_same<decltype(args.times), int64_t>::value);
+        static_assert(std::is_same<decltype(args.least), Optional<double>>::value);
+        static_assert(std::is_same<decltype(args.share), Weights<typename ScratchArgs<T>::A>>::value);
+        if (args.kind == ScratchKind::BC && args.flag)
+            args.output[0] = args.data[args.batch * args.n * args.inner * args.axis];"""
+    more = ('Attr("times", Int(1), 2, "how many"), Attr("least", Optional(Float(low=0)), 1.5, "from where"), '
+            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("share", Optional(Numbers(0)), None, "of each")')
+    declare(package, more, "times", 'counts={"share": "n"},', use)
+    assert compile_unit(package, tmp_path / "generated") == ""
+
+
+def test_a_scratch_array_and_a_derived_number_are_declared_once(package, tmp_path):
+    record = """derived={"area": "batch * inner // 2", "mean": "1 / n if flag else 0.5", "whole": Number("bool")},
+    constants={"TILE": 64},
+    scratch=(Array("sums", "A", "area * TILE + data.size"), Array("first", "int64", "n", "forward"),
+             Array("pairs", "Pair<A>", "n")),"""
+    use = """
+        typedef typename ScratchArgs<T>::A A;
+        static_assert(std::is_same<decltype(args.mean), A>::value && ScratchArgs<T>::TILE == 64);
+        if (args.whole)
+            args.sums[args.area] = A(args.first[0]) * args.mean * args.pairs[0].right;"""
+    derive = """template <typename T>
+void derive(const ScratchAttrs &attrs, Arrays inputs, ScratchArgs<T> &args) { args.whole = attrs.axis == args.n; }"""
+    declare(package, record=record, use=use, derive=derive)
+    (package / "ops" / "scratch" / "record.inl").write_text("template <typename A> struct Pair { A left, right; };")
+    assert compile_unit(package, tmp_path / "generated") == ""
+    text = (tmp_path / "generated" / "scratch.cc").read_text()
+    for line in ("args.area = (args.batch * args.inner) / 2;",
+                 "args.mean = A(attrs.flag ? (double(1) / double(args.n)) : 0.5);",
+                 "args.sums = memory.zeros<A>((args.area * args.TILE) + inputs[0].size());"):
+        assert line in text
+
+
+@pytest.mark.parametrize("record, message", [
+    ('derived={"area": "batch * many"},', "'many' is neither an attribute nor a number"),
+    ('derived={"later": "area", "area": "batch"},', "'area' is neither"),
+    ('derived={"half": "0.5 // n"},', "divides numbers that are not whole"),
+])
+def test_a_number_that_cannot_be_derived_is_refused(package, tmp_path, record, message):
+    declare(package, record=record)
+    with pytest.raises(ValueError, match=f"scratch: .*{message}"):
+        load().generate(tmp_path / "generated", package)
 
 
 @pytest.mark.parametrize("more", ['Attr("names", type("Names", (), {"takes_tuples": False})(), 1, "")',

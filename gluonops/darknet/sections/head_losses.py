@@ -21,7 +21,7 @@ TYPES_BEHIND = {"softmax": ["sse", "masked"], "softmax of a tree": ["masked"]}
 
 
 def region_loss(build: Builder, section: Section, anchors: np.ndarray, tree: Tree | None) -> HeadLoss:
-    """Of ``[region]``. ``anchors`` are in cells."""
+    """The loss of ``[region]``. ``anchors`` are in cells."""
     section.refuse("focal_loss", "its loss is not computed", neutral=0)
     classes = section.integer("classes", 20, 1)
     options = {
@@ -38,7 +38,7 @@ def region_loss(build: Builder, section: Section, anchors: np.ndarray, tree: Tre
 
 
 def detection_loss(section: Section) -> HeadLoss:
-    """Of ``[detection]``."""
+    """The loss of ``[detection]``."""
     flags = {key: section.flag(key) for key in ("sqrt", "rescore", "softmax", "forced", "random")}
     if flags["forced"]:
         section.integer("num", 1, 2)
@@ -56,7 +56,7 @@ def _scales(section: Section) -> dict[str, float]:
 
 
 def yolo_loss(section: Section, dialect: str, anchors: np.ndarray, mask: Sequence[int], stride: int) -> HeadLoss:
-    """Of ``[yolo]``. ``anchors`` are those of all heads, in pixels."""
+    """The loss of ``[yolo]``. ``anchors`` are those of all heads, in pixels."""
     options = {**_head_options(section, anchors, mask, stride), "dialect": dialect}
     if dialect == "pjreddie":
         return HeadLoss("yolo", options)
@@ -69,7 +69,7 @@ def yolo_loss(section: Section, dialect: str, anchors: np.ndarray, mask: Sequenc
 
 
 def gaussian_yolo_loss(section: Section, anchors: np.ndarray, mask: Sequence[int], stride: int) -> HeadLoss:
-    """Of ``[Gaussian_yolo]``. ``anchors`` are those of all heads, in pixels."""
+    """The loss of ``[Gaussian_yolo]``. ``anchors`` are those of all heads, in pixels."""
     box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
     options = {
         **_head_options(section, anchors, mask, stride),
@@ -107,7 +107,7 @@ def _alexeyab_options(section) -> dict:
 
 
 def softmax_loss(section: Section, tree: Tree | None) -> HeadLoss:
-    """Of ``[softmax]``."""
+    """The loss of ``[softmax]``."""
     section.refuse("groups", "its loss is not computed", neutral=1)
     options = {"temperature": section.number("temperature", 1)}
     weight = 0 if section.flag("noloss") else 1
@@ -117,7 +117,7 @@ def softmax_loss(section: Section, tree: Tree | None) -> HeadLoss:
 
 
 def cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadLoss:
-    """Of ``[cost]``, which may follow a ``[softmax]``.
+    """The loss of ``[cost]``, which may follow a ``[softmax]``.
 
     The delta of both is the label minus the probability, and Darknet adds them up. With a tree only the type masked
     leaves out the classes that do not count.

@@ -36,21 +36,13 @@ class COCO(DetectionDataset):
     Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files
     have two without a height. Images without objects are left out of ``train``, and stay in ``val``.
 
-    Parameters
-    ----------
-    root : str
-        The folder.
-    split : {"train", "val"} or str
-        The split, or the name of a list, without .json.
-    classes : sequence of str or str, optional
-        Names in the order of their class ids, or a file with one name per line. The default is the names and order of
-        the annotation file. A name without a category is a class without objects. A category without a name is an
-        error.
+    - ``root``: the folder.
+    - ``split``: "train" or "val"; the split, or the name of a list, without .json.
+    - ``classes``: names in the order of their class ids, or a file with one name per line. The default is the names and
+      order of the annotation file. A name without a category is a class without objects. A category without a name is
+      an error.
 
-    Raises
-    ------
-    OpError
-        A file is missing or malformed, a class is unknown, or a package is not installed.
+    An OpError if a file is missing or malformed, a class is unknown, or a package is not installed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):

@@ -20,7 +20,7 @@ __all__ = ["DataFile", "is_data_file", "read_data_file"]
 
 WHERE = "data.read_data_file"
 ENDING = ".data"
-NAMES = ("names", "labels")   # of the classes: of detectors, of classifiers
+NAMES = ("names", "labels")   # detectors name their classes by the first, classifiers by the second
 SHOWN = 60   # characters of a wrong number in an error
 
 

@@ -81,11 +81,8 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
 def digit_images(split: str = "train", **options) -> ImageArray:
     """scikit-learn's digits, as :func:`gluonops.data.classification` returns them.
 
-    Parameters
-    ----------
-    split : {"train", "val"}
-    **options
-        Options of :func:`digits`.
+    - ``split``: "train", "val".
+    - ``options``: options of :func:`digits`.
     """
     return mnist_images(None, split, **options)
 
@@ -93,13 +90,9 @@ def digit_images(split: str = "train", **options) -> ImageArray:
 def mnist_images(root: str | None, split: str = "train", **options) -> ImageArray:
     """MNIST's digits, as :func:`gluonops.data.classification` returns them.
 
-    Parameters
-    ----------
-    root : str or None
-        Folder with MNIST's four files. None: scikit-learn's digits.
-    split : {"train", "val"}
-    **options
-        Options of :func:`digits`.
+    - ``root``: folder with MNIST's four files. None: scikit-learn's digits.
+    - ``split``: "train", "val".
+    - ``options``: options of :func:`digits`.
     """
     images, labels = digits(root, **options)[SPLITS.index(split)]
     images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")

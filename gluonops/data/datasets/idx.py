@@ -23,23 +23,12 @@ UINT8 = 8   # code of the type
 def read_idx(path: str, ndim: int) -> np.ndarray:
     """Read an idx file of unsigned bytes.
 
-    Parameters
-    ----------
-    path : str
-        The file. It is gzipped if its name ends in ``.gz``.
-    ndim : int
-        Expected number of dimensions.
+    - ``path``: the file. It is gzipped if its name ends in ``.gz``.
+    - ``ndim``: expected number of dimensions.
 
-    Returns
-    -------
-    numpy.ndarray
-        uint8, read-only.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, is not gzip although its name ends in .gz, has another type or number of dimensions, or
-        a length that does not match its header, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``.
+    The result is uint8, read-only. An OpError if the file cannot be read, is not gzip although its name ends in .gz,
+    has another type or number of dimensions, or a length that does not match its header, or would take more memory than
+    ``GLUONOPS_MAX_DECODED_MIB``.
     """
     content = _content(path)
     header = 4 + 4 * ndim

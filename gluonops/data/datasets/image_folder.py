@@ -24,14 +24,9 @@ LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 class ImageArray(gluon.data.Dataset):
     """Images in memory, with the items of :func:`gluonops.data.classification`.
 
-    Parameters
-    ----------
-    images : numpy.ndarray
-        uint8, (N, height, width, channels).
-    labels : numpy.ndarray
-        Class ids, int, (N,).
-    classes : sequence of str
-        Names of the classes.
+    - ``images``: uint8, (N, height, width, channels).
+    - ``labels``: class ids, int, (N,).
+    - ``classes``: names of the classes.
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, classes: Sequence[str]):

@@ -33,18 +33,11 @@ SHOWN = 60        # characters of a wrong line in an error
 WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29
 ALIGNMENT = 4   # bytes
-SLACK = 1e-3   # by which a box may exceed the image, because of rounding
+SLACK = 1e-3   # rounding lets a box exceed the image by so much
 
 
 class Records:
-    """A .rec file that several threads and processes may read.
-
-    Attributes
-    ----------
-    path : str
-    labels : list of numpy.ndarray
-        The label of each record, float32.
-    """
+    """A .rec file that several threads and processes may read. ``labels``: the label of each record, float32."""
 
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
@@ -121,13 +114,9 @@ class Records:
 class DetectionRecords(DetectionDataset):
     """Boxes from RecordIO; see this module, and :class:`gluonops.data.DetectionDataset` for its items.
 
-    Parameters
-    ----------
-    root : str
-        The .rec file, or its folder.
-    split : {"train", "val"}
-    classes : sequence of str or str, optional
-        Names, or a file with one per line; by default the class ids are the names.
+    - ``root``: the .rec file, or its folder.
+    - ``split``: "train", "val".
+    - ``classes``: names, or a file with one per line; by default the class ids are the names.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -168,13 +157,9 @@ class DetectionRecords(DetectionDataset):
 class ClassificationRecords(gluon.data.Dataset):
     """Images with a class each, from RecordIO; items as :func:`gluonops.data.classification` says.
 
-    Parameters
-    ----------
-    root : str
-        The .rec file, or its folder.
-    split : {"train", "val"}
-    classes : sequence of str or str, optional
-        Names, or a file with one per line; by default the class ids are the names.
+    - ``root``: the .rec file, or its folder.
+    - ``split``: "train", "val".
+    - ``classes``: names, or a file with one per line; by default the class ids are the names.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):

@@ -36,14 +36,9 @@ LUMA = np.array([0.299, 0.587, 0.114], "float32")
 class Style(NamedTuple):
     """The difficulty of scenes.
 
-    Attributes
-    ----------
-    heights : tuple of float
-        Range of the height of an object, as a fraction of ``size``.
-    brightest : float
-        Largest value of the background's colours.
-    darker_objects : bool
-        Whether objects may be darker than their background.
+    - ``heights``: range of the height of an object, as a fraction of ``size``.
+    - ``brightest``: largest value of the background's colours.
+    - ``darker_objects``: whether objects may be darker than their background.
     """
     heights: tuple[float, float]
     brightest: float

@@ -48,16 +48,10 @@ OUTLINES: dict[str, Outline] = {
 def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: float = 1) -> np.ndarray:
     """The opacity of a filled outline, float32 (height, width), cropped to what is visible.
 
-    Parameters
-    ----------
-    outline : callable
-        Angles in radians to distances of the edge from the centre.
-    radius : float
-        Pixels of the distance 1.
-    angle : float, default 0
-        Rotation in radians.
-    stretch : float, default 1
-        Factor of the width, after the rotation.
+    - ``outline``: angles in radians to distances of the edge from the centre.
+    - ``radius``: pixels of the distance 1.
+    - ``angle``: rotation in radians.
+    - ``stretch``: factor of the width, after the rotation.
     """
     side = int(np.ceil(radius * max(1, stretch))) + 1
     y, x = np.mgrid[-side:side + 1, -side:side + 1].astype("float32")

@@ -31,22 +31,13 @@ REMEDY = "Correct the file, or remove the image from the list"
 class VOC(DetectionDataset):
     """A data set in the layout of Pascal VOC. The module describes the folder, and the base class the items.
 
-    Parameters
-    ----------
-    root : str
-        The folder.
-    split : {"train", "val"}
-        The split.
-    classes : sequence of str or str, optional
-        Names in lower case, because gluoncv compares them in lower case, or a file with one name per line. The default
-        is VOC's twenty classes.
-    splits : sequence of (int or str, str), optional
-        Pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
+    - ``root``: the folder.
+    - ``split``: "train" or "val"; the split.
+    - ``classes``: names in lower case, because gluoncv compares them in lower case, or a file with one name per line.
+      The default is VOC's twenty classes.
+    - ``splits``: pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
 
-    Raises
-    ------
-    OpError
-        A file is missing or malformed, a class is unknown, or a package is not installed.
+    An OpError if a file is missing or malformed, a class is unknown, or a package is not installed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
@@ -184,17 +175,10 @@ def _number(path, parent, tag):
 def check_annotation(path: str, names: Sequence[str]) -> tuple[float, float]:
     """Check an XML label, and return the (width, height) that it states.
 
-    Parameters
-    ----------
-    path : str
-        The label.
-    names : sequence of str
-        Names of the classes, in lower case.
+    - ``path``: the label.
+    - ``names``: names of the classes, in lower case.
 
-    Raises
-    ------
-    OpError
-        gluoncv cannot read an object, or would leave it out without a warning.
+    An OpError if gluoncv cannot read an object, or would leave it out without a warning.
     """
     root = _parse(path)
     size = _section(path, root, "size")

@@ -34,19 +34,11 @@ class Yolo(DetectionDataset):
 
     Boxes are clipped to the image, as in Darknet.
 
-    Parameters
-    ----------
-    root : str
-        The folder, or a ``.data`` file.
-    split : {"train", "val"}
-        The split.
-    classes : sequence of str or str, optional
-        Names of the classes, or a file with one name per line. The default is the file in ``root``.
+    - ``root``: the folder, or a ``.data`` file.
+    - ``split``: "train" or "val"; the split.
+    - ``classes``: names of the classes, or a file with one name per line. The default is the file in ``root``.
 
-    Raises
-    ------
-    OpError
-        A file is missing or malformed.
+    An OpError if a file is missing or malformed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -83,17 +75,10 @@ class Yolo(DetectionDataset):
 def read_label(path: str, classes: int) -> np.ndarray:
     """The rows of a label file, float64 (objects, 5): class id, x, y, width, height.
 
-    Parameters
-    ----------
-    path : str
-        The label file.
-    classes : int
-        Number of classes.
+    - ``path``: the label file.
+    - ``classes``: number of classes.
 
-    Raises
-    ------
-    OpError
-        The file cannot be read, or a line is invalid.
+    An OpError if the file cannot be read, or a line is invalid.
     """
     try:
         lines = read_lines(path)

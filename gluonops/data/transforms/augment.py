@@ -21,7 +21,7 @@ from ...core.errors import OpError
 __all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
 
 Size = tuple[int, int]   # width and height, or left and top
-GREY = 0.5   # of the canvas around the image, as in Darknet's letterbox
+GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox
 MIN_SIDE = 0.01   # smallest width and height of a box, as a fraction of the canvas's
 
 
@@ -75,21 +75,12 @@ class Augment:
                  rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Augment an image and its boxes at random.
 
-        Parameters
-        ----------
-        image : numpy.ndarray
-            uint8, (height, width, channels).
-        boxes : numpy.ndarray
-            (objects, columns), the first four xmin, ymin, xmax, ymax in pixels.
-        size : tuple of int
-            (width, height) of the canvas.
-        rng : numpy.random.RandomState
-            Source of random numbers.
+        - ``image``: uint8, (height, width, channels).
+        - ``boxes``: (objects, columns), the first four xmin, ymin, xmax, ymax in pixels.
+        - ``size``: (width, height) of the canvas.
+        - ``rng``: source of random numbers.
 
-        Returns
-        -------
-        tuple of numpy.ndarray
-            The image, float32 (channels, height, width) from 0 to 1, and the remaining boxes in its pixels.
+        Returns the image, float32 (channels, height, width) from 0 to 1, and the remaining boxes in its pixels.
         """
         new, offset = self._placement(image.shape[1::-1], size, rng)
         is_mirrored = rng.rand() < self.flip
@@ -147,23 +138,13 @@ class Augment:
 def place(image: np.ndarray, new: Size, offset: Size, size: Size, fill: float | np.ndarray = GREY) -> np.ndarray:
     """Resize an image bilinearly, and place it on a plain canvas.
 
-    Parameters
-    ----------
-    image : numpy.ndarray
-        uint8, (height, width, channels).
-    new : tuple of int
-        (width, height) of the resized image.
-    offset : tuple of int
-        (left, top) of the image on the canvas. Parts outside the canvas are cropped.
-    size : tuple of int
-        (width, height) of the canvas.
-    fill : float or numpy.ndarray, default 0.5
-        The canvas's colour, from 0 to 1: a number, or one for each channel.
+    - ``image``: uint8, (height, width, channels).
+    - ``new``: (width, height) of the resized image.
+    - ``offset``: (left, top) of the image on the canvas. Parts outside the canvas are cropped.
+    - ``size``: (width, height) of the canvas.
+    - ``fill``: the canvas's colour, from 0 to 1: a number, or one for each channel.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32 (channels, height, width) from 0 to 1.
+    The result is float32 (channels, height, width) from 0 to 1.
     """
     out = np.empty((image.shape[2], size[1], size[0]), "float32")
     out[:] = np.reshape(fill, (-1, 1, 1))
@@ -210,16 +191,11 @@ def _interpolate(first, second, weight):
 
 
 def _neighbours(window, start, length, source):
-    """For bilinear interpolation: the two source pixels around each pixel of the canvas, and the second one's weight.
+    """The two source pixels around each pixel of the canvas, and the second one's weight in the interpolation.
 
-    Parameters
-    ----------
-    window : slice
-        Pixels of the canvas along one axis.
-    start, length : int
-        Position and size of the resized image along this axis.
-    source : int
-        Size of the original image along this axis.
+    - ``window``: pixels of the canvas along one axis.
+    - ``start`` and ``length``: position and size of the resized image along this axis.
+    - ``source``: size of the original image along this axis.
     """
     position = (np.arange(window.start, window.stop) - start + 0.5) * (source / length) - 0.5
     position = np.clip(position, 0, source - 1)
@@ -231,14 +207,9 @@ def _neighbours(window, start, length, source):
 def place_boxes(boxes: np.ndarray, old: Size, new: Size, offset: Size) -> np.ndarray:
     """The boxes of an image after :func:`place`.
 
-    Parameters
-    ----------
-    boxes : numpy.ndarray
-        (objects, columns), the first four xmin, ymin, xmax, ymax in pixels. Other columns do not change.
-    old, new : tuple of int
-        (width, height) of the original and of the resized image.
-    offset : tuple of int
-        (left, top) of the image on the canvas.
+    - ``boxes``: (objects, columns), the first four xmin, ymin, xmax, ymax in pixels. Other columns do not change.
+    - ``old`` and ``new``: (width, height) of the original and of the resized image.
+    - ``offset``: (left, top) of the image on the canvas.
     """
     out = np.array(boxes, "float32")
     out[:, :4] = out[:, :4] * np.tile(np.divide(new, old), 2) + np.tile(offset, 2)
@@ -260,19 +231,11 @@ def distort(image: np.ndarray, hue: float, saturation: float, exposure: float) -
     If the hue does not change, a channel c of a pixel with the largest channel V becomes
     ``exposure * (V - saturation * (V - c))``. This is equal to the conversion to HSV and back.
 
-    Parameters
-    ----------
-    image : numpy.ndarray
-        float32 (3, height, width) from 0 to 1. Of a grey image (1, height, width), only the value changes.
-    hue : float
-        Rotation of the hue, as a fraction of the colour circle.
-    saturation, exposure : float
-        Factors of saturation and value.
+    - ``image``: float32 (3, height, width) from 0 to 1. Of a grey image (1, height, width), only the value changes.
+    - ``hue``: rotation of the hue, as a fraction of the colour circle.
+    - ``saturation`` and ``exposure``: factors of saturation and value.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32, the shape of ``image``, clipped to 0..1.
+    The result is float32, the shape of ``image``, clipped to 0..1.
     """
     if image.shape[0] == 1:
         return np.clip(image * np.float32(exposure), 0, 1)

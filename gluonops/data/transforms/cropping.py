@@ -19,9 +19,9 @@ from .augment import Augment, Size, flip, place, place_boxes
 
 __all__ = ["Crop", "Turn"]
 
-MOSAIC_SHARE = 0.5       # of the pictures, where there is mosaic
+MOSAIC_SHARE = 0.5       # so many pictures are mosaics, if there are any
 CUTS = (0.2, 0.8)        # range of the point where the four images of a mosaic meet, as a fraction of the canvas
-CORNERS = ((True, True), (False, True), (True, False), (False, False))   # of a mosaic's parts: left, top
+CORNERS = ((True, True), (False, True), (True, False), (False, False))   # whether a mosaic's part is left, and on top
 
 
 class Crop(Augment):
@@ -43,7 +43,7 @@ class Crop(Augment):
     mosaic_bound : bool, default False
         Whether boxes in such a picture end where their part does.
     flip, hue, saturation, exposure
-        As of :class:`gluonops.data.Augment`.
+        As in :class:`gluonops.data.Augment`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class Turn(Augment):
     crops : tuple of float, default (1, 2)
         Range of the image's shorter side, in widths of the canvas.
     flip, hue, saturation, exposure
-        As of :class:`gluonops.data.Augment`.
+        As in :class:`gluonops.data.Augment`.
 
     Raises
     ------
@@ -185,21 +185,13 @@ def turned(image: np.ndarray, size: Size, radians: float, scale: float, aspect: 
            offset: Sequence[float]) -> np.ndarray:
     """Cut a turned and scaled rectangle out of an image, bilinearly. Beyond the image there is black.
 
-    Parameters
-    ----------
-    image : numpy.ndarray
-        uint8, (height, width, channels).
-    size : tuple of int
-        (width, height) of the result.
-    radians, scale, aspect : float
-        The turn; pixels of the result for one of the image, down; and across divided by this.
-    offset : sequence of float
-        (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
+    - ``image``: uint8, (height, width, channels).
+    - ``size``: (width, height) of the result.
+    - ``radians``, ``scale``, ``aspect``: the turn; pixels of the result for one of the image, down; and across divided
+      by this.
+    - ``offset``: (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32 (channels, height, width) from 0 to 1.
+    The result is float32 (channels, height, width) from 0 to 1.
     """
     height, width = image.shape[:2]
     x = (np.arange(size[0]) - size[0] / 2 + offset[0]) * (aspect / scale)

@@ -31,7 +31,7 @@ def resize(image: Image, width: int, height: int) -> Image:
     image : numpy.ndarray or NDArray
         (H, W, channels): uint8, which is divided by 255, or floats, which are taken as they are. Darknet's are RGB.
     width, height : int
-        Of the result, at least 1.
+        Width and height of the result, at least 1.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def letterbox(image: Image, width: int, height: int) -> Image:
     Parameters
     ----------
     image, width, height
-        As of :func:`gluonops.data.resize`.
+        As in :func:`gluonops.data.resize`.
 
     Returns
     -------
@@ -136,7 +136,7 @@ class Resize(_ToSize):
     Parameters
     ----------
     width, height : int
-        Of the result.
+        Width and height of the result.
     """
 
     def __call__(self, image):
@@ -149,7 +149,7 @@ class Letterbox(_ToSize):
     Parameters
     ----------
     width, height : int
-        Of the result.
+        Width and height of the result.
     """
 
     def __call__(self, image):
@@ -176,7 +176,7 @@ def _resized(pixels, width, height):
 
 
 def _steps(old, new):
-    """For every new pixel: the old pixel at or before it, and the weight of the next old pixel."""
+    """The old pixel at or before every new pixel, and the weight of the next old pixel."""
     if new == 1 or old == 1:
         return np.zeros(new, int), np.zeros(new, "float32")
     at = np.arange(new, dtype="float32") * (np.float32(old - 1) / np.float32(new - 1))

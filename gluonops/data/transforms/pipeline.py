@@ -234,17 +234,11 @@ def _are_input_sizes(sizes):
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Boxes as ``gops.loss.RegionLoss`` needs them.
 
-    Parameters
-    ----------
-    label : numpy.ndarray
-        (objects, columns): xmin, ymin, xmax, ymax in pixels, class id, and further columns, which are not used.
-    size : tuple of int
-        (width, height) of the image.
+    - ``label``: (objects, columns): xmin, ymin, xmax, ymax in pixels, class id, and further columns, which are not
+      used.
+    - ``size``: (width, height) of the image.
 
-    Returns
-    -------
-    numpy.ndarray
-        float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
+    The result is float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
     """
     sides = np.array(size, "float32")
     out = np.empty((len(label), 5), "float32")

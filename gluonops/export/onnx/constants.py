@@ -19,23 +19,12 @@ RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:
     """Find the constant nodes, and compute their outputs.
 
-    Parameters
-    ----------
-    graph : Graph
-        Changed in place: a node that reads only the shape of a tensor reads a placeholder of that shape instead.
-    values : dict of str to NDArray
-        Parameters and states.
-    sizes : Sizes
+    - ``graph``: changed in place: a node that reads only the shape of a tensor reads a placeholder of that shape
+      instead.
+    - ``values``: Parameters and states.
 
-    Returns
-    -------
-    set of Node, dict of (Node, int) to numpy.ndarray
-        The constant nodes, and the values of those outputs that other nodes or heads read.
-
-    Raises
-    ------
-    OpError
-        A node draws random numbers.
+    Returns the constant nodes, and the values of those outputs that other nodes or heads read. An OpError if a node
+    draws random numbers.
     """
     constant = set()
     placeholders = {}

@@ -30,27 +30,13 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
             quantization: Quantization | None = None) -> onnx.ModelProto:
     """The ModelProto of a model.
 
-    Parameters
-    ----------
-    exported : ExportedModel
-        For inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata, their
-        ``dtype``.
-    dynamic_batch : bool
-    opset : int
-        Version of ONNX's operators.
-    metadata : dict
-        Properties to store in the file, strings as they are and other values as JSON.
-    quantization : Quantization, optional
-        The layers to write with 8 bits, and the ranges of the tensors.
+    - ``exported``: for inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata,
+      their ``dtype``.
+    - ``opset``: version of ONNX's operators.
+    - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
+    - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Returns
-    -------
-    ModelProto
-
-    Raises
-    ------
-    OpError
-        An operator has no converter, or is used in a way ONNX lacks; an input has no shape.
+    Raises OpError: an operator has no converter, or is used in a way ONNX lacks; an input has no shape.
     """
     exported = exported.copy()
     graph = exported.graph

@@ -186,7 +186,7 @@ def _windows(call: Call) -> list[_Window]:
     pads = call.ints("pad", (0,) * len(kernel))
     windows = []
     for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
-        end = (outputs - 1) * stride + length - pad   # of the last window; beyond the padding if MXNet rounds up
+        end = (outputs - 1) * stride + length - pad   # it lies beyond the padding if MXNet rounds up
         windows.append(_Window(length, stride, size, outputs, before=pad, after=max(pad, end - size)))
     return windows
 

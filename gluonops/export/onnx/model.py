@@ -20,17 +20,9 @@ SMALL = 64   # constants of up to so many elements are compared
 class Model:
     """The ONNX model under construction. Converters add nodes to it; a tensor is its name.
 
-    Parameters
-    ----------
-    batch_of : str or None
-        The input whose first size is the batch size. None if the batch size is fixed.
-    opset : int
-        Version of ONNX's operators.
-
-    Attributes
-    ----------
-    source : str
-        Name of MXNet's node that is being converted. The names of the nodes that are added begin with it.
+    - ``batch_of``: the input whose first size is the batch size. None if the batch size is fixed.
+    - ``opset``: version of ONNX's operators.
+    - ``source``: name of MXNet's node that is being converted. The names of the nodes that are added begin with it.
     """
 
     def __init__(self, batch_of: str | None, opset: int):
@@ -57,23 +49,13 @@ class Model:
     def add(self, op: str, *inputs: str, outputs: int = 1, name: str | None = None, **attrs: Any) -> str | list[str]:
         """Add a node.
 
-        Parameters
-        ----------
-        op : str
-            ONNX's operator.
-        *inputs : str
-            Tensors. An empty string is an input that is left out.
-        outputs : int, default 1
-            How many outputs it has.
-        name : str, optional
-            Name of the output. The default is the operator's.
-        **attrs
-            Attributes of the node.
+        - ``op``: ONNX's operator.
+        - ``inputs``: tensors. An empty string is an input that is left out.
+        - ``outputs``: how many outputs it has.
+        - ``name``: name of the output. The default is the operator's.
+        - ``attrs``: attributes of the node.
 
-        Returns
-        -------
-        str or list of str
-            The output, or the outputs if there are several.
+        Returns the output, or the outputs if there are several.
         """
         from onnx import helper
         made = [self.take(name or op.lower()) for _ in range(outputs)]
@@ -153,17 +135,8 @@ class Model:
     def finish(self, inputs: list[tuple], outputs: list[tuple], metadata: dict[str, str]) -> onnx.ModelProto:
         """The complete model.
 
-        Parameters
-        ----------
-        inputs : list of (str, tuple, numpy.dtype)
-            Tensor, shape and type.
-        outputs : list of (str, str, tuple, numpy.dtype)
-            Tensor, its name in the file, shape and type.
-        metadata : dict of str to str
-
-        Returns
-        -------
-        onnx.ModelProto
+        - ``inputs``: tensor, shape and type.
+        - ``outputs``: tensor, its name in the file, shape and type.
         """
         from onnx import helper, numpy_helper
 
@@ -230,15 +203,9 @@ def refusal(node: Node, what: str) -> OpError:
 class Call:
     """A node to convert, with its attributes as values.
 
-    Attributes
-    ----------
-    node : Node
-    inputs : list of str
-        Tensors. An empty string is an input of which the operator reads the shape only.
-    shapes : list of tuple of int or Batch
-        Shapes of the inputs.
-    dtypes : list of numpy.dtype
-        Types of the inputs.
+    - ``inputs``: tensors. An empty string is an input of which the operator reads the shape only.
+    - ``shapes``: shapes of the inputs.
+    - ``dtypes``: types of the inputs.
     """
 
     def __init__(self, node: Node, inputs: list[str], sizes: Sizes):

@@ -24,12 +24,8 @@ UINT8, INT32 = 255, 2 ** 31 - 1
 class Quantization:
     """What to write with 8 bits.
 
-    Attributes
-    ----------
-    layers : frozenset of str
-        Names of convolutions and dense layers.
-    ranges : dict of str to (float, float)
-        Lowest and highest value of the tensors, by MXNet's names.
+    - ``layers``: names of convolutions and dense layers.
+    - ``ranges``: lowest and highest value of the tensors, by MXNet's names.
     """
 
     layers: frozenset[str]
@@ -39,14 +35,8 @@ class Quantization:
 class Quantizer:
     """Puts the pairs into a model under construction. Without a quantization it changes nothing.
 
-    Parameters
-    ----------
-    model : Model
-    graph : Graph
-        What is converted.
-    quantization : Quantization or None
-    arrays : dict of (Node, int) to numpy.ndarray
-        The constants.
+    - ``graph``: what is converted.
+    - ``arrays``: the constants.
     """
 
     def __init__(self, model: Model, graph: Graph, quantization: Quantization | None, arrays: dict):

@@ -36,29 +36,12 @@ Size = Union[int, Batch]
 class Sizes:
     """Shapes and types of every output of a graph's nodes.
 
-    Parameters
-    ----------
-    graph : Graph
-        Operators that MXNet knows.
-    shapes : dict of str to tuple of int
-        Shapes of the inputs. With ``dynamic_batch`` their first sizes are left open.
-    values : dict of str to NDArray
-        Parameters and states.
-    dtype : str
-        Type of the inputs.
-    dynamic_batch : bool
-    where : str, optional
-        The caller, for errors.
+    - ``graph``: operators that MXNet knows.
+    - ``shapes``: shapes of the inputs. With ``dynamic_batch`` their first sizes are left open.
+    - ``values``: Parameters and states.
+    - ``dtype``: type of the inputs.
 
-    Attributes
-    ----------
-    shape : dict of (Node, int) to tuple of int or Batch
-    dtype : dict of (Node, int) to numpy.dtype
-
-    Raises
-    ------
-    OpError
-        The graph refuses the shapes, or does not take any batch size.
+    An OpError if the graph refuses the shapes, or does not take any batch size.
     """
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
@@ -98,10 +81,7 @@ class _Outputs:
     def infer_shape(self, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
         """The shape of every output, from the shapes of all variables.
 
-        Raises
-        ------
-        _Refused
-            The shapes do not fit, or a shape does not follow from them.
+        A _Refused if the shapes do not fit, or a shape does not follow from them.
         """
         try:   # the partial kind of inference prints nothing if it fails
             _, inferred, _ = self._symbol.infer_shape_partial(**shapes)

@@ -90,19 +90,9 @@ def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
                quantization: Quantization | None = None) -> bytes:
     """The content of an ONNX file.
 
-    Parameters
-    ----------
-    model, dynamic_batch, opset, metadata, quantization
-        As for :func:`gluonops.export.onnx.convert.convert`. The shapes of the inputs are stored as well.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    OpError
-        An operator has no converter, or ``onnx.checker`` refuses the model.
+    ``model``, ``dynamic_batch``, ``opset``, ``metadata``, ``quantization``: as for
+    :func:`gluonops.export.onnx.convert.convert`. The shapes of the inputs are stored as well. An OpError if an operator
+    has no converter, or ``onnx.checker`` refuses the model.
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
@@ -143,7 +133,7 @@ def _check_model(proto: onnx_package.ModelProto) -> None:
     from onnx import checker
     try:
         checker.check_model(proto, full_check=True)
-    except Exception as error:   # of several classes
+    except Exception as error:   # onnx raises several classes
         raise _refused(str(error)) from error
 
 

@@ -48,7 +48,7 @@ def _task(model: ExportedModel) -> dict[str, str]:
 
 
 def _completed(preprocessing: dict[str, Any]) -> dict[str, Any]:
-    """With all values; unchanged if it is not what gluonops calls preprocessing."""
+    """The preprocessing with all values; unchanged if it is not what gluonops calls preprocessing."""
     try:
         return Preprocessing.from_metadata(preprocessing).as_dict()
     except OpError:

@@ -48,13 +48,7 @@ def inference(model: ExportedModel) -> ExportedModel:
 
 
 def _without_losses(graph: Graph) -> list[str]:
-    """Remove losses and labels in place.
-
-    Returns
-    -------
-    list of str
-        What was removed, in words.
-    """
+    """Remove losses and labels in place. Returns what was removed, in words."""
     before = graph.variables()
     notes = [_replace_head(graph, node) for node in graph.nodes()]
     notes = [note for note in notes if note is not None]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..model import ExportedModel
 
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
-MOST_BYTES = 720 * 1024      # of these weights: the second-level cache of a server's core has 1 MiB or more
+MOST_BYTES = 720 * 1024      # so that they fit: a server's core has a second-level cache of 1 MiB or more
 
 MOST_PARTS = 8
 

@@ -19,18 +19,11 @@ HELD_OUT = 5   # every fifth batch, where none are given
 def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
     """Batches out of an array or an iterable of batches, cut into batches of a few images.
 
-    Parameters
-    ----------
-    what : str
-        The argument, for errors.
-    data : array, or iterable of array, tuple or dict of str to array
-        An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is
-        taken. A dict has the inputs by name.
+    - ``what``: the argument, for errors.
+    - ``data``: an array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first
+      is taken. A dict has the inputs by name.
 
-    Returns
-    -------
-    list of dict of (str or None) to numpy.ndarray
-        float32 as a rule. The name is None for what is not a dict.
+    The result is float32 as a rule. The name is None for what is not a dict.
     """
     if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
         data = [data]
@@ -66,10 +59,7 @@ def _array(what, value):
 def split(batches: list, held_out: Any) -> tuple[list, list]:
     """The batches to calibrate with, and those to check with: every fifth one unless others are given.
 
-    Raises
-    ------
-    OpError
-        There are too few to hold one out.
+    An OpError if there are too few to hold one out.
     """
     if held_out is not None:
         return batches, as_arrays("held_out", held_out)
@@ -84,10 +74,7 @@ def split(batches: list, held_out: Any) -> tuple[list, list]:
 def named(batches: list, model: ExportedModel) -> list[Batch]:
     """The batches as a model takes them: by the names of its inputs, and in its type.
 
-    Raises
-    ------
-    OpError
-        An input has no data.
+    An OpError if an input has no data.
     """
     names = [name for name in model.graph.variables() if name not in model.parameters]
     found = []

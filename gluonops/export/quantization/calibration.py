@@ -27,19 +27,15 @@ from .thresholds import BINS, entropy_bins, magnitude_histogram, percentile_bins
 Ranges = dict[str, tuple[float, float]]
 METHODS = ("entropy", "percentile", "naive")
 ALL_ZERO = (0.0, 1.0)   # the range of a tensor of zeros: any will do that is not empty
-SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # of a magnitude: int8 has a sign, uint8 has none
+SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # magnitudes that int8 and uint8 have
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Of every float32 tensor that a model computes, and of its inputs, by MXNet's names (``conv0_fwd_output``).
+    """Magnitudes of the float32 tensors that a model computes, and of its inputs, by MXNet's names.
 
-    Attributes
-    ----------
-    extremes : dict of str to (float, float)
-        Lowest and highest value.
-    histograms : dict of str to numpy.ndarray
-        See :func:`magnitude_histogram`.
+    - ``extremes``: lowest and highest value.
+    - ``histograms``: see :func:`magnitude_histogram`.
     """
 
     extremes: Ranges
@@ -49,10 +45,7 @@ class Statistics:
     def of(cls, model: ExportedModel, batches: Sequence[Batch]) -> Statistics:
         """Run a model of MXNet's operators on batches, twice.
 
-        Raises
-        ------
-        OpError
-            There is no batch, or a tensor is not finite.
+        An OpError if there is no batch, or a tensor is not finite.
         """
         if not batches:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
@@ -63,16 +56,10 @@ class Statistics:
     def ranges(self, method: str, percentile: float = 99.99) -> Ranges:
         """The range of every tensor by a method.
 
-        Parameters
-        ----------
-        method : {'entropy', 'percentile', 'naive'}
-        percentile : float, default 99.99
-            More than 0, at most 100. For the method of that name.
+        - ``method``: 'entropy', 'percentile', 'naive'.
+        - ``percentile``: more than 0, at most 100. For the method of that name.
 
-        Raises
-        ------
-        OpError
-            The method is unknown, or the percentile out of range.
+        An OpError if the method is unknown, or the percentile out of range.
         """
         check_method(method, percentile)
         return {name: _range(self.histograms[name], *ends, method, percentile) for name, ends in self.extremes.items()}

@@ -9,7 +9,7 @@ from ..model import ExportedModel
 CHANNELS_FIRST = ("None", "NCHW")
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
 LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
-LARGEST = 127   # of the integers of a weight
+LARGEST = 127   # the largest integer of a weight
 
 
 def layers_of(model: ExportedModel) -> list[Node]:
@@ -18,17 +18,7 @@ def layers_of(model: ExportedModel) -> list[Node]:
 
 
 def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
-    """Why a layer cannot be quantized; None where it can.
-
-    Parameters
-    ----------
-    model : ExportedModel
-    layer : Node
-
-    Returns
-    -------
-    str or None
-    """
+    """Why a layer cannot be quantized; None where it can."""
     if layer.op == "Deconvolution":
         return "oneDNN has no int8 deconvolution in MXNet"
     if layer.op == "FullyConnected" and not layer.flag("flatten", True):
@@ -63,19 +53,11 @@ def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:
 def quantized_weight(weight: np.ndarray, lowest: int = -LARGEST) -> tuple[np.ndarray, np.ndarray]:
     """A weight as integers with a scale for each output channel: the weight is about ``integers * scale``.
 
-    Parameters
-    ----------
-    weight : numpy.ndarray
-        (channels, ...).
-    lowest : int, default -127
-        The lowest integer.
+    - ``weight``: (channels, ...).
+    - ``lowest``: the lowest integer.
 
-    Returns
-    -------
-    integers : numpy.ndarray
-        int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two.
-    scale : numpy.ndarray
-        float32, (channels,). 1 for a channel of zeros.
+    Returns ``integers``, int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two;
+    ``scale``, float32, (channels,). 1 for a channel of zeros.
     """
     channels = weight.reshape(len(weight), -1)
     scale = np.maximum(channels.max(axis=1) / LARGEST, channels.min(axis=1) / lowest)

@@ -14,11 +14,7 @@ Batch = dict[str, mx.nd.NDArray]
 class Runner:
     """A symbol with its parameters, called on batches.
 
-    Parameters
-    ----------
-    symbol : mx.sym.Symbol
-    parameters : dict of str to NDArray
-        Integers stand for floats, as a Module loads them.
+    ``parameters``: integers stand for floats, as a Module loads them.
     """
 
     def __init__(self, symbol: mx.sym.Symbol, parameters: dict[str, mx.nd.NDArray]):
@@ -44,15 +40,8 @@ def run(model: ExportedModel, batches: Sequence[Batch]) -> list[list[np.ndarray]
 def relative_error(got: Sequence[Sequence[np.ndarray]], expected: Sequence[Sequence[np.ndarray]]) -> float:
     """The root of the mean squared error of an output, divided by that output's root mean square; the worst output's.
 
-    Parameters
-    ----------
-    got, expected : sequence of sequence of numpy.ndarray
-        Outputs of every batch.
-
-    Returns
-    -------
-    float
-        0 where both are equal; infinite where an output of zeros is not reproduced, or something is not finite.
+    ``got`` and ``expected``: outputs of every batch. The result is 0 where both are equal; infinite where an output of
+    zeros is not reproduced, or something is not finite.
     """
     return max(_relative_error_of_one(ours, theirs) for ours, theirs in zip(zip(*got), zip(*expected)))
 

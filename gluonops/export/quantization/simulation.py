@@ -15,18 +15,9 @@ from .running import Batch, relative_error, run
 def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> ExportedModel:
     """A float model that computes what int8 layers would: their inputs, weights and outputs are rounded to 8 bits.
 
-    Parameters
-    ----------
-    model : ExportedModel
-        For inference, of MXNet's operators only.
-    ranges : dict of str to (float, float)
-        Of the layers' inputs and outputs.
-    names : iterable of str
-        Of the layers.
-
-    Returns
-    -------
-    ExportedModel
+    - ``model``: for inference, of MXNet's operators only.
+    - ``ranges``: ranges of the layers' inputs and outputs.
+    - ``names``: names of the layers.
     """
     model, names = model.copy(), set(names)
     tensors = tensor_names(model.graph)
@@ -57,19 +48,10 @@ def errors_of_layers(model: ExportedModel, ranges: Ranges, names: Sequence[str],
                      batches: Sequence[Batch]) -> dict[str, float]:
     """The error of the outputs if one layer alone is quantized, for each layer.
 
-    Parameters
-    ----------
-    model : ExportedModel
-        For inference, of MXNet's operators only.
-    ranges : dict of str to (float, float)
-    names : sequence of str
-        The layers.
-    batches : sequence of dict of str to NDArray
+    - ``model``: for inference, of MXNet's operators only.
+    - ``names``: the layers.
 
-    Returns
-    -------
-    dict of str to float
-        See :func:`relative_error`.
+    See :func:`relative_error`.
     """
     expected = run(model, batches)
     return {name: relative_error(run(simulated(model, ranges, [name]), batches), expected) for name in names}

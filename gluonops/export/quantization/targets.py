@@ -16,16 +16,9 @@ from .running import Batch, Runner, run
 class ForMXNet:
     """The net for MXNet's oneDNN operators.
 
-    Parameters
-    ----------
-    prefix : str
-    model : ExportedModel
-        The float net.
-    measured : ExportedModel
-        The float net with the outputs that are compared; ``model`` itself where these are its own.
-    quantization : Quantization
-    storage : {'int8', 'float32'}
-        Type of the weights in the file.
+    - ``model``: the float net.
+    - ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
+    - ``storage``: 'int8' or 'float32'; type of the weights in the file.
     """
 
     is_runnable = True
@@ -56,15 +49,7 @@ class ForMXNet:
 
 
 class ForONNX:
-    """The net for ONNX.
-
-    Parameters
-    ----------
-    path : str
-    model, measured, quantization
-        As for :class:`ForMXNet`.
-    opset : int
-    """
+    """The net for ONNX. ``model``, ``measured``, ``quantization``: as for :class:`ForMXNet`."""
 
     def __init__(self, path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
                  opset: int):

@@ -14,17 +14,7 @@ BINS = 2048
 def magnitude_histogram(values: np.ndarray, largest: float, bins: int = BINS) -> np.ndarray:
     """Counts of the magnitudes in bins of equal width from 0 to ``largest``; zeros are not counted.
 
-    Parameters
-    ----------
-    values : numpy.ndarray
-    largest : float
-        At least every magnitude.
-    bins : int, default 2048
-
-    Returns
-    -------
-    numpy.ndarray
-        float64, (bins,).
+    ``largest``: at least every magnitude. The result is float64, (bins,).
     """
     magnitudes = np.abs(values[values != 0]).astype(np.float32)
     if not magnitudes.size:
@@ -46,17 +36,10 @@ def entropy_bins(histogram: np.ndarray, levels: int) -> int:
     The reference distribution of ``n`` bins has all counts beyond them in its last bin: that is what saturation does.
     The quantized one has ``levels`` levels; the counts of a level are spread evenly over its bins that are not empty.
 
-    Parameters
-    ----------
-    histogram : numpy.ndarray
-        Counts, not all 0.
-    levels : int
-        At most as many as bins.
+    - ``histogram``: counts, not all 0.
+    - ``levels``: at most as many as bins.
 
-    Returns
-    -------
-    int
-        Between ``levels`` and the number of bins; of equal ones the largest.
+    The result is between ``levels`` and the number of bins; of equal ones the largest.
     """
     kept = np.arange(levels, len(histogram) + 1)
     divergences = _divergences(histogram, kept, levels)

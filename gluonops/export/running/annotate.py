@@ -17,23 +17,16 @@ __all__ = ["colour", "draw_boxes", "draw_caption"]
 
 WHERE = "export.draw"
 SMALLEST_TEXT = 12     # pixels
-SMALLEST_WIDTH = 224   # of a picture with a caption; smaller ones are enlarged
+SMALLEST_WIDTH = 224   # a picture with a caption is enlarged to it
 
 
 def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
     """A picture with boxes and their names. The box with the highest score is on top.
 
-    Parameters
-    ----------
-    pixels : numpy.ndarray
-        uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
-    detections : sequence of Detection
-        Sorted by score.
+    - ``pixels``: uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
+    - ``detections``: sorted by score.
 
-    Returns
-    -------
-    PIL.Image.Image
-        RGB, of the same size.
+    The result is RGB, of the same size.
     """
     picture = _picture(pixels)
     pen = require("PIL.ImageDraw", WHERE).Draw(picture)
@@ -61,16 +54,7 @@ def _draw_label(pen, size, text, box, ink, font):
 def draw_caption(pixels: np.ndarray, lines: Sequence[str]) -> Image:
     """A picture with lines of text on white below it. A small picture is enlarged.
 
-    Parameters
-    ----------
-    pixels : numpy.ndarray
-        uint8 (H, W, 3) in RGB, or (H, W, 1) in grey.
-    lines : sequence of str
-
-    Returns
-    -------
-    PIL.Image.Image
-        RGB.
+    ``pixels``: uint8 (H, W, 3) in RGB, or (H, W, 1) in grey. The result is RGB.
     """
     image = require("PIL.Image", WHERE)
     picture = _picture(pixels)

@@ -133,7 +133,7 @@ def _from_symbol(path, epoch, device):
 
 def _from_onnx(path):
     net = OnnxNet(path, WHERE)
-    task = {1: "classification", 3: "detection"}.get(net.outputs)   # of older files, which do not say it
+    task = {1: "classification", 3: "detection"}.get(net.outputs)   # older files do not say it
     return _Found(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
 
 

@@ -38,7 +38,7 @@ class _LoadedNet:
         Type of the input.
     """
 
-    where: str   # for errors
+    where: str   # what errors call it
     source = "the net"   # what was loaded; for errors
 
     def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
@@ -147,7 +147,7 @@ class LoadedDetector(_LoadedNet):
         Parameters
         ----------
         image
-            As of :meth:`detect`.
+            As in :meth:`detect`.
         detections : sequence of Detection, optional
             What to draw. The default is ``detect(image)``.
 
@@ -234,7 +234,7 @@ class LoadedClassifier(_LoadedNet):
         Parameters
         ----------
         image
-            As of :meth:`classify`.
+            As in :meth:`classify`.
         predictions : sequence of Prediction, optional
             What to write. The default is ``classify(image, top=3)``.
 

@@ -18,27 +18,12 @@ DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(doub
 class OnnxNet:
     """Call it with a batch: NDArray to a list of NDArrays.
 
-    Parameters
-    ----------
-    path : str
-    where : str
-        The caller, for errors.
+    - ``metadata``: what the file says of the net.
+    - ``shape``: shape of the input. A batch size that is not fixed counts as 1.
+    - ``dtype``: dtype of the input.
+    - ``outputs``: their number.
 
-    Attributes
-    ----------
-    metadata : dict
-        What the file says of the net.
-    shape : tuple of int
-        Of the input. A batch size that is not fixed counts as 1.
-    dtype : str
-        Of the input.
-    outputs : int
-        Their number.
-
-    Raises
-    ------
-    OpError
-        onnxruntime is not installed, or cannot read the file; or the file has several inputs.
+    Raises OpError: onnxruntime is not installed, or cannot read the file; or the file has several inputs.
     """
 
     def __init__(self, path: str, where: str):
@@ -89,7 +74,7 @@ def _session(path, where):
     try:
         # It would try again, and print that, for errors of some classes.
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    except Exception as error:   # of several classes
+    except Exception as error:   # onnxruntime raises several classes
         raise OpError(where, f"onnxruntime cannot read {path}: {str(error).splitlines()[0]}",
                       "Export the net again") from error
 

@@ -15,23 +15,9 @@ __all__ = ["read_picture"]
 def read_picture(image: object, where: str) -> np.ndarray:
     """The pixels of an image.
 
-    Parameters
-    ----------
-    image : str, os.PathLike, numpy.ndarray, NDArray or PIL.Image.Image
-        A file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets read
-        it, upright, and may have any format that Pillow knows if its name does not say JPEG, PNG or BMP.
-    where : str
-        The caller, for errors.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8 (H, W, 3) or (H, W, 1).
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or the pixels have another shape or type.
+    ``image``: a file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets
+    read it, upright, and may have any format that Pillow knows if its name does not say JPEG, PNG or BMP. The result is
+    uint8 (H, W, 3) or (H, W, 1). An OpError if the file cannot be read, or the pixels have another shape or type.
     """
     if isinstance(image, (str, os.PathLike)):
         path = os.fspath(image)

@@ -12,7 +12,7 @@ class Detection(NamedTuple):
     Attributes
     ----------
     name : str
-        Of its class.
+        Name of its class.
     class_id : int
         Place of the class in ``detector.classes``.
     score : float
@@ -38,7 +38,7 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the class.
+        Name of the class.
     class_id : int
         Place of the class in ``classifier.classes``.
     score : float

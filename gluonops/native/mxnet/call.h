@@ -1,5 +1,5 @@
-// What the adapter in a kernel.cc gets of a call: the tensors by name, typed attributes, and memory to work in. The
-// structs that hold them are generated from the operator's contract; the types they are made of stand here.
+// What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that holds
+// the arguments is generated from the operator's contract; core/record.inl has the types it is made of.
 #ifndef GLUONOPS_NATIVE_CALL_H_
 #define GLUONOPS_NATIVE_CALL_H_
 
@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include "../record.h"
 
 namespace gluonops {
 
@@ -25,7 +27,24 @@ struct View {
             items *= length;
         return items;
     }
+    int64_t ndim() const { return int64_t(sizes->size()); }
+    // An axis that may count from the back as one that does not; and the size along it.
+    int64_t axis(int64_t axis) const { return axis < 0 ? axis + ndim() : axis; }
+    int64_t along(int64_t axis) const { return (*sizes)[size_t(this->axis(axis))]; }
+    // The product of the sizes from the axis `begin` to the one before `end`.
+    int64_t product(int64_t begin, int64_t end) const
+    {
+        int64_t items = 1;
+        for (int64_t axis = begin; axis < end; ++axis)
+            items *= (*sizes)[size_t(axis)];
+        return items;
+    }
+    template <typename T>
+    T *as() const { return static_cast<T *>(data); }
+    AnyArray any() const { return {data, type}; }
 };
+
+typedef const View *Arrays;
 
 // An attribute that is an integer or a tuple of integers; an integer is values[0].
 struct Integers {
@@ -48,6 +67,22 @@ class Workspace {
  private:
     std::vector<std::shared_ptr<void>> blocks_;
 };
+
+// The numbers of an attribute that has as many as a dimension or a single one.
+template <typename A>
+Weights<A> weights_of(const std::optional<std::vector<double>> &given, int64_t size, Workspace &memory)
+{
+    if (!given)
+        return {nullptr, 0};
+    A *values = memory.zeros<A>(size);
+    double sum = 0;
+    for (int64_t i = 0; i < size; ++i) {
+        const double value = (*given)[given->size() == 1 ? 0 : size_t(i)];
+        values[i] = A(value);
+        sum += value;
+    }
+    return {values, sum};
+}
 
 }  // namespace gluonops
 

@@ -25,7 +25,6 @@ namespace gluonops {
 using mxnet::ext::MXReturnValue;
 using mxnet::ext::MXTensor;
 
-typedef const View *Arrays;
 typedef Attributes::Strings Strings;
 
 // A tensor's name and type variable: T the data's, A what T accumulates in, L the label's.

@@ -6,27 +6,6 @@
 
 namespace gluonops {
 
-struct ActivationCall {
-    int type;
-    int64_t size;
-    const void *data;
-    const void *output_grad;   // backward
-    void *result;
-};
-
-// The call without what follows from the attributes.
-template <typename Call, typename Tensors>
-inline Call activation_call(const Tensors &tensors)
-{
-    Call call = {};
-    call.type = tensors.data.type;
-    call.size = tensors.data.size();
-    call.data = tensors.data.data;
-    call.output_grad = tensors.output_grad.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 namespace GLUONOPS_TARGET {
 
 // erfc(z) exp(z^2) (1 + 2 z) for z from 0 is a polynomial in t = (z - 3.75) / (z + 3.75): Shepherd and Laframboise,
@@ -97,52 +76,65 @@ const int64_t ACTIVATION_RUN = 4096;
 // that share 32 MB of cache it takes 0.75 of the time from 8 MB on. What follows finds smaller results in the cache.
 const int64_t ACTIVATION_STREAMING_MIN_BYTES = 16 << 20;
 
-template <bool STREAMING, bool BACKWARD, typename T, typename Formula>
-inline void activate_runs(const ActivationCall &call, const Formula &formula)
+// Calls write(begin, items) for runs of the elements, on several threads.
+template <typename Write>
+inline void for_each_activation_run(int64_t size, int64_t bytes_per_element, const Write &write)
 {
-    typedef typename Simd<T>::Scalar A;
-    const T *data = static_cast<const T *>(call.data);
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    T *result = static_cast<T *>(call.result);
-
-    const int64_t size = call.size;
     const int64_t runs = (size + ACTIVATION_RUN - 1) / ACTIVATION_RUN;
-    const int64_t tensors = BACKWARD ? 3 : 2;
-    parallel_for(runs, tensors * ACTIVATION_RUN * int64_t(sizeof(T)), [=](int64_t first_run, int64_t end_run) {
+    parallel_for(runs, ACTIVATION_RUN * bytes_per_element, [=](int64_t first_run, int64_t end_run) {
         const int64_t begin = first_run * ACTIVATION_RUN;
         const int64_t end = end_run * ACTIVATION_RUN < size ? end_run * ACTIVATION_RUN : size;
-
-        write_row<STREAMING>(result + begin, end - begin, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto x = load(data + begin + i, mask, A(0));
-            if constexpr (BACKWARD)
-                return load(output_grad + begin + i, mask, A(0)) * formula.slope(x);
-            else
-                return formula.value(x);
-        });
+        write(begin, end - begin);
         store_fence();
     });
 }
 
-template <bool BACKWARD, typename T, typename Formula>
-inline void activate(const ActivationCall &call, const Formula &formula)
+template <bool STREAMING, typename T, typename Formula>
+inline void activate(const T *data, T *output, int64_t size, const Formula &formula)
 {
-    const int64_t bytes = call.size * int64_t(sizeof(T));
-    if (bytes >= ACTIVATION_STREAMING_MIN_BYTES)
-        activate_runs<true, BACKWARD, T>(call, formula);
+    typedef typename Simd<T>::Scalar A;
+    for_each_activation_run(size, 2 * sizeof(T), [=](int64_t begin, int64_t items) {
+        write_row<STREAMING>(output + begin, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return formula.value(load(data + begin + i, mask, A(0)));
+        });
+    });
+}
+
+template <bool STREAMING, typename T, typename Formula>
+inline void activate_gradient(const T *output_grad, const T *data, T *data_grad, int64_t size, const Formula &formula)
+{
+    typedef typename Simd<T>::Scalar A;
+    for_each_activation_run(size, 3 * sizeof(T), [=](int64_t begin, int64_t items) {
+        write_row<STREAMING>(data_grad + begin, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto x = load(data + begin + i, mask, A(0));
+            return load(output_grad + begin + i, mask, A(0)) * formula.slope(x);
+        });
+    });
+}
+
+template <typename T>
+GLUONOPS_INLINE bool streams_activation(int64_t size)
+{
+    return size * int64_t(sizeof(T)) >= ACTIVATION_STREAMING_MIN_BYTES;
+}
+
+// The two passes, from the arguments of an operator.
+template <template <typename> class Args, typename T, typename Formula>
+inline void activate_forward(const Args<T> &args, const Formula &formula)
+{
+    if (streams_activation<T>(args.size))
+        activate<true>(args.data, args.output, args.size, formula);
     else
-        activate_runs<false, BACKWARD, T>(call, formula);
+        activate<false>(args.data, args.output, args.size, formula);
 }
 
-template <typename T, typename Formula>
-inline void activate_forward(const ActivationCall &call, const Formula &formula)
+template <template <typename> class Args, typename T, typename Formula>
+inline void activate_backward(const Args<T> &args, const Formula &formula)
 {
-    activate<false, T>(call, formula);
-}
-
-template <typename T, typename Formula>
-inline void activate_backward(const ActivationCall &call, const Formula &formula)
-{
-    activate<true, T>(call, formula);
+    if (streams_activation<T>(args.size))
+        activate_gradient<true>(args.output_grad, args.data, args.data_grad, args.size, formula);
+    else
+        activate_gradient<false>(args.output_grad, args.data, args.data_grad, args.size, formula);
 }
 
 }  // namespace GLUONOPS_TARGET

@@ -18,7 +18,8 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 
 
 def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
-               scalars: Callable[[tuple], dict] | None = None) -> Op:
+               scalars: Callable[[tuple], dict] | None = None, types: tuple[str, ...] = FLOATS,
+               accumulate_fp32: bool = True) -> Op:
     """The contract of an activation.
 
     Parameters
@@ -27,6 +28,10 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
     attrs : tuple of Attr
     scalars : callable, optional
         ``scalars(attrs)`` returns the kernels' arguments that follow from the attributes, by name.
+    types : tuple of str
+        The dtypes of the data.
+    accumulate_fp32 : bool
+        As of :class:`gluonops.core.contract.Op`.
     """
     def arguments(values, known: dict) -> dict:
         return {"size": size(known), **(scalars(values) if scalars else {})}
@@ -38,9 +43,10 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (),
         inputs=(Arg("data", "T", "any shape"),),
         outputs=(Out("output", "T", "shape of data"),),
         attrs=attrs,
-        types={"T": FLOATS},
+        types={"T": types},
         shapes=Shapes(data="...", output="..."),
         backward=("output_grad", "data"),
+        derived={"size": "data.size"},
         cuda=Cuda(scalars=arguments, forward=elements, backward=elements),
-        accumulate_fp32=True,
+        accumulate_fp32=accumulate_fp32,
     )

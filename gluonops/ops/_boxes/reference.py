@@ -34,12 +34,8 @@ def side_of_corners(low: Array, high: Array) -> Side:
 def sides(columns: Sequence[Array], box_format: str) -> tuple[Side, Side]:
     """The sides of boxes along both axes.
 
-    Parameters
-    ----------
-    columns : sequence of NDArray or Symbol
-        The four numbers of the boxes, in arrays of one shape.
-    box_format : {'corner', 'center'}
-        (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
+    - ``columns``: the four numbers of the boxes, in arrays of one shape.
+    - ``box_format``: 'corner' or 'center'; (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
     """
     first_x, first_y, second_x, second_y = columns
     side_of = side_of_center if box_format == "center" else side_of_corners
@@ -62,14 +58,11 @@ def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
 class Extent(NamedTuple):
     """Two boxes along one axis.
 
-    Attributes
-    ----------
-    distance : NDArray or Symbol
-        Distance of the centres, with a sign.
-    overlap, hull : NDArray or Symbol
-        Length of the overlap (below 0 if there is none), and length of the smallest interval that contains both.
-    overlap_by_center, overlap_by_size, hull_by_center, hull_by_size : NDArray or Symbol
-        Derivatives of both with respect to the centre and the size of the first box.
+    - ``distance``: distance of the centres, with a sign.
+    - ``overlap`` and ``hull``: length of the overlap (below 0 if there is none), and length of the smallest interval
+      that contains both.
+    - ``overlap_by_center``, ``overlap_by_size``, ``hull_by_center``, ``hull_by_size``: derivatives of both with respect
+      to the centre and the size of the first box.
     """
     distance: Array
     overlap: Array
@@ -126,12 +119,8 @@ class BoxPair:
 
         The loss is -IoU plus a term in the area of the union and the sides of the hull.
 
-        Parameters
-        ----------
-        by_union : NDArray or Symbol
-            Derivative of the loss by the area of the union, with what -IoU adds.
-        by_hulls : tuple of NDArray or Symbol, optional
-            Derivatives by the sides of the hull.
+        - ``by_union``: derivative of the loss by the area of the union, with what -IoU adds.
+        - ``by_hulls``: derivatives by the sides of the hull.
         """
         F = self.F
         overlaps = (self.across.overlap > 0) * (self.down.overlap > 0)

@@ -1,21 +1,19 @@
 """The base class of losses that check their labels."""
-from mxnet.gluon.loss import Loss
 from mxnet.ndarray import NDArray
 
 from ...core import labels
 from ...core.backend import Array
+from ...core.block import OpLoss
 
 
-class LabelledLoss(Loss):
+class LabelledLoss(OpLoss):
     """A loss that checks shapes before MXNet does, and label values if ``GLUONOPS_CHECK_LABELS=1``.
 
-    The checks need NDArrays, and also run if the loss is hybridized. A subclass sets four attributes:
-
-    - ``_op``: the :class:`gluonops.core.contract.Op`,
-    - ``_attrs``: its parsed attributes,
-    - ``_sparse``: whether labels are class indices,
-    - ``_from_logits``: whether the prediction already holds log-probabilities.
+    The checks need NDArrays, and also run if the loss is hybridized.
     """
+
+    _sparse = True          # whether labels are class indices
+    _from_logits = False    # whether the prediction already holds log-probabilities
 
     def forward(self, pred: Array, label: Array, *args: Array) -> Array:
         if isinstance(pred, NDArray) and isinstance(label, NDArray):

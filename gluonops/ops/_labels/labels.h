@@ -12,12 +12,15 @@ namespace gluonops {
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 
-// A label per row. Where `ignores`, the rows with the label `ignore_label` do not count.
+// A label per row. The rows with the label `ignore_label`, if given, do not count.
 struct Labels {
     AnyArray array;
-    bool ignores;
-    int64_t ignore_label;
+    Optional<int64_t> ignore_label;
 };
+
+// From the arguments of an operator.
+template <typename Args>
+inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
 
 // A weight for each class in the type that the data is computed in, and their sum. Without weights `values` is null.
 struct ClassWeights {
@@ -57,7 +60,7 @@ GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64
     const bool within = value >= 0 && value < double(classes);   // false for NaN
     const int64_t class_id = int64_t(within ? value : 0);
     const bool names_one = within && double(class_id) == value;
-    const bool ignored = labels.ignores && value == double(labels.ignore_label);
+    const bool ignored = labels.ignore_label.given && value == double(labels.ignore_label.value);
     return ignored ? IGNORED : names_one ? class_id : NO_CLASS;
 }
 

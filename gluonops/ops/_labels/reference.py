@@ -29,19 +29,11 @@ def first_class(F, data: Array, axis: int) -> Array:
 def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
     """Which labels are valid: whole numbers from 0 to C-1, with C classes.
 
-    Parameters
-    ----------
-    label : NDArray or Symbol
-        The result of :func:`exact`.
-    data : NDArray or Symbol
-        A tensor that has the classes along ``axis``.
-    axis : int
-        Axis of the classes.
+    - ``label``: the result of :func:`exact`.
+    - ``data``: a tensor that has the classes along ``axis``.
+    - ``axis``: axis of the classes.
 
-    Returns
-    -------
-    NDArray or Symbol
-        float64, 1 or 0, the shape of ``label``.
+    The result is float64, 1 or 0, the shape of ``label``.
     """
     end = axis + 1 if axis != -1 else None
     classes = F.slice_axis(F.shape_array(F.BlockGrad(data)), axis=0, begin=axis, end=end)
@@ -77,16 +69,7 @@ def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
 def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
     """Numbers along an axis, in the shape and dtype of ``like``, without a gradient.
 
-    Parameters
-    ----------
-    like : NDArray or Symbol
-    numbers : tuple of float
-        As many as the axis of ``like`` is long, or a single one for all.
-    axis : int
-
-    Returns
-    -------
-    NDArray or Symbol
+    ``numbers``: as many as the axis of ``like`` is long, or a single one for all.
     """
     like = F.BlockGrad(like)
     if len(numbers) == 1:

@@ -9,19 +9,9 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 
     MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their places.
 
-    Parameters
-    ----------
-    keys : NDArray or Symbol
-        (rows, n), float64, without a NaN.
-
-    Returns
-    -------
-    order : NDArray or Symbol
-        Which number comes at each place of the order, (rows, n), float64.
-    rank : NDArray or Symbol
-        At which place of the order each number comes, (rows, n), float64.
-    first : NDArray or Symbol
-        The place of each row's first number in the whole tensor, (rows, 1), float64.
+    ``keys``: (rows, n), float64, without a NaN. Returns ``order``, which number comes at each place of the order,
+    (rows, n), float64; ``rank``, at which place of the order each number comes, (rows, n), float64; ``first``, the
+    place of each row's first number in the whole tensor, (rows, 1), float64.
     """
     keys = F.BlockGrad(keys)
     position = F.contrib.arange_like(keys)
@@ -32,7 +22,7 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
     values = take(F, keys, unstable, first)
     before = F.maximum(F.broadcast_sub(position, first) - 1, 0)
     is_lower = values != take(F, values, before, first)
-    groups = F.broadcast_mul(F.cumsum(is_lower, axis=1), length)   # of equal numbers
+    groups = F.broadcast_mul(F.cumsum(is_lower, axis=1), length)   # each number's group of equal numbers
     order = F.sort(groups + unstable, axis=1) - groups
     rank = F.argsort(order, axis=1, is_ascend=True, dtype="float64")
     return order, rank, first
@@ -41,16 +31,9 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 def take(F, values: Array, places: Array, first: Array) -> Array:
     """The numbers at places of their rows.
 
-    Parameters
-    ----------
-    values, places : NDArray or Symbol
-        (rows, n); places in float64.
-    first : NDArray or Symbol
-        As :func:`descending` returns it.
+    - ``values`` and ``places``: (rows, n); places in float64.
+    - ``first``: as :func:`descending` returns it.
 
-    Returns
-    -------
-    NDArray or Symbol
-        (rows, n), the dtype of ``values``.
+    The result is (rows, n), the dtype of ``values``.
     """
     return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(places, first))

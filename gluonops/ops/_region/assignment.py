@@ -21,26 +21,16 @@ class Assignment(NamedTuple):
 
     If several ground truths are matched to one anchor and cell, the targets there are those of the last one.
 
-    Attributes
-    ----------
-    assigned : NDArray or Symbol
-        (B, A, 1, H, W): 1 if a ground truth is matched to this anchor and cell, else 0.
-    max_iou : NDArray or Symbol
-        (B, A, 1, H, W): largest IoU of the predicted box with any ground truth.
-    x, y, w, h : NDArray or Symbol
-        (B, A, 1, H, W): targets of the box's channels.
-    scale : NDArray or Symbol
-        (B, A, 1, H, W): weight of the errors of the box's channels.
-    iou : NDArray or Symbol
-        (B, A, 1, H, W): IoU of the predicted box with its ground truth.
-    classes : NDArray or Symbol
-        (B, A, K, H, W): class targets.
-    nan_if_invalid : NDArray or Symbol
-        (B,): NaN for an image with an invalid row, else 1.
-    total_iou, total_recall, total_probability : NDArray or Symbol
-        (B,): sums over the ground truths: the IoU, IoU > 0.5, and the probability of the class.
-    count : NDArray or Symbol
-        (B,): number of ground truths.
+    - ``assigned``: (B, A, 1, H, W): 1 if a ground truth is matched to this anchor and cell, else 0.
+    - ``max_iou``: (B, A, 1, H, W): largest IoU of the predicted box with any ground truth.
+    - ``x``, ``y``, ``w``, ``h``: (B, A, 1, H, W): targets of the box's channels.
+    - ``scale``: (B, A, 1, H, W): weight of the errors of the box's channels.
+    - ``iou``: (B, A, 1, H, W): IoU of the predicted box with its ground truth.
+    - ``classes``: (B, A, K, H, W): class targets.
+    - ``nan_if_invalid``: (B,): NaN for an image with an invalid row, else 1.
+    - ``total_iou``, ``total_recall``, ``total_probability``: (B,): sums over the ground truths: the IoU, IoU > 0.5, and
+      the probability of the class.
+    - ``count``: (B,): number of ground truths.
     """
     assigned: Array
     max_iou: Array
@@ -61,20 +51,10 @@ class Assignment(NamedTuple):
 def assign(F, attrs, grid_constants: tuple, activations: Sequence[Array], p: Array, truth: Array) -> Assignment:
     """Match each ground truth to an anchor and a cell.
 
-    Parameters
-    ----------
-    grid_constants : tuple
-        The result of :func:`gluonops.ops._region.reference.grid`.
-    activations : sequence of NDArray or Symbol
-        x and y after the sigmoid, w and h raw, each (B, A, 1, H, W).
-    p : NDArray or Symbol
-        Class probabilities, (B, A, K, H, W).
-    truth : NDArray or Symbol
-        Ground truth, (B, T, 5).
-
-    Returns
-    -------
-    Assignment
+    - ``grid_constants``: the result of :func:`gluonops.ops._region.reference.grid`.
+    - ``activations``: x and y after the sigmoid, w and h raw, each (B, A, 1, H, W).
+    - ``p``: class probabilities, (B, A, K, H, W).
+    - ``truth``: ground truth, (B, T, 5).
     """
     columns, rows, width, height, anchor_w, anchor_h = grid_constants
     fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
@@ -123,16 +103,10 @@ def match(F, attrs, grid_constants: tuple, predicted: Sequence[Array], image: Ar
           boxes: Sequence[Array]) -> tuple[Array, Array, Array]:
     """The anchor, the row and the column of each ground truth, (B, T, 1, 1, 1) each.
 
-    Parameters
-    ----------
-    grid_constants : tuple
-        The result of :func:`gluonops.ops._region.reference.grid`.
-    predicted : sequence of NDArray or Symbol
-        The predicted boxes, (B, 1, A, H, W) each. Only their sizes count, and only without ``bias_match``.
-    image : NDArray or Symbol
-        The image of each row of ground truth, (B, T); see :func:`indices`.
-    boxes : sequence of NDArray or Symbol
-        x, y, w and h of the ground truth, (B, T, 1, 1, 1) each.
+    - ``grid_constants``: the result of :func:`gluonops.ops._region.reference.grid`.
+    - ``predicted``: the predicted boxes, (B, 1, A, H, W) each. Only their sizes count, and only without ``bias_match``.
+    - ``image``: the image of each row of ground truth, (B, T); see :func:`indices`.
+    - ``boxes``: x, y, w and h of the ground truth, (B, T, 1, 1, 1) each.
     """
     x, y, w, h = boxes
     _, _, width, height, _, _ = grid_constants

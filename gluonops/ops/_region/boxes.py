@@ -30,14 +30,9 @@ def is_box(x: Array, y: Array, w: Array, h: Array, class_id: Array, classes: int
     A box has its centre in the image, w and h above 0, ``w * h`` below 2, and a class from 0 to ``classes - 1``. A row
     with a NaN is not a box.
 
-    Parameters
-    ----------
-    x, y, w, h, class_id : numpy.ndarray, NDArray or Symbol
-        Columns of the rows, in one shape.
-    classes : int
-        Number of classes.
-    floor : callable
-        ``numpy.floor``, ``mx.nd.floor`` or ``mx.sym.floor``.
+    - ``x``, ``y``, ``w``, ``h``, ``class_id``: columns of the rows, in one shape.
+    - ``classes``: number of classes.
+    - ``floor``: ``numpy.floor``, ``mx.nd.floor`` or ``mx.sym.floor``.
     """
     centre_inside = (x >= 0) * (x <= 1) * (y >= 0) * (y <= 1)
     has_area = (w > 0) * (h > 0) * (w * h < 2)
@@ -48,17 +43,8 @@ def is_box(x: Array, y: Array, w: Array, h: Array, class_id: Array, classes: int
 def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
     """Which rows are boxes, and which images have an invalid row.
 
-    Parameters
-    ----------
-    fields : sequence of NDArray or Symbol
-        x, y, w, h and the class id, each (B, T, 1, 1, 1).
-
-    Returns
-    -------
-    valid : NDArray or Symbol
-        (B, T, 1, 1, 1), 1 or 0.
-    nan_if_invalid : NDArray or Symbol
-        (B,), NaN for an image with an invalid row, else 1.
+    ``fields``: x, y, w, h and the class id, each (B, T, 1, 1, 1). Returns ``valid``, (B, T, 1, 1, 1), 1 or 0;
+    ``nan_if_invalid``, (B,), NaN for an image with an invalid row, else 1.
     """
     valid = is_box(*fields, attrs.classes, F.floor)
     invalid = F.max((1 - valid) * (1 - is_padding(*fields)), axis=(1, 2, 3, 4))

@@ -6,19 +6,19 @@ from mxnet.gluon.loss import Loss
 
 from ...core import counter, labels
 from ...core.backend import Array
+from ...core.block import OperatorPage
 from ..region_loss import averages
 from ..region_loss.contract import OP
 
 
-class CountingLoss(Loss):
+class CountingLoss(OperatorPage, Loss):
     """A loss that counts the images of training in its Parameter `seen`, and returns its parts beside the loss.
 
-    ``hybrid_forward(F, pred, truth, seen)`` returns the loss, the parts, and ``self._count(F, pred, seen)``.
+    ``hybrid_forward(F, pred, truth, seen)`` returns the loss, the parts, and ``self._count(F, pred, seen)``. The number
+    of classes is for the checks of the ground truth.
 
-    Parameters
-    ----------
-    classes : int
-        Number of classes, for the checks of the ground truth.
+    Outputs:
+        - **loss**: (B,), the dtype of ``pred``.
 
     Attributes
     ----------

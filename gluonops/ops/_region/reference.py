@@ -27,19 +27,9 @@ def class_channels(F, attrs, maps: Array) -> Array:
 def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
     """Constants of the grid, in the dtype of ``maps``. They broadcast against it.
 
-    Parameters
-    ----------
-    maps : NDArray or Symbol
-        The result of :func:`split`.
-
-    Returns
-    -------
-    columns, rows : NDArray or Symbol
-        Indices of the columns, (1, 1, 1, 1, W), and of the rows, (1, 1, 1, H, 1).
-    width, height : NDArray or Symbol
-        Number of columns and rows, (1, 1, 1, 1, 1).
-    anchor_w, anchor_h : NDArray or Symbol
-        Anchor sizes in cells, (1, A, 1, 1, 1).
+    ``maps``: the result of :func:`split`. Returns ``columns, rows``, indices of the columns, (1, 1, 1, 1, W), and of
+    the rows, (1, 1, 1, H, 1); ``width, height``, number of columns and rows, (1, 1, 1, 1, 1); ``anchor_w, anchor_h``,
+    anchor sizes in cells, (1, A, 1, 1, 1).
     """
     plane = F.BlockGrad(channel(F, maps, X))
     columns = F.reshape(F.contrib.arange_like(plane, axis=4), shape=(1, 1, 1, 1, -1))
@@ -55,14 +45,9 @@ def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
 def decode_boxes(F, grid_constants: tuple, x: Array, y: Array, w: Array, h: Array) -> tuple[Array, ...]:
     """Boxes in fractions of the image: centre x, centre y, width and height, each (B, A, 1, H, W).
 
-    Parameters
-    ----------
-    grid_constants : tuple
-        The result of :func:`grid`.
-    x, y : NDArray or Symbol
-        Channels after the sigmoid, (B, A, 1, H, W).
-    w, h : NDArray or Symbol
-        Raw channels, (B, A, 1, H, W).
+    - ``grid_constants``: the result of :func:`grid`.
+    - ``x`` and ``y``: channels after the sigmoid, (B, A, 1, H, W).
+    - ``w`` and ``h``: raw channels, (B, A, 1, H, W).
     """
     columns, rows, width, height, anchor_w, anchor_h = grid_constants
     return (F.broadcast_div(F.broadcast_add(x, columns), width),
@@ -89,12 +74,8 @@ def class_probabilities(F, attrs, maps: Array) -> Array:
 def class_nll(F, attrs, maps: Array, targets: Array) -> Array:
     """The class nll per anchor and cell, (batch, anchors, 1, height, width).
 
-    Parameters
-    ----------
-    maps : NDArray or Symbol
-        The result of :func:`split`.
-    targets : NDArray or Symbol
-        Target probabilities, (batch, anchors, classes, height, width).
+    - ``maps``: the result of :func:`split`.
+    - ``targets``: target probabilities, (batch, anchors, classes, height, width).
     """
     logits = class_channels(F, attrs, maps)
     if attrs.softmax:

@@ -8,30 +8,26 @@ a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Da
 """
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.backend import Array
 from ...core.concat import constants
-from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_center, sides
 from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
 
 LIKELY = 0.25         # class probability that AlexeyAB's program wants of an ignored prediction
 RECALL_IOU = 0.5
-ALPHA_EPS = 1e-6      # AlexeyAB's
 FOCAL_EPS = 1e-15     # AlexeyAB's
 
 
 class Head(NamedTuple):
     """What the head predicts, and constants of its grid."""
     numbers: list       # x, y, w, h and objectness, each (B, 1, A, H, W), of data
-    offsets: list       # of x and y in the cell, (B, 1, A, H, W)
-    factors: list       # of the anchors' sizes, (B, 1, A, H, W)
+    offsets: list       # x and y in the cell, (B, 1, A, H, W)
+    factors: list       # they multiply the anchors' sizes, (B, 1, A, H, W)
     box: list           # x, y, w, h, (B, 1, A, H, W)
     objectness: Array   # (B, A, 1, H, W)
-    logits: Array       # of the classes, (B, A, K, H, W)
+    logits: Array       # the classes', (B, A, K, H, W)
     p: Array            # probabilities of the classes, (B, A, K, H, W)
     columns: Array
     rows: Array
@@ -70,24 +66,19 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
            box: tuple) -> tuple[Array, ...]:
     """The outputs of an operator.
 
-    Parameters
-    ----------
-    objectness : tuple
-        The target of the objectness and the weight of its error, (B, A, 1, H, W) each.
-    classes : tuple
-        The same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
-    box : tuple
-        A list of the deltas of the box's channels, the loss, and ``is_averaged(objectness_delta)``: whether both are
-        divided by the number of classes that increase; (B, A, 1, H, W) each.
+    - ``objectness``: the target of the objectness and the weight of its error, (B, A, 1, H, W) each.
+    - ``classes``: the same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
+    - ``box``: a list of the deltas of the box's channels, the loss, and ``is_averaged(objectness_delta)``: whether both
+      are divided by the number of classes that increase; (B, A, 1, H, W) each.
     """
     has_match = F.maximum(matches.has_cell, matches.has_overlap)
     target, weight = objectness
     objectness_delta = weight * (target - head.objectness)
-    objectness_loss = weight * _entropy(F, attrs, _by_anchor(F, head.numbers[OBJECT]), target)
+    objectness_loss = weight * entropy(F, attrs, by_anchor(F, head.numbers[OBJECT]), target)
 
     target, weight = classes
     class_delta = weight * (target - head.p)
-    class_loss = weight * _entropy(F, attrs, head.logits, target)
+    class_loss = weight * entropy(F, attrs, head.logits, target)
 
     box_deltas, box_loss, is_averaged = box
     positive = F.sum(class_delta > 0, axis=2, keepdims=True)
@@ -113,7 +104,7 @@ def _image_sum(F, values):
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
-def _by_anchor(F, values):
+def by_anchor(F, values: Array) -> Array:
     """(B, 1, A, H, W) as (B, A, 1, H, W)."""
     return F.swapaxes(values, dim1=1, dim2=2)
 
@@ -122,7 +113,7 @@ def _activation(F, attrs, numbers):
     return numbers if attrs.new_coords else F.sigmoid(numbers)
 
 
-def _entropy(F, attrs, numbers, target):
+def entropy(F, attrs, numbers: Array, target: Array) -> Array:
     """The loss whose derivative by a number of the map is ``activation - target``."""
     if attrs.new_coords:
         return F.square(F.broadcast_sub(numbers, target)) / 2
@@ -173,7 +164,7 @@ def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0) -> Matche
     here = F.broadcast_mul(here, truths.valid)                                      # B, T, 1, H, W
     by_cell = F.broadcast_mul(here, _fitting_anchors(F, attrs, head, truths))
     has_cell, has_overlap = (F.expand_dims(F.max(pairs, axis=1), axis=2) for pairs in (by_cell, by_overlap))
-    return Matches(by_cell, by_overlap, ious, _by_anchor(F, best_iou), has_cell, has_overlap)
+    return Matches(by_cell, by_overlap, ious, by_anchor(F, best_iou), has_cell, has_overlap)
 
 
 def is_best(F, truths: Truths, ious: Array) -> Array:
@@ -233,7 +224,7 @@ def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: A
     positive = 1 - attrs.label_smooth_eps / 2
     has_best = F.expand_dims(F.max(best, axis=1), axis=2)
     is_first = matches.by_cell * F.broadcast_equal(F.argmax(matches.by_cell, axis=1, keepdims=True), truths.order)
-    is_first = F.broadcast_mul(is_first, 1 - _by_anchor(F, has_best)) + best
+    is_first = F.broadcast_mul(is_first, 1 - by_anchor(F, has_best)) + best
     first = _classes_of(F, head, truths, is_first)
     further = _classes_of(F, head, truths, matches.by_cell + best - is_first)
 
@@ -269,137 +260,6 @@ def _class_counts(F, head, truths, pairs):
     counts = F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
     numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # in the dtype of the data
     return F.where(counts > 0, numbers, F.zeros_like(numbers))
-
-
-# -- boxes -------------------------------------------------------------------------------------------------------------
-def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
-    """The sums of values, (B, T, A, H, W) each, over the matches of each prediction, (B, A, 1, H, W)."""
-    counts = matches.by_cell + matches.by_overlap
-    if attrs.dialect == "pjreddie":
-        counts = _last(F, truths, matches)
-    zero = F.zeros_like(counts)
-    sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
-    return [_by_anchor(F, value) for value in sums]
-
-
-def _last(F, truths, matches):
-    """The last match by cell, or else that by overlap."""
-    numbers = F.broadcast_mul(matches.by_cell, truths.order + 1)
-    last = F.max(numbers, axis=1, keepdims=True)
-    is_last = F.broadcast_equal(numbers, last) * matches.by_cell
-    return is_last + F.broadcast_mul(matches.by_overlap, last == 0)
-
-
-def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
-    """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
-    points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
-    targets = [F.broadcast_sub(F.broadcast_mul(point, cells), place) for point, cells, place in
-               zip(points, (head.width, head.height), (head.columns, head.rows))]
-    padding = 1 - truths.valid   # a size of 1 keeps the logarithms of padding finite
-    for size, cells, anchor in ((truths.w, head.width, head.anchor_w), (truths.h, head.height, head.anchor_h)):
-        ratio = F.broadcast_div(F.broadcast_mul(size + padding, cells), anchor)
-        targets.append(F.sqrt(ratio / 4) if attrs.new_coords else F.log(ratio))
-    return targets
-
-
-def squared_errors(F, attrs, head: Head, truths: Truths, matches: Matches) -> list[Array]:
-    """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
-    scale = attrs.scale_x_y
-    weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
-    targets = number_targets(F, attrs, head, truths)
-    deltas, losses = [], []
-    for i in (X, Y):
-        deltas.append(F.broadcast_mul(weight, F.broadcast_sub(targets[i], head.offsets[i])))
-        target = (targets[i] + (scale - 1) / 2) / scale
-        losses.append(scale * F.broadcast_mul(weight, _entropy(F, attrs, head.numbers[i], target)))
-    for i in (WIDTH, HEIGHT):
-        error = F.broadcast_sub(targets[i], head.numbers[i])
-        deltas.append(F.broadcast_mul(weight, error))
-        losses.append(F.broadcast_mul(weight, F.square(error)) / 2)
-    like = F.zeros_like(matches.by_cell)
-    return [F.broadcast_add(like, value) for value in (*deltas, sum(losses[1:], losses[0]))]
-
-
-def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
-    """AlexeyAB's derivatives of the overlap, and the loss, (B, T, A, H, W) each; see the kernels' ``iou_errors``."""
-    box = head.box[:2] + [F.where(size == 0, F.ones_like(size), size) for size in head.box[2:]]
-    truth_sides = sides(truths[:4], "center")
-    box_sides = [side_of_center(box[i], box[i + 2]) for i in (0, 1)]
-    # Ends that coincide count as the ground truth's.
-    across, down = (extent(F, other, side).exchanged() for other, side in zip(truth_sides, box_sides))
-    union = F.broadcast_add(truths.w * truths.h, box[2] * box[3]) - across.overlap * down.overlap
-    by_x, by_w = _increase(F, attrs.box_loss, across, down, box[3], union)
-    by_y, by_h = _increase(F, attrs.box_loss, down, across, box[2], union)
-    if attrs.box_loss == "ciou":
-        more_w, more_h = _aspect_increase(F, truths, box, across.overlap * down.overlap / union)
-        by_w, by_h = by_w + more_w, by_h + more_h
-    if shift:
-        by_x, by_y = by_x - shift * by_w, by_y - shift * by_h
-    if not attrs.new_coords:
-        by_w, by_h = (F.broadcast_mul(by, factor) for by, factor in zip((by_w, by_h), head.factors))
-    deltas = [limited(F, attrs, attrs.iou_normalizer * by) for by in (by_x, by_y, by_w, by_h)]
-
-    pair = BoxPair(F, sides(head.box, "center"), _not_empty(F, truths), LOSS_EPS)
-    loss = LOSSES[attrs.box_loss](pair, LOSS_EPS).value()
-    return [*deltas, attrs.iou_normalizer * loss]
-
-
-def _not_empty(F, truths) -> tuple[Side, Side]:
-    """The sides of the ground truths, with a size of 1 for padding."""
-    padding = 1 - truths.valid
-    return sides((truths.x, truths.y, truths.w + padding, truths.h + padding), "center")
-
-
-def _increase(F, kind, across, down, size_down, union):
-    """The increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
-    intersection = across.overlap * down.overlap
-    overlap_by_center = down.overlap * across.overlap_by_center
-    overlap_by_size = 2 * down.overlap * across.overlap_by_size
-    both, squared = union + intersection, F.square(union)
-    zero = F.zeros_like(union)
-    has_union = union > 0
-    by_center = F.where(has_union, both * overlap_by_center / squared, zero)
-    increase_by_size = both * overlap_by_size - F.broadcast_mul(2 * intersection, size_down)
-    by_size = F.where(has_union, increase_by_size / squared, zero)
-    if kind == "iou":
-        return by_center, by_size
-
-    if kind == "giou":
-        hull = across.hull * down.hull
-        union_by_size = F.broadcast_sub(2 * size_down, overlap_by_size)
-        more_by_center = (-hull * overlap_by_center - union * down.hull * across.hull_by_center) / F.square(hull)
-        more_by_size = (hull * union_by_size - 2 * union * down.hull * across.hull_by_size) / F.square(hull)
-        counts = hull > 0
-    else:
-        diagonal = F.square(across.hull) + F.square(down.hull)
-        distance = F.square(across.distance) + F.square(down.distance)
-        by_hull = 2 * across.hull * distance / F.square(diagonal)
-        more_by_center = -2 * across.distance / diagonal - by_hull * across.hull_by_center
-        more_by_size = by_hull * across.hull_by_size
-        counts = diagonal > 0
-    is_apart = F.maximum(across.overlap <= 0, down.overlap <= 0)
-    return (F.where(is_apart, more_by_center, F.where(counts, by_center + more_by_center, by_center)),
-            F.where(is_apart, more_by_size, F.where(counts, by_size + more_by_size, by_size)))
-
-
-def _aspect_increase(F, truths, box, ratio):
-    """What the aspect ratios add to CIoU's increase by w and h. ``ratio``: intersection by union."""
-    padding = 1 - truths.valid
-    angle = F.arctan((truths.w + padding) / (truths.h + padding))
-    difference = F.broadcast_sub(angle, F.arctan(box[2] / box[3]))
-    scale = 4 / math.pi ** 2
-    v = scale * F.square(difference)
-    alpha = v / (1 - ratio + v + ALPHA_EPS)
-    factor = 2 * scale * alpha * difference
-    return F.broadcast_mul(factor, box[3]), -F.broadcast_mul(factor, box[2])
-
-
-def limited(F, attrs, values: Array) -> Array:
-    """0 for what is not finite; the others at most ``max_delta``."""
-    values = F.where(values - values == 0, values, F.zeros_like(values))
-    if attrs.max_delta > 0:
-        values = F.maximum(F.minimum(values, attrs.max_delta), -attrs.max_delta)   # clip's limits are of float32
-    return values
 
 
 def _statistics(F, head, truths, matches):

@@ -16,7 +16,7 @@ def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
 
 
 def forward(F, attrs, data: Array, scale: Array, mean_or_sum: Callable) -> tuple[Array, Array]:
-    """The output, and the inverse of the root.
+    """The output, and the reciprocal of the root.
 
     The squares are those of numbers up to 1, because a graph of unknown types may compute in float16. A row is divided
     by its largest element first, which is not differentiated: the result does not depend on it.
@@ -31,12 +31,12 @@ def forward(F, attrs, data: Array, scale: Array, mean_or_sum: Callable) -> tuple
     return output, 1 / (root * largest)
 
 
-def backward(nd, attrs, output_grad: Array, data: Array, scale: Array, inverse: Array, mean_or_sum: Callable) -> dict:
+def backward(nd, attrs, output_grad: Array, data: Array, scale: Array, rstd: Array, mean_or_sum: Callable) -> dict:
     """The gradients of the data and of the scale."""
-    unit = nd.broadcast_mul(data, inverse)
-    by_unit = along_axis(nd, output_grad, scale, attrs.axis)
-    by_scale = nd.sum(output_grad * unit, axis=attrs.axis, exclude=True)
-    if data.shape[attrs.axis] == 1:   # the difference below cancels: 1 - unit^2 is eps * inverse^2
-        return {"data": by_unit * (attrs.eps * inverse * inverse * inverse), "scale": by_scale}
-    share = mean_or_sum(by_unit * unit, axis=attrs.axis, keepdims=True)
-    return {"data": nd.broadcast_mul(by_unit - nd.broadcast_mul(unit, share), inverse), "scale": by_scale}
+    x_hat = nd.broadcast_mul(data, rstd)
+    grad_x_hat = along_axis(nd, output_grad, scale, attrs.axis)
+    by_scale = nd.sum(output_grad * x_hat, axis=attrs.axis, exclude=True)
+    if data.shape[attrs.axis] == 1:   # the difference below cancels: 1 - x_hat^2 is eps * rstd^2
+        return {"data": grad_x_hat * (attrs.eps * rstd * rstd * rstd), "scale": by_scale}
+    share = mean_or_sum(grad_x_hat * x_hat, axis=attrs.axis, keepdims=True)
+    return {"data": nd.broadcast_mul(grad_x_hat - nd.broadcast_mul(x_hat, share), rstd), "scale": by_scale}

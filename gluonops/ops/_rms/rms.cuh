@@ -9,9 +9,6 @@
 enum { THREADS = 256 };
 enum Step { DOTS, ROWS, SCALE };   // of backward
 
-__device__ inline float square_root(float x) { return sqrtf(x); }
-__device__ inline double square_root(double x) { return sqrt(x); }
-
 __device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`; both

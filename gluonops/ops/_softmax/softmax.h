@@ -6,6 +6,11 @@
 #include "../_labels/labels.h"
 
 namespace gluonops {
+
+// The rows of classes, from the arguments of an operator.
+template <typename Args>
+inline RowSizes class_rows(const Args &args) { return {args.batch, args.classes, args.inner}; }
+
 namespace GLUONOPS_TARGET {
 
 // The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
@@ -208,15 +213,13 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
 
 // exp((x - max) * scale) over its sum along each row; scale is 1 / temperature.
 template <typename T>
-inline void softmax(const RowSizes &sizes, const void *data, void *output, double temperature)
+inline void softmax(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
-    const T *from = static_cast<const T *>(data);
-    T *to = static_cast<T *>(output);
     const bool rows = reduces_along_rows<T>(sizes);
     if (use_streaming_stores<T>(sizes))
-        rows ? softmax_rows<true>(sizes, from, to, temperature) : softmax_columns<true>(sizes, from, to, temperature);
+        rows ? softmax_rows<true>(sizes, data, output, temperature) : softmax_columns<true>(sizes, data, output, temperature);
     else
-        rows ? softmax_rows<false>(sizes, from, to, temperature) : softmax_columns<false>(sizes, from, to, temperature);
+        rows ? softmax_rows<false>(sizes, data, output, temperature) : softmax_columns<false>(sizes, data, output, temperature);
 }
 
 }  // namespace GLUONOPS_TARGET

@@ -1,22 +1,10 @@
 """The layer ``gluonops.nn.Abs``."""
-from mxnet.gluon import HybridBlock
-
-from ...core.text import call_text
+from ...core.block import OpBlock
 from .. import abs as _abs
+from .contract import OP
 
 
-class Abs(HybridBlock):
-    """Absolute value. See :func:`gluonops.ops.abs`.
+class Abs(OpBlock):
+    """Absolute value."""
 
-    Inputs:
-        - **data**: any shape; any float dtype, uint8, int8, int32 or int64.
-
-    Outputs:
-        - **out**: the shape and dtype of `data`.
-    """
-
-    def hybrid_forward(self, F, data):
-        return _abs(data)
-
-    def __repr__(self):
-        return call_text(self, {})
+    _op, _function = OP, staticmethod(_abs)

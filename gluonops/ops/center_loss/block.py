@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import mxnet as mx
 import numpy as np
-from mxnet.gluon.loss import Loss, _apply_weighting
+from mxnet.gluon.loss import _apply_weighting
 
 from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
 from ...core.backend import Array
+from ...core.block import OpLoss
 from ...core.contract import Attr, Float, Int
 from ...core.text import call_text
 from .. import center_loss as _center_loss
@@ -20,11 +21,11 @@ OPTIONS = (
 )
 
 
-class CenterLoss(Loss):
+class CenterLoss(OpLoss):
     """Half the squared distance of the features to the centre of their class, with centres that are learned.
 
-    Use it with a small `weight`, added to a loss that separates the classes. Call :meth:`update` after every step. It
-    moves the centres by the paper's rule. See :func:`gluonops.ops.center_loss`.
+    Use it with a small ``weight``, added to a loss that separates the classes. Call :meth:`update` after every step. It
+    moves the centres by the paper's rule. The loss of float16 data is float32.
 
     Parameters
     ----------
@@ -40,12 +41,10 @@ class CenterLoss(Loss):
         Initializer of the centres.
 
     Inputs:
-        - **data**: features, (batch, features).
-        - **label**: class indices, (batch,), in any float or integer dtype.
         - **sample_weight**: optional, (batch,). It weights the loss, and not the update of the centres.
 
     Outputs:
-        - **loss**: (batch,). It is float32 for float16 data.
+        - **loss**: (batch,).
 
     Attributes
     ----------
@@ -53,12 +52,9 @@ class CenterLoss(Loss):
         (classes, features).
     counts : Parameter
         Number of samples that moved each centre, (classes,).
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
+
+    _op, _function, _learned = OP, staticmethod(_center_loss), ("centers", "counts")
 
     def __init__(self, classes: int, features: int, alpha: float = 0.5, weight: float | None = None,
                  batch_axis: int = 0, center_initializer: str | mx.init.Initializer = "zeros", **kwargs):

@@ -32,7 +32,7 @@ def backward(nd, attrs, shapes, output_grad, data, label, centers) -> dict:
     data_grad = nd.broadcast_mul(difference, (output_grad * weights).expand_dims(1))
 
     weighted = nd.broadcast_mul(difference, -output_grad.expand_dims(1))
-    sample_grads = nd.where(valid, weighted, nd.zeros_like(difference))   # of each sample's centre
+    sample_grads = nd.where(valid, weighted, nd.zeros_like(difference))   # each sample's share of its centre's gradient
     # The gradient of gather_nd sums the rows of a class. scatter_nd would keep only the last row.
     centers_grad = nd._internal._backward_gather_nd(sample_grads, label.expand_dims(0), shape=shapes["centers"])
     return {"data": data_grad, "centers": centers_grad}

@@ -14,43 +14,28 @@ ACTIVATION = Attr("activation", Choice("softmax", "sigmoid"), "softmax", "functi
 
 
 class DiceLoss(LabelledLoss):
-    """1 minus the Dice coefficient of a segmentation and its label. See :func:`gluonops.ops.dice_loss`.
+    """1 minus the Dice coefficient of a segmentation and its label.
 
     Parameters
     ----------
-    smooth : float, default 1e-5
-        What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
-    squared : bool, default True
-        Whether the denominator has the squares of the probabilities, as in the paper.
-    ignore_label : int, optional
-        Places with this label do not count.
-    weight : float, optional
-        Factor of the loss.
     activation : {'softmax', 'sigmoid'}, default 'softmax'
         What makes probabilities of logits. With a sigmoid every channel is a mask of its own, which may overlap others.
 
     Inputs:
-        - **pred**: logits, (batch, classes, ...); float16, float32 or float64.
         - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the places of a
-          mask and 0 elsewhere, in the shape of `pred`.
+          mask and 0 elsewhere, in the shape of ``pred``.
         - **sample_weight**: optional; broadcasts against (batch, classes): (batch, 1), or (1, classes).
 
     Outputs:
-        - **loss**: (batch,), the dtype of `pred`: the mean over the classes.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or `label` has a wrong shape.
+        - **loss**: (batch,), the dtype of ``pred``: the mean over the classes.
     """
+
+    _op, _function = OP, staticmethod(_dice_loss)
 
     def __init__(self, smooth: float = 1e-5, squared: bool = True, ignore_label: int | None = None,
                  weight: float | None = None, activation: str = "softmax", **kwargs):
-        super().__init__(weight, 0, **kwargs)
+        super().__init__(weight, smooth=smooth, squared=squared, ignore_label=ignore_label, **kwargs)
         self._activation = ACTIVATION.parse("loss.DiceLoss", activation)
-        self._options = {"smooth": smooth, "squared": squared, "ignore_label": ignore_label}
-        self._op, self._attrs = OP, OP.parse(self._options)
-        self._sparse, self._from_logits = True, False
 
     def __repr__(self):
         return call_text(self, {**self._options, "weight": self._weight, "activation": self._activation})
@@ -69,7 +54,7 @@ class DiceLoss(LabelledLoss):
         return F.mean(loss, axis=1)
 
     def _losses_of_masks(self, pred, label, **options):
-        """Of a sample of two classes for each mask, the loss of the second class."""
+        """The losses of the masks: each is a sample of two classes, and the loss is that of the second class."""
         F = mx.nd if isinstance(pred, mx.nd.NDArray) else mx.sym
         losses = _dice_loss(*_as_samples(F, pred, label), **options)
         of_masks = F.slice_axis(losses, axis=1, begin=1, end=2)

@@ -3,14 +3,12 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, KEPT_NUMBERS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from .._blocks.contract import shared_rows
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 
 TILE = 1024       # places that a block takes
 CLASS_SUMS = 2    # the intersection and the total
-COUNTS = 4        # numbers of each sample that have a count for each warp of a block
-MOST_SUMS = 32768   # of a sample, that the warps of a block add up
-TILES, CLASSES, AT_ONCE = range(3)   # steps, as in kernel.cu
 MAPS = "batch, classes"
 PLACES = "batch, ..."
 
@@ -31,23 +29,23 @@ def tiles(known: dict) -> int:
     return -(-sizes(known)["inner"] // TILE)
 
 
-def work(attrs, known: dict) -> tuple[int, int]:
+def forward_work(attrs, known: dict) -> tuple[int, int]:
     """A block for each tile."""
     return sizes(known)["batch"] * tiles(known), BLOCK
 
 
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: the sums of each class over each tile; those over all tiles of a sample.
+def backward_work(attrs, known: dict) -> tuple[int, int]:
+    """A thread for each place."""
+    size = sizes(known)
+    return size["batch"] * size["inner"], 1
 
-    ``partial`` has what counts a sample's tiles, and the sums of the tiles.
-    """
+
+def steps(direction: str, attrs, known: dict) -> Steps:
+    """In forward the last block of a sample adds up the sums of each class over each tile."""
     if direction == "backward":
         return Steps()
     size = sizes(known)
-    of_sample = CLASS_SUMS * size["classes"] * tiles(known)
-    numbers = size["batch"] * (COUNTS + of_sample)
-    at_once = of_sample <= MOST_SUMS and numbers <= KEPT_NUMBERS
-    return Steps(1, numbers, (AT_ONCE,) if at_once else (TILES, CLASSES))
+    return shared_rows(size["batch"], 1, CLASS_SUMS * size["batch"] * size["classes"] * tiles(known))
 
 
 OP = Op(
@@ -69,6 +67,6 @@ OP = Op(
     shapes=Shapes(data="batch, classes, ...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=work, backward=work, steps=steps),
+    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
 )

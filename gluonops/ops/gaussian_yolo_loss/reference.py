@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 from ...core.backend import Array
+from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.contract import count
 from .._region.yolo_reference import backward as backward
@@ -38,7 +39,7 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
         best = F.broadcast_mul(yolo.is_best(F, truths, matches.iou), F.swapaxes(learns, dim1=1, dim2=2))
     classes = yolo.class_target(F, options, head, truths, matches, best)
     errors = _box_errors(F, attrs, options, head, deviations, truths, matches)
-    *deltas, loss = yolo.sum_matches(F, options, truths, matches, errors)
+    *deltas, loss = boxes.sum_matches(F, options, truths, matches, errors)
     return yolo.result(F, options, data, head, truths, matches, objectness, classes, (deltas, loss, F.ones_like))
 
 
@@ -70,19 +71,19 @@ def _box_errors(F, attrs, options, head, deviations, truths, matches):
     like = F.zeros_like(matches.by_cell)
     scale = F.broadcast_add(like, 2 - truths.w * truths.h)
     means = head.offsets + head.numbers[2:4]
-    targets = yolo.number_targets(F, options, head, truths, shift)
+    targets = boxes.number_targets(F, options, head, truths, shift)
     by_means, by_deviations, losses = [], [], []
     for target, mean, deviation in zip(targets, means, deviations):
         error = F.broadcast_sub(F.broadcast_add(like, target), mean)
         nll, by_mean, by_deviation = _nll(F, error, F.broadcast_add(like, deviation))
-        by_means.append(yolo.limited(F, attrs, attrs.iou_normalizer * scale * by_mean))
-        by_deviations.append(yolo.limited(F, attrs, attrs.uc_normalizer * scale * by_deviation))
+        by_means.append(boxes.limited(F, attrs, attrs.iou_normalizer * scale * by_mean))
+        by_deviations.append(boxes.limited(F, attrs, attrs.uc_normalizer * scale * by_deviation))
         losses.append(scale * nll)
     loss = sum(losses[1:], losses[0])
     if attrs.box_loss == "nll":
         loss = attrs.iou_normalizer * loss
     else:
-        *by_means, overlap_loss = yolo.iou_errors(F, options, head, truths, shift)
+        *by_means, overlap_loss = boxes.iou_errors(F, options, head, truths, shift)
         loss = overlap_loss + attrs.uc_normalizer * loss
     pairs = zip(by_means, by_deviations)
     return [*[delta for pair in pairs for delta in pair], loss]

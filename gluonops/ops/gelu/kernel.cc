@@ -3,41 +3,27 @@
 #include "../_activation/activation.h"
 
 namespace gluonops {
-
-struct GeluCall : ActivationCall {
-    bool is_tanh;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const GeluCall &call)
+void forward(const GeluArgs<T> &args)
 {
-    if (call.is_tanh)
-        activate_forward<T>(call, GeluTanh());
+    if (args.approximation == GeluApproximation::Tanh)
+        activate_forward(args, GeluTanh());
     else
-        activate_forward<T>(call, Gelu());
+        activate_forward(args, Gelu());
 }
 
 template <typename T>
-void backward(const GeluCall &call)
+void backward(const GeluArgs<T> &args)
 {
-    if (call.is_tanh)
-        activate_backward<T>(call, GeluTanh());
+    if (args.approximation == GeluApproximation::Tanh)
+        activate_backward(args, GeluTanh());
     else
-        activate_backward<T>(call, Gelu());
+        activate_backward(args, Gelu());
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline GeluCall adapt(const GeluAttrs &attrs, const GeluTensors &tensors, Workspace &)
-{
-    GeluCall call = activation_call<GeluCall>(tensors);
-    call.is_tanh = attrs.approximation == GeluAttrs::Approximation::Tanh;
-    return call;
-}
-
 }  // namespace gluonops

@@ -1,52 +1,39 @@
 """The layer ``gluonops.nn.GroupNorm``."""
 from __future__ import annotations
 
-from mxnet.gluon import HybridBlock
 from mxnet.initializer import Initializer
 
+from ...core.block import OpBlock
 from ...core.text import call_text
 from .. import group_norm as _group_norm
 from .contract import OP
 
 
-class GroupNorm(HybridBlock):
-    """Groups of channels normalised, with a learned scale and shift. See :func:`gluonops.ops.group_norm`.
+class GroupNorm(OpBlock):
+    """Groups of channels normalised, with a learned scale and shift.
 
     It can be the ``norm_layer`` of gluoncv's nets.
 
     Parameters
     ----------
-    num_groups : int, default 32
-        The number of groups, by which the number of channels is divisible.
     epsilon : float, default 1e-5
         What is added to the variance, from 1e-12 to below 1.
     center, scale : bool, default True
-        Whether the shift `beta` and the factor `gamma` are learned. Otherwise they keep their first value.
+        Whether the shift ``beta`` and the factor ``gamma`` are learned. Otherwise they keep their first value.
     beta_initializer : str or Initializer, default 'zeros'
         The shift's first value.
     gamma_initializer : str or Initializer, default 'ones'
         The factor's first value.
     in_channels : int, default 0
         The number of channels; 0 if it follows from the first input.
-
-    Inputs:
-        - **data**: (batch, channels, ...); float16, float32 or float64.
-
-    Outputs:
-        - **out**: the shape and dtype of `data`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
+
+    _op, _function, _learned = OP, staticmethod(_group_norm), ("gamma", "beta")
 
     def __init__(self, num_groups: int = 32, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
                  beta_initializer: str | Initializer = "zeros", gamma_initializer: str | Initializer = "ones",
                  in_channels: int = 0, **kwargs):
-        super().__init__(**kwargs)
-        self._options = {"num_groups": num_groups, "eps": epsilon}
-        OP.parse(self._options)
+        super().__init__(num_groups=num_groups, eps=epsilon, **kwargs)
         self._shown = {"num_groups": num_groups, "epsilon": epsilon, "center": center, "scale": scale,
                        "beta_initializer": beta_initializer, "gamma_initializer": gamma_initializer,
                        "in_channels": in_channels}
@@ -57,7 +44,7 @@ class GroupNorm(HybridBlock):
                                         grad_req="write" if center else "null", allow_deferred_init=True)
 
     def hybrid_forward(self, F, data, gamma, beta):
-        return _group_norm(data, gamma, beta, **self._options)
+        return super().hybrid_forward(F, data, gamma, beta)
 
     def __repr__(self):
         return call_text(self, self._shown)

@@ -34,11 +34,11 @@ def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ..
     mean = group_means(F, attrs, channel_means)
     centered = F.broadcast_sub(data, of_channels(F, attrs, mean, channel_means))
     variance = group_means(F, attrs, F.mean(F.square(centered), keepdims=True, **PLACES))
-    root = F.sqrt(variance + attrs.eps)   # whose inverse would have an infinite derivative in float16
-    unit = F.broadcast_div(centered, of_channels(F, attrs, root, channel_means))
+    root = F.sqrt(variance + attrs.eps)   # its reciprocal would have an infinite derivative in float16
+    x_hat = F.broadcast_div(centered, of_channels(F, attrs, root, channel_means))
 
     one_sample = F.sum(F.BlockGrad(channel_means), axis=0, keepdims=True)   # its shape counts: (1, channels, 1, ...)
-    scaled = F.broadcast_mul(unit, F.reshape_like(gamma, one_sample))
+    scaled = F.broadcast_mul(x_hat, F.reshape_like(gamma, one_sample))
     output = F.broadcast_add(scaled, F.reshape_like(beta, one_sample))
     return output, mean, 1 / root
 
@@ -46,25 +46,26 @@ def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ..
 def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict:
     batch, channels, *places = data.shape
     groups = (batch, attrs.num_groups, channels // attrs.num_groups * math.prod(places))
-    inverse = nd.expand_dims(inverse, axis=2)
+    rstd = nd.expand_dims(inverse, axis=2)
     centered = nd.broadcast_sub(data.reshape(groups), nd.expand_dims(mean, axis=2))
-    unit = nd.broadcast_mul(centered, inverse)
+    x_hat = nd.broadcast_mul(centered, rstd)
 
-    by_unit = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(places))).reshape(groups)
+    grad_x_hat = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(places))).reshape(groups)
     if groups[2] <= 2:
-        by_data = _gradient_of_pairs(nd, attrs, by_unit, inverse)
+        by_data = _gradient_of_pairs(nd, attrs, grad_x_hat, rstd)
     else:
-        mean_of_products = nd.mean(by_unit * unit, axis=2, keepdims=True)
-        by_mean = nd.broadcast_add(nd.broadcast_mul(unit, mean_of_products), nd.mean(by_unit, axis=2, keepdims=True))
-        by_data = nd.broadcast_mul(by_unit - by_mean, inverse)
-    return {"data": by_data.reshape(data.shape), "gamma": nd.sum(output_grad * unit.reshape(data.shape), **SAMPLES),
+        mean_of_products = nd.mean(grad_x_hat * x_hat, axis=2, keepdims=True)
+        mean_grad = nd.mean(grad_x_hat, axis=2, keepdims=True)
+        by_mean = nd.broadcast_add(nd.broadcast_mul(x_hat, mean_of_products), mean_grad)
+        by_data = nd.broadcast_mul(grad_x_hat - by_mean, rstd)
+    return {"data": by_data.reshape(data.shape), "gamma": nd.sum(output_grad * x_hat.reshape(data.shape), **SAMPLES),
             "beta": nd.sum(output_grad, **SAMPLES)}
 
 
-def _gradient_of_pairs(nd, attrs, by_unit: Array, inverse: Array) -> Array:
-    """Of groups of one or two elements: half their difference, which is a multiple of the normalised data.
+def _gradient_of_pairs(nd, attrs, grad_x_hat: Array, rstd: Array) -> Array:
+    """The gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
 
-    So the difference with these cancels: 1 - unit^2 is eps * inverse^2.
+    So the difference with these cancels: 1 - x_hat^2 is eps * rstd^2.
     """
-    half = (by_unit - nd.flip(by_unit, axis=2)) / 2
-    return nd.broadcast_mul(half, attrs.eps * inverse * inverse * inverse)
+    half = (grad_x_hat - nd.flip(grad_x_hat, axis=2)) / 2
+    return nd.broadcast_mul(half, attrs.eps * rstd * rstd * rstd)

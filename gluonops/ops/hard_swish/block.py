@@ -1,22 +1,10 @@
 """The layer ``gluonops.nn.HardSwish``."""
-from mxnet.gluon import HybridBlock
-
-from ...core.text import call_text
+from ...core.block import OpBlock
 from .. import hard_swish as _hard_swish
+from .contract import OP
 
 
-class HardSwish(HybridBlock):
-    """x times a sigmoid of three straight lines. See :func:`gluonops.ops.hard_swish`.
+class HardSwish(OpBlock):
+    """x times a sigmoid of three straight lines."""
 
-    Inputs:
-        - **data**: any shape; float16, float32 or float64.
-
-    Outputs:
-        - **out**: the shape and dtype of `data`.
-    """
-
-    def hybrid_forward(self, F, data):
-        return _hard_swish(data)
-
-    def __repr__(self):
-        return call_text(self, {})
+    _op, _function = OP, staticmethod(_hard_swish)

@@ -3,31 +3,21 @@
 #include "../_activation/activation.h"
 
 namespace gluonops {
-
-struct HardSwishCall : ActivationCall {};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const HardSwishCall &call)
+void forward(const HardSwishArgs<T> &args)
 {
-    activate_forward<T>(call, HardSwish());
+    activate_forward(args, HardSwish());
 }
 
 template <typename T>
-void backward(const HardSwishCall &call)
+void backward(const HardSwishArgs<T> &args)
 {
-    activate_backward<T>(call, HardSwish());
+    activate_backward(args, HardSwish());
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline HardSwishCall adapt(const HardSwishAttrs &, const HardSwishTensors &tensors, Workspace &)
-{
-    return activation_call<HardSwishCall>(tensors);
-}
-
 }  // namespace gluonops

@@ -9,30 +9,7 @@ from .contract import OP
 
 
 class L2Normalize(ScaledRows):
-    """Rows divided by their Euclidean length, with a learned scale. See :func:`gluonops.ops.l2_normalize`.
-
-    Parameters
-    ----------
-    axis : int, default 1
-        The axis of the channels.
-    eps : float, default 1e-10
-        What is added under the root, from 1e-12 to below 1.
-    in_channels : int, default 0
-        The size along `axis`; 0 if it follows from the first input.
-    scale_initializer : str or Initializer, default 'ones'
-        The scale's first value. SSD starts with 20.
-
-    Inputs:
-        - **data**: any shape; float16, float32 or float64.
-
-    Outputs:
-        - **out**: the shape and dtype of `data`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
-    """
+    """Rows divided by their Euclidean length, with a learned scale. SSD starts with a scale of 20."""
 
     _op, _function = OP, staticmethod(_l2_normalize)
 

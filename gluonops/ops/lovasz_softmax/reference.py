@@ -71,7 +71,7 @@ def _is_class(F, labels: Array, like: Array) -> Array:
 
 
 def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
-    """By how much each place raises the Jaccard loss of the places with larger errors; 0 at ignored places."""
+    """How much each place raises the Jaccard loss of the places with larger errors; 0 at ignored places."""
     p = _by_class(F, F.softmax(F.cast(F.BlockGrad(data), dtype="float64"), axis=1), attrs)
     errors = F.where(is_class, 1 - p, p)
     errors = F.where(errors != errors, F.ones_like(errors) * LARGEST, errors)

@@ -6,7 +6,7 @@ import math
 from ...core.backend import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 
-LIMIT = 1 - 2.0 ** -20   # of the label's cosine, where the derivative by an angle is taken
+LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite
 MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
 
 

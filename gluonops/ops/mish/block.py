@@ -1,22 +1,10 @@
 """The layer ``gluonops.nn.Mish``."""
-from mxnet.gluon import HybridBlock
-
-from ...core.text import call_text
+from ...core.block import OpBlock
 from .. import mish as _mish
+from .contract import OP
 
 
-class Mish(HybridBlock):
-    """x tanh(softplus(x)). See :func:`gluonops.ops.mish`.
+class Mish(OpBlock):
+    """x tanh(softplus(x))."""
 
-    Inputs:
-        - **data**: any shape; float16, float32 or float64.
-
-    Outputs:
-        - **out**: the shape and dtype of `data`.
-    """
-
-    def hybrid_forward(self, F, data):
-        return _mish(data)
-
-    def __repr__(self):
-        return call_text(self, {})
+    _op, _function = OP, staticmethod(_mish)

@@ -3,31 +3,21 @@
 #include "../_activation/activation.h"
 
 namespace gluonops {
-
-struct MishCall : ActivationCall {};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const MishCall &call)
+void forward(const MishArgs<T> &args)
 {
-    activate_forward<T>(call, Mish());
+    activate_forward(args, Mish());
 }
 
 template <typename T>
-void backward(const MishCall &call)
+void backward(const MishArgs<T> &args)
 {
-    activate_backward<T>(call, Mish());
+    activate_backward(args, Mish());
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline MishCall adapt(const MishAttrs &, const MishTensors &tensors, Workspace &)
-{
-    return activation_call<MishCall>(tensors);
-}
-
 }  // namespace gluonops

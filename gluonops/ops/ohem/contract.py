@@ -6,7 +6,6 @@ import math
 from ...core.contract import (
     BLOCK,
     FLOATS,
-    KEPT_NUMBERS,
     Arg,
     Attr,
     Bool,
@@ -20,14 +19,15 @@ from ...core.contract import (
     Shapes,
     Steps,
 )
+from .._blocks.contract import shared_rows
 
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
 LARGEST_PART = 1 << 15       # whose losses are counted in 16 bits, with more blocks where they have to be
-BINS, MOST_DIGITS = 2048, 6  # a count in each bin of each digit, and 1024 of 16 bits of the last one in each part
-NUMBERS = BINS * MOST_DIGITS + 20   # and what is known of the lowest loss that is kept
-PART_NUMBERS = 256
+MOST_DIGITS = 6              # of the bits of a loss
+NUMBERS = 2048 + 3           # the counts of a digit, and what is known of the lowest loss that is kept
+PART_NUMBERS = 256           # the counts of the last digit, 1024 of 16 bits
 DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
@@ -62,15 +62,15 @@ def backward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
-    """In forward, if selections have several blocks: each digit, the output; in front of them 0 for counts not kept."""
+    """In forward, if selections have several blocks: each digit, and the output."""
     size = sizes(attrs, known)
     parts = min(-(-size["length"] // PART), MOST_BLOCKS // max(1, size["selections"]))
     if direction == "backward" or size["length"] <= ONE_BLOCK or parts < 2:
         return Steps()
     parts = max(parts, -(-size["length"] // LARGEST_PART))
-    numbers = size["selections"] * (NUMBERS + parts * PART_NUMBERS)
-    first = 1 if numbers <= KEPT_NUMBERS else 0
-    return {dtype: Steps(parts, numbers, (*range(first, digits + 1), MOST_DIGITS + 1))
+    shared = shared_rows(size["selections"], parts, size["selections"] * (NUMBERS + parts * PART_NUMBERS))
+    *clear, _ = shared.steps
+    return {dtype: shared._replace(steps=(*clear, *range(1, digits + 1), MOST_DIGITS + 1))
             for dtype, digits in DIGITS.items()}
 
 

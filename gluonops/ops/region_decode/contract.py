@@ -1,14 +1,10 @@
 """The contract of ``region_decode``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import BLOCK, FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
+from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
 from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, count, map_sizes
 
 LAYOUTS = ("boxes", "map")
-THREADS, SMALLEST_TILE = 256, 8                            # as in kernel.cu
-FORWARD_BYTES, BACKWARD_BYTES = 26 * 1024, 43 * 1024
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -21,29 +17,10 @@ def scalars(attrs, known: dict) -> dict:
     }
 
 
-def tile(attrs, tensors: int, shared_bytes: int) -> int:
-    """The predictions that a block of threads takes at a time, where it holds float32 of so many tensors."""
-    row_bytes = 4 * tensors * (5 + attrs.classes | 1)
-    size = THREADS
-    while size * row_bytes > shared_bytes:
-        size //= 2
-    return size if size >= SMALLEST_TILE else THREADS
-
-
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block of threads for each tile of predictions."""
-    return math.ceil(predictions(attrs, known) / tile(attrs, 1, FORWARD_BYTES)), BLOCK
-
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """The same, where a tile has the head gradients as well."""
-    return math.ceil(predictions(attrs, known) / tile(attrs, 2, BACKWARD_BYTES)), BLOCK
-
-
-def predictions(attrs, known: dict) -> int:
-    """One for each anchor and cell."""
+def work(attrs, known: dict) -> tuple[int, int]:
+    """A thread for each prediction, one for each anchor and cell."""
     batch, _, height, width = known["data"]
-    return batch * count(attrs) * height * width
+    return batch * count(attrs) * height * width, 1
 
 
 OP = Op(
@@ -62,6 +39,6 @@ OP = Op(
         Shapes(data=MAP, output="batch, anchors, height, width, 5 + classes"),
     ),
     backward=("output_grad", "data"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work),
+    cuda=Cuda(scalars=scalars, forward=work, backward=work),
     accumulate_fp32=True,
 )

@@ -10,31 +10,14 @@ from .contract import OP
 
 
 class RegionLoss(CountingLoss):
-    """The loss of YOLOv2's region layer, per image. The parameters are those of :func:`gluonops.ops.region_loss`.
+    """The loss of YOLOv2's region layer, per image.
 
-    The loss counts the images of training in its Parameter `seen`. So call ``initialize()``, save and load it like a
+    The loss counts the images of training in its Parameter ``seen``. So call ``initialize()``, save and load it like a
     net. On several devices, each device adds its own images times the number of devices. If the loss is in a block that
-    is hybridized with ``static_shape``, call ``mx.nd.waitall()`` before you read `seen`.
-
-    Inputs:
-        - **pred**: the last convolution's output, (B, A*(5+K), H, W); float16, float32 or float64.
-        - **truth**: ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
-
-    Outputs:
-        - **loss**: (B,), the dtype of `pred`.
-
-    Attributes
-    ----------
-    seen : Parameter
-        Number of images seen in training, (1,), float64.
-    parts : dict of Context to NDArray
-        Parts of the last call on each device, (B, 9). :meth:`report` averages them.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
+    is hybridized with ``static_shape``, call ``mx.nd.waitall()`` before you read ``seen``.
     """
+
+    _op, _function, _learned = OP, staticmethod(_region_loss), ("seen",)
 
     def __init__(self, anchors: Sequence, classes: int, object_scale: float = 5, noobject_scale: float = 1,
                  coord_scale: float = 1, class_scale: float = 1, thresh: float = 0.6, rescore: bool = True,
@@ -49,4 +32,4 @@ class RegionLoss(CountingLoss):
 
     def hybrid_forward(self, F, pred, truth, seen):
         seen = self._count(F, pred, seen)
-        return (*_region_loss(pred, truth, seen, **self._attrs._asdict()), seen)
+        return (*self._function(pred, truth, seen, **self._attrs._asdict()), seen)

@@ -23,7 +23,7 @@ from .._region.reference import (
     split,
 )
 
-WARMUP_SCALE = 0.01   # of the regression toward the priors; Darknet's value
+WARMUP_SCALE = 0.01   # Darknet's weight of the regression toward the priors
 BOX = (X, Y, WIDTH, HEIGHT)
 LOGISTIC = (X, Y, OBJECT)   # channels with a sigmoid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...core.backend import Array
 from .._sigmoid.reference import softplus, without_ignored
 
-LEAST = 1e-7   # of what is divided by, or has a power below 1: float16 holds it
+LEAST = 1e-7   # divisors, and what has a power below 1, are no smaller; float16 holds it
 
 
 def forward(F, attrs, data: Array, label: Array) -> Array:

@@ -5,25 +5,18 @@
 
 namespace gluonops {
 
-struct SoftmaxCall {
-    int type;
-    RowSizes sizes;
-    double temperature;
-    const void *data;                     // forward
-    const void *output_grad, *output;     // backward
-    void *result;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <bool STREAMING, typename T>
-void backward_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+void backward_rows(const SoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = call.sizes.length;
-    const A scale = inverse_temperature<A>(call.temperature);
-    parallel_rows(call.sizes, 3 * sizeof(T), [=](int64_t row) {
+    const T *output_grad = args.output_grad, *output = args.output;
+    T *data_grad = args.data_grad;
+    const int64_t length = args.classes;
+    const A scale = inverse_temperature<A>(args.temperature);
+    parallel_rows(class_rows(args), 3 * sizeof(T), [=](int64_t row) {
         const T *head = output_grad + row * length, *y = output + row * length;
         const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(head + i, mask, A(0)) * load(y + i, mask, A(0));
@@ -35,12 +28,13 @@ void backward_rows(const SoftmaxCall &call, const T *output_grad, const T *outpu
 }
 
 template <bool STREAMING, typename T>
-void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+void backward_columns(const SoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const RowSizes sizes = call.sizes;
-    const A scale = inverse_temperature<A>(call.temperature);
-    parallel_columns<false, T>(sizes, 3, [=](ColumnBlock<T> &block) {
+    const T *output_grad = args.output_grad, *output = args.output;
+    T *data_grad = args.data_grad;
+    const A scale = inverse_temperature<A>(args.temperature);
+    parallel_columns<false, T>(class_rows(args), 3, [=](ColumnBlock<T> &block) {
         alignas(64) A dot_buffer[MAX_BLOCK_COLUMNS];
         A *dot = dot_buffer;
         const T *heads = block.read(output_grad), *outputs = block.read(output);
@@ -66,12 +60,14 @@ void backward_columns(const SoftmaxCall &call, const T *output_grad, const T *ou
 }
 
 template <bool STREAMING, int INNER, typename T>
-void backward_short_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+void backward_short_rows(const SoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     typedef ShortRows<T, INNER> Block;
-    const A scale = inverse_temperature<A>(call.temperature);
-    parallel_short_rows<T, INNER>(call.sizes, 3, [=](const Block &block) {
+    const T *output_grad = args.output_grad, *output = args.output;
+    T *data_grad = args.data_grad;
+    const A scale = inverse_temperature<A>(args.temperature);
+    parallel_short_rows<T, INNER>(class_rows(args), 3, [=](const Block &block) {
         alignas(64) A dot_buffer[Block::ROOM];
         A *dot = dot_buffer, *products = block.scratch;
         const T *head = output_grad + block.start, *y = output + block.start;
@@ -89,61 +85,41 @@ void backward_short_rows(const SoftmaxCall &call, const T *output_grad, const T 
 }
 
 template <bool STREAMING, typename T>
-void backward_short_rows(const SoftmaxCall &call, const T *output_grad, const T *output, T *data_grad)
+void backward_short_rows(const SoftmaxArgs<T> &args)
 {
-    if (call.sizes.inner == 1)
-        backward_short_rows<STREAMING, 1>(call, output_grad, output, data_grad);
+    if (args.inner == 1)
+        backward_short_rows<STREAMING, 1>(args);
     else
-        backward_short_rows<STREAMING, 2>(call, output_grad, output, data_grad);
+        backward_short_rows<STREAMING, 2>(args);
 }
 
 template <typename T>
-void backward(const SoftmaxCall &call)
+void backward(const SoftmaxArgs<T> &args)
 {
-    const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
-    T *data_grad = static_cast<T *>(call.result);
-    const bool rows = reduces_along_rows<T>(call.sizes);
-    const bool fills_vectors = call.sizes.length >= 4 * int64_t(Simd<T>::LANES);   // then other kernels are as fast
-    if (has_short_rows<T>(call.sizes) && !fills_vectors)
-        use_streaming_stores_for_short_rows<T>(call.sizes, 3)
-            ? backward_short_rows<true>(call, output_grad, output, data_grad)
-            : backward_short_rows<false>(call, output_grad, output, data_grad);
-    else if (use_streaming_stores<T>(call.sizes))
-        rows ? backward_rows<true>(call, output_grad, output, data_grad)
-             : backward_columns<true>(call, output_grad, output, data_grad);
+    const RowSizes sizes = class_rows(args);
+    const bool rows = reduces_along_rows<T>(sizes);
+    const bool fills_vectors = sizes.length >= 4 * int64_t(Simd<T>::LANES);   // then other kernels are as fast
+    if (has_short_rows<T>(sizes) && !fills_vectors)
+        use_streaming_stores_for_short_rows<T>(sizes, 3) ? backward_short_rows<true>(args)
+                                                         : backward_short_rows<false>(args);
+    else if (use_streaming_stores<T>(sizes))
+        rows ? backward_rows<true>(args) : backward_columns<true>(args);
     else
-        rows ? backward_rows<false>(call, output_grad, output, data_grad)
-             : backward_columns<false>(call, output_grad, output, data_grad);
+        rows ? backward_rows<false>(args) : backward_columns<false>(args);
 }
 
 template <typename T>
-void forward(const SoftmaxCall &call)
+void forward(const SoftmaxArgs<T> &args)
 {
-    if (!has_short_rows<T>(call.sizes))
-        return softmax<T>(call.sizes, call.data, call.result, call.temperature);
-    const T *data = static_cast<const T *>(call.data);
-    T *output = static_cast<T *>(call.result);
-    if (use_streaming_stores_for_short_rows<T>(call.sizes, 2))
-        softmax_short_rows<true>(call.sizes, data, output, call.temperature);
+    const RowSizes sizes = class_rows(args);
+    if (!has_short_rows<T>(sizes))
+        softmax(sizes, args.data, args.output, args.temperature);
+    else if (use_streaming_stores_for_short_rows<T>(sizes, 2))
+        softmax_short_rows<true>(sizes, args.data, args.output, args.temperature);
     else
-        softmax_short_rows<false>(call.sizes, data, output, call.temperature);
+        softmax_short_rows<false>(sizes, args.data, args.output, args.temperature);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline SoftmaxCall adapt(const SoftmaxAttrs &attrs, const SoftmaxTensors &tensors, Workspace &)
-{
-    SoftmaxCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
-    call.temperature = attrs.temperature;
-    call.data = tensors.data.data;
-    call.output_grad = tensors.output_grad.data;
-    call.output = tensors.output.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 }  // namespace gluonops

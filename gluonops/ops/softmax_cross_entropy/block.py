@@ -15,55 +15,29 @@ from .contract import OP
 class SoftmaxCELoss(LabelledLoss):
     """Cross-entropy, fused with its softmax. It replaces ``gluon.loss.SoftmaxCrossEntropyLoss``.
 
-    See :func:`gluonops.ops.softmax_cross_entropy`.
+    Ignored rows count in the mean, as with a ``sample_weight`` of 0.
 
     Parameters
     ----------
-    axis : int, default -1
-        Axis of the classes.
-    sparse_label : bool, default True
-        True: `label` holds class indices. False: `label` holds probabilities in the shape of `pred`.
     from_logits : bool, default False
-        Whether `pred` already holds log-probabilities (the name is MXNet's).
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples. The loss is averaged over all other axes.
-    smoothing : float, default 0.0
-        Share of the label that is distributed over all classes, at least 0 and below 1.
-    ignore_label : int, optional
-        Rows with this label have loss 0. They still count in the mean, as with `sample_weight` 0.
-    class_weight : sequence of float or NDArray, optional
-        A weight for each class, at least 0, or a single one for all. The default is 1.
+        Whether ``pred`` already holds log-probabilities (the name is MXNet's).
     weighted_mean : bool, default False
         Whether losses are divided by the weights of their labels' classes, instead of by their number, as PyTorch's
-        ``reduction="mean"`` does: an ignored row has the weight 0, and a row without `class_weight` 1. The mean of the
-        returned losses over a batch is then PyTorch's. Valid with class indices and logits.
+        ``reduction="mean"`` does: an ignored row has the weight 0, and a row without ``class_weight`` 1. The mean of
+        the returned losses over a batch is then PyTorch's. Valid with class indices and logits.
 
     Inputs:
-        - **pred**: logits; float16, float32 or float64.
-        - **label**: class indices in any float or integer dtype, with the shape of `pred` without `axis`, or with
-          size 1 there; or probabilities in the shape and dtype of `pred`.
-        - **sample_weight**: optional; broadcasts against `pred` with size 1 at `axis`.
-
-    Outputs:
-        - **loss**: (batch_size,), the dtype of `pred`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or `label` has a wrong shape.
+        - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at ``axis``.
     """
+
+    _op, _function = OP, staticmethod(_softmax_cross_entropy)
 
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
                  weight: float | None = None, batch_axis: int = 0, *, smoothing: float = 0.0,
                  ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
                  weighted_mean: bool = False, **kwargs):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._options = {"axis": axis, "sparse_label": sparse_label, "smoothing": smoothing,
-                         "ignore_label": ignore_label, "class_weight": class_weight}
-        self._op, self._attrs = OP, OP.parse(self._options)
-        self._options["class_weight"] = self._attrs.class_weight   # a tuple, which a cache takes as a key
+        super().__init__(weight, batch_axis, axis=axis, sparse_label=sparse_label, smoothing=smoothing,
+                         ignore_label=ignore_label, class_weight=class_weight, **kwargs)
         if from_logits and (smoothing or ignore_label is not None):
             raise OP.error(f"from_logits is True, smoothing is {smoothing} and ignore_label is {ignore_label}",
                            "Pass logits")
@@ -84,7 +58,7 @@ class SoftmaxCELoss(LabelledLoss):
         if not self._sparse:
             label = _reshape_like(F, label, pred)
         if not self._from_logits:
-            rows = _softmax_cross_entropy(pred, label, **self._options)
+            rows = self._losses(F, pred, label)
             # gluon's loss has size 1 at the axis of the classes. sample_weight broadcasts against this shape.
             one_class = F.BlockGrad(F.slice_axis(pred, axis=self._axis, begin=0, end=1))
             loss = F.reshape_like(rows, one_class)

@@ -85,4 +85,5 @@ OP = Op(
     cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
+    derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},
 )

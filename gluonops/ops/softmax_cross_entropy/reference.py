@@ -17,7 +17,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 def _sparse_forward(F, attrs, data, label):
     # The label may lack the axis of the classes, or have size 1 there. Everything below has size 1 there.
     axis, smoothing = attrs.axis, attrs.smoothing
-    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # of two dimensions at least
+    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
     valid = valid_mask(F, labels, data, axis)

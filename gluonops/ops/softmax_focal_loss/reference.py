@@ -5,13 +5,13 @@ from ...core.backend import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
 from .._softmax.reference import statistics
 
-LEAST_ERROR = 1e-7   # of 1 - p: a power below 1 has no finite derivative at 0
+LEAST_ERROR = 1e-7   # 1 - p is no smaller, because a power below 1 has no finite derivative at 0
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     # The label may lack the axis of the classes, or have size 1 there. Everything below has size 1 there.
     axis = attrs.axis
-    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # of two dimensions at least
+    one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
     valid = valid_mask(F, labels, data, axis)

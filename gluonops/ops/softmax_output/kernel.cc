@@ -23,14 +23,14 @@ namespace {
 int64_t count_valid(const SoftmaxOutputCall &call)
 {
     const int64_t rows = call.sizes.rows();
-    if (!call.labels.ignores)
+    if (!call.labels.ignore_label.given)
         return rows;
     int64_t count = 0, *total = &count;
     const Labels labels = call.labels;
     parallel_for(rows, 4 * size_of(labels.array.type), [=](int64_t begin, int64_t end) {
         int64_t count_here = 0;
         for (int64_t row = begin; row < end; ++row)
-            count_here += value_at(labels.array, row) != double(labels.ignore_label);
+            count_here += value_at(labels.array, row) != double(labels.ignore_label.value);
         __atomic_fetch_add(total, count_here, __ATOMIC_RELAXED);
     });
     return count;
@@ -123,7 +123,7 @@ void backward(const SoftmaxOutputCall &call)
 template <typename T>
 void forward(const SoftmaxOutputCall &call)
 {
-    softmax<T>(call.sizes, call.data, call.result, 1.0);
+    softmax(call.sizes, static_cast<const T *>(call.data), static_cast<T *>(call.result), 1.0);
 }
 
 }  // namespace

@@ -15,12 +15,8 @@ _heads = itertools.count()
 def normalize(F, attrs, weights: Array, ignored: Array | None) -> Array:
     """``weights`` divided by the count that the attribute ``normalization`` selects.
 
-    Parameters
-    ----------
-    weights : NDArray or Symbol
-        One value per row.
-    ignored : NDArray or Symbol or None
-        The result of :func:`gluonops.ops._labels.reference.ignored_mask`.
+    - ``weights``: one value per row.
+    - ``ignored``: the result of :func:`gluonops.ops._labels.reference.ignored_mask`.
     """
     if attrs.normalization == "null":
         return weights

@@ -3,35 +3,21 @@
 #include "../_activation/activation.h"
 
 namespace gluonops {
-
-struct SwishCall : ActivationCall {
-    double beta;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const SwishCall &call)
+void forward(const SwishArgs<T> &args)
 {
-    activate_forward<T>(call, Swish{call.beta});
+    activate_forward(args, Swish{args.beta});
 }
 
 template <typename T>
-void backward(const SwishCall &call)
+void backward(const SwishArgs<T> &args)
 {
-    activate_backward<T>(call, Swish{call.beta});
+    activate_backward(args, Swish{args.beta});
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline SwishCall adapt(const SwishAttrs &attrs, const SwishTensors &tensors, Workspace &)
-{
-    SwishCall call = activation_call<SwishCall>(tensors);
-    call.beta = attrs.beta;
-    return call;
-}
-
 }  // namespace gluonops

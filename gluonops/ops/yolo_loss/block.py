@@ -9,14 +9,15 @@ from mxnet.gluon.loss import Loss
 from ...core import labels
 from ...core.attributes import Pairs
 from ...core.backend import Array
+from ...core.block import OperatorPage
 from ...core.text import call_text
 from ..region_loss import averages
 from . import yolo_loss as _yolo_loss
 from .contract import OP
 
 
-class YOLOLoss(Loss):
-    """The loss of all heads of YOLOv3, YOLOv4 or YOLOv7, per image: the sum of :func:`gluonops.ops.yolo_loss`.
+class YOLOLoss(OperatorPage, Loss):
+    """The loss of all heads of YOLOv3, YOLOv4 or YOLOv7, per image: the sum of the operator's.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class YOLOLoss(Loss):
         For each head, the pixels of the net's input along a side of a cell, such as 32, 16, 8.
     classes : int
         Number of classes.
-    **options
+    **options : optional
         Those of :func:`gluonops.ops.yolo_loss`, such as `dialect` or `box_loss`. A sequence with a value for each head
         is taken as well: `scale_x_y` of YOLOv4 is (1.2, 1.1, 1.05) for the strides 8, 16, 32. `prefix` and `params` are
         a block's.
@@ -37,20 +38,14 @@ class YOLOLoss(Loss):
     Inputs:
         - **preds**: for each head the output of its last convolution, (B, A*(5+K), H, W), in a list or tuple, or one
           such array for one head; float16, float32 or float64.
-        - **truth**: ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded with rows of zeros.
 
     Outputs:
-        - **loss**: (B,), the dtype of `preds`.
+        - **loss**: (B,), the dtype of ``preds``.
 
     Attributes
     ----------
     parts : dict of Context to NDArray
         Parts of the last call on each device, summed over the heads, (B, 9). :meth:`report` averages them.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or the heads do not fit.
     """
 
     _op = OP

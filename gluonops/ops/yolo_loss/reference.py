@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...core.backend import Array
+from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.yolo_reference import backward as backward
 
@@ -14,10 +15,10 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
     objectness = yolo.objectness_target(F, attrs, head, matches, ignored)
     classes = yolo.class_target(F, attrs, head, truths, matches, matches.by_overlap)
     if attrs.box_loss == "mse":
-        errors = yolo.squared_errors(F, attrs, head, truths, matches)
+        errors = boxes.squared_errors(F, attrs, head, truths, matches)
     else:
-        errors = yolo.iou_errors(F, attrs, head, truths)
-    *deltas, loss = yolo.sum_matches(F, attrs, truths, matches, errors)
+        errors = boxes.iou_errors(F, attrs, head, truths)
+    *deltas, loss = boxes.sum_matches(F, attrs, truths, matches, errors)
 
     def is_averaged(objectness_delta):
         return objectness_delta != 0 if attrs.iou_thresh < 1 else F.zeros_like(objectness_delta)

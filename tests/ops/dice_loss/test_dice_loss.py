@@ -84,7 +84,7 @@ def test_block(rng):
     np.testing.assert_allclose(loss(pred, label).asnumpy(), 0.5 * classes.mean(1), rtol=1e-6)
     without_background = loss(pred, label, mx.nd.array([[0, 1, 1]])).asnumpy()
     np.testing.assert_allclose(without_background, 0.5 * classes[:, 1:].sum(1) / 3, rtol=1e-6)
-    assert repr(loss) == "DiceLoss(smooth=1, squared=True, ignore_label=None, weight=0.5, activation=softmax)"
+    assert repr(loss) == "DiceLoss(smooth=1.0, squared=True, ignore_label=None, weight=0.5, activation=softmax)"
     with pytest.raises(gops.OpError, match="smooth is 0"):
         gops.loss.DiceLoss(0)
     with pytest.raises(gops.OpError, match=r"label\[0, 0, 0\] is 3"):

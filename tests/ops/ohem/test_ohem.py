@@ -87,6 +87,6 @@ class TestBlock:
 
     def test_repr_and_refusal(self):
         loss = gops.loss.OHEM(gops.loss.SoftmaxFocalLoss(axis=1), 5, threshold=1)
-        assert repr(loss) == (f"OHEM(loss={loss._function!r}, keep=5, ratio=0.25, threshold=1, per_sample=False)")
+        assert repr(loss) == (f"OHEM(loss={loss._loss!r}, keep=5, ratio=0.25, threshold=1.0, per_sample=False)")
         with pytest.raises(gops.OpError, match="ratio is above 1"):
             gops.loss.OHEM(gops.loss.SoftmaxCELoss(), ratio=2)

@@ -1,0 +1,175 @@
+"""Blocks of one operator: how they call it and are printed, and what their page takes from the function's.
+
+The docstring of such a block says only what the function's does not. The rest is added when the class is made: the
+arguments of the constructor, the inputs, the output and the errors.
+"""
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mxnet.gluon import HybridBlock
+from mxnet.gluon.loss import Loss, _apply_weighting
+
+from .backend import Array
+from .contract import Op
+from .text import call_text
+
+__all__ = ["OpBlock", "OpLoss", "OperatorPage", "entries", "sections"]
+
+HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
+ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
+ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n .*)*)", re.M)
+WIDTH = 112
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """The sections of a docstring, by their headings. The text in front has the heading ''."""
+    first, *rest = HEADING.split(f"{inspect.cleandoc(docstring)}\n")
+    return {"": first.strip(), **{heading: f"{text.rstrip()}\n" for heading, text in zip(rest[::2], rest[1::2])}}
+
+
+def entries(section: str) -> list[tuple[str, str, str]]:
+    """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
+    return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
+
+
+class OperatorPage:
+    """A block of one operator, whose docstring is completed with that of the operator's function.
+
+    A subclass sets ``_op``, the :class:`gluonops.core.contract.Op`, and ``_function``, the operator's function.
+    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
+
+    Attributes
+    ----------
+    own_page : str
+        The page without what is the function's.
+    """
+
+    _op: Op
+    _function: Callable
+    _learned: tuple[str, ...] = ()
+    own_page = ""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._own = sections(cls.__doc__ or "")
+        if "_function" in vars(cls):
+            cls.own_page = _page(cls, {})
+            cls.__doc__ = _page(cls, sections(cls._function.__doc__))
+
+
+def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
+    """A block's page from its own docstring, from those of the classes it derives from, and from the function's."""
+    own = [vars(base)["_own"] for base in reversed(cls.__mro__) if "_own" in vars(base)]
+    renamed = _inputs(cls)
+    parts = [cls._own[""]]
+    if theirs:
+        parts.append(f"See :func:`gluonops.ops.{cls._op.name}`.")
+    arguments = _merged(_named_entries, [theirs, *own], "Parameters")
+    wanted = [name for name in (*inspect.signature(cls.__init__).parameters, "**options") if name in arguments]
+    parts += _section("Parameters\n----------", "".join(dict.fromkeys(arguments[name] for name in wanted)))
+    items = {name: " ".join(text.split())
+             for name, text in _merged(lambda section: dict(ITEM.findall(section)), own, "Inputs").items()}
+    meanings = {names: meaning for names, _, meaning in entries(theirs.get("Parameters", ""))}
+    items = {**{name: meanings[old] for name, old in renamed.items() if old in meanings}, **items}
+    order = [*(name for name in renamed if name in items), *(name for name in items if name not in renamed)]
+    parts += _section("Inputs:", "".join(_item(name, items[name]) for name in order))
+    latest = {heading: text for page in own for heading, text in page.items()}
+    returned = " ".join(theirs.get("Returns", "").partition("\n")[2].split())
+    parts += _section("Outputs:", latest.get("Outputs", _item("out", returned) if returned else ""))
+    parts += _section("Attributes\n----------", latest.get("Attributes", ""))
+    parts += _section("Raises\n------", latest.get("Raises", theirs.get("Raises", "")))
+    text = "\n\n".join(parts)
+    for name, old in renamed.items():
+        text = text.replace(f"``{old}``", f"``{name}``")
+    return f"{text}\n"
+
+
+def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
+    """The inputs of a block: their names -> those of the operator's."""
+    of_operator = [argument.name for argument in cls._op.inputs]
+    _, _, *given = inspect.signature(cls.hybrid_forward).parameters
+    if cls.hybrid_forward is OpBlock.hybrid_forward:
+        return dict(zip(of_operator, of_operator))
+    names = [name for name in given if name not in cls._learned]
+    return dict(zip(names, of_operator))
+
+
+def _named_entries(section: str) -> dict[str, str]:
+    """Each name of a section's entries -> the text of its entry, which several names may share."""
+    return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
+
+
+def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
+    """What the pages' sections of one heading say; later ones replace earlier ones."""
+    return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
+
+
+def _section(heading: str, text: str) -> list[str]:
+    return [f"{heading}\n{text.rstrip()}"] if text else []
+
+
+def _item(name: str, text: str) -> str:
+    return textwrap.fill(f"- **{name}**: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6,
+                         break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+class OpBlock(OperatorPage, HybridBlock):
+    """A layer that is one operator. Its keyword arguments are the operator's attributes, ``prefix`` and ``params``."""
+
+    def __init__(self, **kwargs: Any):
+        options, others = _split(self._op, kwargs)
+        super().__init__(**others)
+        self._attrs = self._op.parse(options)
+        self._options = {name: getattr(self._attrs, name) for name in options}
+
+    def hybrid_forward(self, F, *inputs: Array) -> Array:
+        return self._function(*inputs, **self._options)
+
+    def __repr__(self):
+        return call_text(self, self._options)
+
+
+class OpLoss(OperatorPage, Loss):
+    """The mean of an operator's losses of each sample. Further keyword arguments are as those of :class:`OpBlock`.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples. The loss is averaged over all other axes.
+
+    Inputs:
+        - **sample_weight**: optional; broadcasts against ``pred``.
+
+    Outputs:
+        - **loss**: (batch_size,), the dtype of ``pred``.
+    """
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
+        options, others = _split(self._op, kwargs)
+        super().__init__(weight, batch_axis, **others)
+        self._attrs = self._op.parse(options)
+        self._options = {name: getattr(self._attrs, name) for name in options}
+
+    def __repr__(self):
+        return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})
+
+    def hybrid_forward(self, F, pred: Array, label: Array, sample_weight: Array | None = None) -> Array:
+        loss = _apply_weighting(F, self._losses(F, pred, label), self._weight, sample_weight)
+        return F.mean(loss, axis=self._batch_axis, exclude=True)
+
+    def _losses(self, F, pred: Array, label: Array) -> Array:
+        """The losses, in a shape that ``sample_weight`` broadcasts against."""
+        return self._function(pred, label, **self._options)
+
+
+def _split(op: Op, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operator's attributes, and the other arguments."""
+    options = {name: value for name, value in arguments.items() if name in op.Attrs._fields}
+    return options, {name: value for name, value in arguments.items() if name not in options}

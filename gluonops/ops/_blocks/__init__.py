@@ -1,0 +1,1 @@
+"""Blocks of threads that share a row."""

@@ -1,0 +1,53 @@
+// Blocks that share a row. Each leaves partial results in scratch memory, and the last one to come finishes the row. It
+// combines them in the order of the blocks, so the result does not depend on which block comes last.
+
+// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and
+// what the others had written before they were counted is there.
+__device__ inline bool is_last_of(unsigned all, unsigned *count)
+{
+    __threadfence();
+    const bool last = atomicInc(count, all - 1) == all - 1;
+    __threadfence();
+    return last;
+}
+
+// A count for each row, which is 0 before a launch and after it, and behind them the partial results. Other blocks
+// write these during a launch, so they are volatile.
+template <typename A>
+struct Scratch {
+    unsigned *counts;   // every other number
+    volatile A *partial;
+
+    __device__ Scratch(double *memory, int64_t rows)
+        : counts(reinterpret_cast<unsigned *>(memory)), partial(reinterpret_cast<A *>(memory + rows)) {}
+
+    // Whether this block is the last of those that share the row. All its threads call it.
+    __device__ bool is_last_block(int64_t row, int64_t blocks) const
+    {
+        __shared__ bool is_last;
+        __syncthreads();   // the block has left its partial results
+        if (threadIdx.x == 0 && threadIdx.y == 0)
+            is_last = is_last_of(unsigned(blocks), counts + 2 * row);
+        __syncthreads();   // the block has been counted
+        return is_last;
+    }
+
+    // The sum of `count` partial results, `step` places apart.
+    __device__ A sum(int64_t first, int64_t count, int64_t step) const
+    {
+        A sum = 0;
+#pragma unroll 4
+        for (int64_t i = 0; i < count; ++i)
+            sum += partial[first + i * step];
+        return sum;
+    }
+};
+
+// Step 0 of a kernel: the counts become 0, where they are not so from the launch before.
+__device__ inline void clear_counts(double *memory, int64_t rows)
+{
+    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
+    const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
+    for (int64_t i = first; i < rows; i += threads * gridDim.x * gridDim.y)
+        memory[i] = 0;
+}
