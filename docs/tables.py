@@ -17,9 +17,9 @@ def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
     results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
-    tables = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
-              "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
-    for name, text in tables.items():
+    texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
+             "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
+    for name, text in texts.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
 

@@ -3,6 +3,7 @@ import ast
 import collections
 import doctest
 import inspect
+import json
 import os
 import pathlib
 import re
@@ -264,6 +265,20 @@ def test_the_repository_is_one_setting(address, monkeypatch):
     run_path("setup.py")
     assert list(options["project_urls"].values()) == [address] * bool(address)
     assert options["version"] == gops.__version__
+
+
+def test_the_tables_of_reliability(docs):
+    """Their commands exist, and every figure has its place in a sentence."""
+    import tables
+    results = json.loads((DOCS / "reliability.json").read_text(encoding="utf-8"))
+    targets = re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert {row["command"].split()[-1] for row in results["checks"] if row["command"].startswith("make ")} <= {*targets}
+    for row in results["checks"]:
+        assert set(re.findall(r"{(\w+)", row["found"])) - {"pairs"} == set(row["figures"])
+    lines = tables.checks(results["checks"], results["date"]).splitlines()
+    assert len(lines) == 2 + len(results["checks"]) and all(line.count(" | ") == 2 for line in lines)
+    assert "3.9 with 1.21" in "".join(lines) and f"{results['checks'][0]['figures']['tests']:,} tests pass" in lines[2]
+    assert len(tables.memory(results["memory"]).splitlines()) == 2 + len(results["memory"])
 
 
 def test_every_page_is_in_the_table_of_contents():
