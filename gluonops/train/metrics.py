@@ -71,7 +71,7 @@ class Verification(NamedTuple):
     Attributes
     ----------
     accuracy : float
-        Share of the pairs that are told rightly with the best threshold, where both kinds of pairs count alike.
+        Share of the pairs that are compared correctly with the best threshold, where both kinds of pairs count alike.
     threshold : float
         The cosine from which a pair is taken for one class.
     area : float

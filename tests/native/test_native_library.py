@@ -61,24 +61,6 @@ def test_loads_without_gluonops():
     assert python(code)[0].strip() == "[1.0, 2.0]"
 
 
-def test_works_after_fork_and_with_the_naive_engine():
-    require_library()
-    code = """
-import os, gluonops, mxnet as mx
-from gluonops.core import native
-assert native.load()
-x = mx.nd.ones((2000, 1000))
-mx.nd.gluonops_softmax(x).wait_to_read()
-child = os.fork()
-if not child:
-    mx.nd.gluonops_softmax(mx.nd.ones((2000, 1000))).wait_to_read()
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    python(code)
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "MXNET_ENGINE_TYPE": "NaiveEngine"}, check=True)
-
-
 @pytest.mark.parametrize("name, content, text", [
     ("missing.so", None, "is missing; run: python -m gluonops.native.build"),
     ("broken.so", b"no library", "is damaged: it is cut off, or gluonops did not build it; run: python -m gluonops"),
