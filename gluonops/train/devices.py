@@ -24,10 +24,6 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
     names : str, default "cpu:0"
         ``cpu`` or ``gpu`` with a number below 1000, separated by commas. A number alone means a GPU.
 
-    Returns
-    -------
-    list of mxnet.Context
-
     Raises
     ------
     OpError
@@ -95,10 +91,6 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
         MXNet's parameter server; see the page about several machines.
     device_count : int, default 1
         Number of devices of this process.
-
-    Returns
-    -------
-    Workers
 
     Raises
     ------

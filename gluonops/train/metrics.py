@@ -253,10 +253,6 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
                       classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
-
-    Returns
-    -------
-    DetectionMetrics
     """
     metrics = DetectionMetrics(classes, coco)
     for found, label in detections(detector, loader, size, device, stretched):

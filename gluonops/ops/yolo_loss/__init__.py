@@ -162,8 +162,6 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
         Whether the errors of classes have the weight of the focal loss.
     parts : bool, default False
         Whether to return the parts of the loss as well.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
