@@ -199,18 +199,22 @@ void softmax_output_round()
 {
     const int type = real_type(), label_type = any_type();
     const RowSizes sizes = draw_rows();
-    const int64_t items = sizes.outer * sizes.length * sizes.inner, rows = sizes.outer * sizes.inner;
-    const Array data(type, items), output(type, items), grad(type, items);
-    Array label(label_type, rows);
+    const int64_t rows = sizes.outer * sizes.inner;
+    const std::vector<int64_t> shape = {sizes.outer, sizes.length, sizes.inner}, row_shape = {sizes.outer, sizes.inner};
+    const Array data(type, shape), output(type, shape), grad(type, shape);
+    Array label(label_type, row_shape);
     spoil(&label, sizes.length);
-    SoftmaxOutputCall call = {type, sizes, {label.data(), label_type, draw(0, 1) == 1, draw(-2, 3)}, draw(0, 1) == 1, 0.5,
-                              data.data(), nullptr, output.data()};
-    softmax_output_forward(call);
-    call.output = output.data();
-    call.result = grad.data();
-    softmax_output_backward(call);
+    SoftmaxOutputAttrs attrs;
+    attrs.axis = 1;
+    attrs.normalization = SoftmaxOutputNormalization::Value(draw(0, 2));
+    if (draw(0, 1))
+        attrs.ignore_label = draw(-2, 3);
+    const View inputs[] = {data.view(), label.view()}, outputs[] = {output.view()}, grads[] = {grad.view(), {}};
+    softmax_output_forward(attrs, inputs, outputs);
+    softmax_output_backward(attrs, nullptr, inputs, outputs, grads);
+    const Labels labels = {label.view().any(), {attrs.ignore_label.has_value(), attrs.ignore_label.value_or(0)}};
     for (int64_t r = 0; r < rows && sizes.length; ++r) {
-        const int64_t class_id = class_of(call.labels, r, sizes.length);
+        const int64_t class_id = class_of(labels, r, sizes.length);
         const double got = grad.get(r / sizes.inner * sizes.length * sizes.inner + r % sizes.inner);
         require(class_id != IGNORED || got == 0, "an ignored row's gradient");
         require(class_id != NO_CLASS || got != got, "the gradient of a label that is no class");

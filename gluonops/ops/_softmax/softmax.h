@@ -159,6 +159,15 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
     });
 }
 
+// Writes the gradient of a row whose label names no class, whatever the row or the head gradient holds.
+template <bool STREAMING, typename T>
+GLUONOPS_INLINE void write_row_without_class(T *grad, int64_t classes, int64_t class_id)
+{
+    typedef typename Simd<T>::Scalar A;
+    const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
+    write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
+}
+
 // Spreads the class ids of columns over their lanes. A lane gets its class as seen from the first lane of its line, so
 // that it is the line's first class where they meet, and NO_CLASS where they cannot.
 template <typename T, typename Index>

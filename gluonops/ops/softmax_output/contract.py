@@ -1,7 +1,7 @@
 """The contract of ``softmax_output``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Number, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes
@@ -49,4 +49,5 @@ OP = Op(
     backward=("output", "label"),
     cuda=Cuda(scalars=scalars, forward=family.row_work, backward=family.row_work, steps=steps),
     accumulate_fp32=True,
+    derived={"samples": Number("int64")},   # the size of the label's first axis
 )

@@ -1,32 +1,27 @@
 // softmax_output on the CPU. Bytes moved, forward and backward: twice the tensor's, plus the labels.
 #include "generated/softmax_output.h"
-#include "../_labels/labels.h"
 #include "../_softmax/softmax.h"
 
 namespace gluonops {
 
-struct SoftmaxOutputCall {
-    int type;
-    RowSizes sizes;
-    Labels labels;
-    bool count_valid;    // whether to divide scale by the number of labels that are not ignored
-    double scale;
-    const void *data;    // forward
-    const void *output;  // backward
-    void *result;
-};
+template <typename T>
+void derive(const SoftmaxOutputAttrs &, Arrays inputs, SoftmaxOutputArgs<T> &args)
+{
+    args.samples = inputs[1].shape()[0];
+}
 
 namespace GLUONOPS_TARGET {
 namespace {
 
 // The number of labels that are not ignored.
-int64_t count_valid(const SoftmaxOutputCall &call)
+template <typename T>
+int64_t count_valid(const SoftmaxOutputArgs<T> &args)
 {
-    const int64_t rows = call.sizes.rows();
-    if (!call.labels.ignore_label.given)
+    const int64_t rows = class_rows(args).rows();
+    if (!args.ignore_label.given)
         return rows;
     int64_t count = 0, *total = &count;
-    const Labels labels = call.labels;
+    const Labels labels = labels_of(args);
     parallel_for(rows, 4 * size_of(labels.array.type), [=](int64_t begin, int64_t end) {
         int64_t count_here = 0;
         for (int64_t row = begin; row < end; ++row)
@@ -36,23 +31,33 @@ int64_t count_valid(const SoftmaxOutputCall &call)
     return count;
 }
 
+// The number that divides the gradient, unless it is 0.
+template <typename T>
+int64_t divisor(const SoftmaxOutputArgs<T> &args)
+{
+    switch (args.normalization) {
+    case SoftmaxOutputNormalization::Batch: return args.samples;
+    case SoftmaxOutputNormalization::Valid: return count_valid(args);
+    default: return 1;
+    }
+}
+
 // The gradient is (output - onehot) * scale. An ignored row gets 0 whatever it holds; a label that is no class gives
 // NaN.
 template <bool STREAMING, typename T, typename A>
-void backward_rows(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
+void backward_rows(const SoftmaxOutputArgs<T> &args, A scale)
 {
     enum { N = Simd<T>::LANES };
-    const int64_t classes = call.sizes.length;
-    const Labels labels = call.labels;
-    parallel_rows(call.sizes, 2 * sizeof(T), [=](int64_t row) {
+    const int64_t classes = args.classes;
+    const Labels labels = labels_of(args);
+    const T *output = args.output;
+    T *data_grad = args.data_grad;
+    parallel_rows(class_rows(args), 2 * sizeof(T), [=](int64_t row) {
         const int64_t class_id = class_of(labels, row, classes);
         const T *y = output + row * classes;
         T *grad = data_grad + row * classes;
-        if (class_id < 0) {
-            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
-            write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
-            return;
-        }
+        if (class_id < 0)
+            return write_row_without_class<STREAMING>(grad, classes, class_id);
         write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             auto v = load(y + i, mask, A(0));
             if (uint64_t(class_id - i) < N)
@@ -63,12 +68,14 @@ void backward_rows(const SoftmaxOutputCall &call, const T *output, T *data_grad,
 }
 
 template <bool STREAMING, typename T, typename A>
-void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_grad, A scale)
+void backward_columns(const SoftmaxOutputArgs<T> &args, A scale)
 {
     typedef typename Simd<T>::Index Index;
-    const RowSizes sizes = call.sizes;
-    const Labels labels = call.labels;
-    parallel_columns<false, T>(sizes, 2, [=](ColumnBlock<T> &block) {
+    const int64_t classes = args.classes;
+    const Labels labels = labels_of(args);
+    const T *output = args.output;
+    T *data_grad = args.data_grad;
+    parallel_columns<false, T>(class_rows(args), 2, [=](ColumnBlock<T> &block) {
         alignas(64) A weight_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         A *weights = weight_buffer;
@@ -77,7 +84,7 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
         T *grads = block.write(data_grad);
         const ColumnLines<T> lines = block.lines;
         for (int64_t j = 0; j < block.columns; ++j) {
-            const int64_t class_id = class_of(labels, block.first_row + j, sizes.length);
+            const int64_t class_id = class_of(labels, block.first_row + j, classes);
             class_ids[j] = Index(class_id);
             weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
         }
@@ -100,54 +107,23 @@ void backward_columns(const SoftmaxOutputCall &call, const T *output, T *data_gr
 }
 
 template <typename T>
-void backward(const SoftmaxOutputCall &call)
+void backward(const SoftmaxOutputArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const T *output = static_cast<const T *>(call.output);
-    T *data_grad = static_cast<T *>(call.result);
-    double scale = call.scale;
-    if (call.count_valid) {
-        const int64_t count = count_valid(call);
-        scale /= double(count > 1 ? count : 1);
-    }
-    const A weight = A(scale);
-    const bool rows = call.sizes.inner == 1;
-    if (use_streaming_stores<T>(call.sizes))
-        rows ? backward_rows<true>(call, output, data_grad, weight)
-             : backward_columns<true>(call, output, data_grad, weight);
+    const int64_t count = divisor(args);
+    const A scale = A(args.grad_scale / double(count > 1 ? count : 1));
+    if (use_streaming_stores<T>(class_rows(args)))
+        args.inner == 1 ? backward_rows<true>(args, scale) : backward_columns<true>(args, scale);
     else
-        rows ? backward_rows<false>(call, output, data_grad, weight)
-             : backward_columns<false>(call, output, data_grad, weight);
+        args.inner == 1 ? backward_rows<false>(args, scale) : backward_columns<false>(args, scale);
 }
 
 template <typename T>
-void forward(const SoftmaxOutputCall &call)
+void forward(const SoftmaxOutputArgs<T> &args)
 {
-    softmax(call.sizes, static_cast<const T *>(call.data), static_cast<T *>(call.result), 1.0);
+    softmax(class_rows(args), args.data, args.output, 1.0);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline SoftmaxOutputCall adapt(const SoftmaxOutputAttrs &attrs, const SoftmaxOutputTensors &tensors, Workspace &)
-{
-    typedef SoftmaxOutputAttrs::Normalization Normalization;
-    SoftmaxOutputCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
-    call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
-                   attrs.ignore_label.value_or(0)};
-    call.count_valid = attrs.normalization == Normalization::Valid;
-    call.scale = attrs.grad_scale;
-    if (attrs.normalization == Normalization::Batch) {
-        const double batch = double(tensors.label.shape()[0]);
-        call.scale = attrs.grad_scale / (batch > 1 ? batch : 1);
-    }
-    call.data = tensors.data.data;
-    call.output = tensors.output.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 }  // namespace gluonops
