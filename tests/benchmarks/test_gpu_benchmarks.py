@@ -215,9 +215,9 @@ def on_cpu(gpu):
 
 
 def test_every_case_agrees_with_the_oracle(gpu, plan, on_cpu):
-    """In float32; the kernels below run the other types."""
+    """Of the small cases in float32; the kernels below run the others."""
     for case in plan["cases"]:
-        if case["dtype"] != "float32":
+        if case["dtype"] != "float32" or np.prod(case["shape"]) > 4000:
             continue
         record = gpu.measure(on_cpu, case, None, 0)
         assert record["wrong"] is None, f"{record['name']} {record['shape']} {record['dtype']}: {record['wrong']}"
@@ -338,8 +338,8 @@ def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
 
 
 def some(cases):
-    """A case of every operator, and of every type, request and offset."""
-    chosen = {key: case for case in cases
+    """The smallest case of every operator, and of every type, request and offset."""
+    chosen = {key: case for case in sorted(cases, key=lambda case: -np.prod(case["shape"]))
               for key in (case["op"], (case["dtype"], case["request"], case["offset"]))}
     return list({id(case): case for case in chosen.values()}.values())
 
