@@ -36,7 +36,7 @@ demo: $(DEMO) ## train, export and run the digits network; results under OUT=out
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
 
-test-all: $(STAMP) ## all tests, and every case in every mode
+test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
 matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.json: how many vary what; some minutes
