@@ -97,16 +97,6 @@ class TestRight:
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(got.asnumpy(), values.astype("float16").astype("float32"))
 
-    def test_the_preludes_division(self):
-        """Every divisor up to 300 and some above, of every number near a multiple."""
-        out = computed("int wrong = 0;\nfor (unsigned by = 1 + threadIdx.x; by < 65536; by += by < 300 ? 64 : 977)\n"
-                       "    for (unsigned x = 0; x < 65536; x += x % by && x % by < by - 1 ? by - 1 - x % by : 1) {\n"
-                       "        unsigned rest;\n"
-                       "        const unsigned quotient = Divisor(by).divide(x, rest);\n"
-                       "        wrong += quotient != x / by || rest != x % by;\n    }\n"
-                       "out[threadIdx.x] = wrong;")
-        assert not out.any()
-
     def test_the_order_of_threads_changes(self):
         """So that a missing barrier shows; and a launch runs every thread once."""
         orders = {tuple(computed("__shared__ int n[1];\nif (n[0] < 0) n[0] = 0;\nout[threadIdx.x] = n[0]++;"))
