@@ -142,7 +142,6 @@ template <typename T, typename A> struct Outputs {
 template <typename T, typename A>
 __device__ void write_parts(const A *own, const Scratch<A> &scratch, int64_t b, const Outputs<T, A> &outputs)
 {
-#pragma unroll
     for (int p = 0; p < PARTS; ++p) {
         const A sum = reduce_block(own[p], Sum());
         if (threadIdx.x == 0)
@@ -167,8 +166,8 @@ __device__ void compute_image(const Targets &targets, const Scratch<A> &scratch,
     const typename Targets::ImageMap &map = targets.map;
     const Gradient<A> gradient = outputs.gradient_of(targets, b);
     const bool is_invalid = any_invalid(targets);
-    A parts[PARTS];
-#pragma unroll
+    __shared__ A of_threads[THREADS][PARTS];   // registers are short
+    A *const parts = of_threads[threadIdx.x];
     for (int p = 0; p < PARTS; ++p)
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory

@@ -7,8 +7,8 @@ from ...core.contract import BLOCK, Arg, Attr, Bool, Out, Rows, Steps
 from .contract import count
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-PREDICTIONS = 512    # that a block of threads takes, where an image has several
-MANY_BLOCKS = 256    # that are enough for a GPU: so many images have one each
+PREDICTIONS = 256    # that a block of threads takes, where an image has several
+MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
 TARGET = 12          # numbers for a ground truth
 
 BOXES = Rows(

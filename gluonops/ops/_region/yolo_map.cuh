@@ -93,7 +93,18 @@ template <typename T, typename Loss> struct Place {
         : map(map), from(map.data + map.place(at)), gradient(of_image.behind(map.place(at))), anchor(at.anchor),
           column(at.column), row(at.row), cell(at.cell), height(map.height), width(map.width), classes(map.classes) {}
 
-    __device__ const Place &again() const { return *this; }
+    // The same place, of which the compiler knows nothing: what it says is read again, and no register holds it
+    // meanwhile.
+    __device__ Place again() const
+    {
+        Place same = *this;
+        same.column = int(opaque(column));
+        same.row = int(opaque(row));
+        same.height = int(opaque(height));
+        same.width = int(opaque(width));
+        return same;
+    }
+
     __device__ A anchor_w() const { return map.anchor_w(anchor); }
     __device__ A anchor_h() const { return map.anchor_h(anchor); }
     __device__ int64_t at(int channel) const { return int64_t(channel) * (height * width); }   // 32 bits hold the cells

@@ -172,7 +172,7 @@ __device__ void sum_band(const Tensors<T> &tensors, const Scratch<A> &scratch, i
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,

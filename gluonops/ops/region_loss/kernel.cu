@@ -276,7 +276,7 @@ template <typename T, typename A> struct Targets {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
 region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, const L *__restrict__ seen,
                     T *__restrict__ output, typename Accumulator<T>::type *__restrict__ parts,
                     typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,

@@ -3,7 +3,7 @@
 #include "../_region/yolo_map.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
 yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, T *__restrict__ output,
                   typename Accumulator<T>::type *__restrict__ parts,
                   typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,
