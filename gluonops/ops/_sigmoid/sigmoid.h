@@ -34,10 +34,6 @@ inline Call sigmoid_call(const Attrs &attrs, const Tensors &tensors)
 
 namespace GLUONOPS_TARGET {
 
-template <typename V> GLUONOPS_INLINE V every(double x);
-template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
-template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
-
 // 2 artanh(z) by its series z + z^3 / 3 + z^5 / 5 + ...
 template <int TERMS, typename V>
 GLUONOPS_INLINE V twice_artanh(V z)
@@ -114,8 +110,8 @@ void sigmoid_lines(const SigmoidCall &call, const Lines &lines, const Formula &f
             return value;
         }
     };
-    const int64_t tensors = BACKWARD ? 4 : 3, item = int64_t(sizeof(T));
-    if (lines.size * item >= STREAMING_MIN_BYTES && lines.length * item >= 512)
+    const int64_t tensors = BACKWARD ? 4 : 3;
+    if (streams<T>(lines.size) && lines.length * int64_t(sizeof(T)) >= 512)
         write_lines<true>(lines, tensors, result, term);
     else
         write_lines<false>(lines, tensors, result, term);

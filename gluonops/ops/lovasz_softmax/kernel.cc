@@ -371,7 +371,7 @@ void write_gradient(const LovaszSoftmaxCall &given)
 template <typename T>
 void backward(const LovaszSoftmaxCall &call)
 {
-    if (call.sizes.elements() * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES)
+    if (streams<T>(call.sizes.elements()))
         write_gradient<true, T>(call);
     else
         write_gradient<false, T>(call);
