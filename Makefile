@@ -31,7 +31,9 @@ help: ## this list
 	@echo "  PYTEST='-x tests/ops' takes the place of pytest's options."
 
 demo: $(DEMO) ## train, export and run the digits network; results under OUT=out/demo
-	test -f $(LIBRARY) || export GLUONOPS_BACKEND=builtin; $(BIN)/python examples/train_digits.py --out $(OUT)
+	@if [ -f $(LIBRARY) ]; then echo "The operators run on the native backend, the C++ library."; \
+	else echo "The operators run on the builtin backend. The C++ library is faster: make native compiles it in minutes."; fi
+	$(if $(wildcard $(LIBRARY)),,GLUONOPS_BACKEND=builtin) $(BIN)/python examples/train_digits.py --out $(OUT)
 
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
@@ -59,7 +61,7 @@ test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 t
 soak: $(STAMP) ## the memory that long use takes, per backend; several minutes
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/soak_driver.py
 
-native: $(DEMO) ## compile the C++ library again; make demo and make test do it at first
+native: $(DEMO) ## compile the C++ library again; make test does it at first
 	$(BIN)/python -m gluonops.native.build
 
 sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, their threads under ThreadSanitizer
@@ -122,9 +124,9 @@ $(DEMO): setup.py pyproject.toml
 	@sh tools/venv.sh $(VENV) $(PYTHON)
 	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
 	$(PIP) -e '.[$(MXNET),examples]'
-	-$(BIN)/python -m gluonops.native.build
 	@touch $@
 
 $(STAMP): $(DEMO)
 	$(PIP) -e '.[$(MXNET),examples,test,dev,docs]'
+	-$(BIN)/python -m gluonops.native.build
 	@touch $@

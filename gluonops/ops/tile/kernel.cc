@@ -402,14 +402,14 @@ GLUONOPS_INLINE void assign(Half &to, float sum) { to = narrow(sum); }
 template <typename T>
 using AddRows = void (*)(const T *copy, int64_t rows, int64_t size, int64_t repeats, typename Sum<T>::Type *sums);
 
-// SIZE is 0 if only `size` says how many.
-template <int SIZE, typename T>
+// SIZE and REPEATS are 0 if only `size` and `repeats` say how many.
+template <int SIZE, int REPEATS, typename T>
 void add_rows(const T *__restrict copy, int64_t rows, int64_t size, int64_t repeats,
               typename Sum<T>::Type *__restrict sums)
 {
-    const int64_t width = SIZE ? SIZE : size;
+    const int64_t width = SIZE ? SIZE : size, count = REPEATS ? REPEATS : repeats;
     for (int64_t row = 0; row < rows; ++row, sums += width)
-        for (int64_t r = 0; r < repeats; ++r, copy += width)
+        for (int64_t r = 0; r < count; ++r, copy += width)
             for (int64_t x = 0; x < width; ++x)
                 sums[x] += element(copy[x]);
 }
@@ -439,6 +439,18 @@ void add_short_rows(const T *copy, int64_t rows, int64_t size, int64_t repeats, 
     }
 }
 
+template <int SIZE, typename T>
+AddRows<T> add_rows_of(int64_t repeats)
+{
+    switch (repeats) {
+    case 1: return add_rows<SIZE, 1, T>;
+    case 2: return add_rows<SIZE, 2, T>;
+    case 3: return add_rows<SIZE, 3, T>;
+    case 4: return add_rows<SIZE, 4, T>;
+    default: return add_rows<SIZE, 0, T>;
+    }
+}
+
 // Whether the order of a row's sums is that of add_short_rows.
 bool adds_in_halves(int64_t size, int64_t repeats)
 {
@@ -452,15 +464,15 @@ AddRows<T> add_rows_for(int64_t size, int64_t repeats)
     if (adds_in_halves(size, repeats))
         return size * repeats >= 128 ? add_short_rows<64, T> : add_short_rows<16, T>;
     switch (size) {
-    case 1: return add_rows<1, T>;
-    case 2: return add_rows<2, T>;
-    case 3: return add_rows<3, T>;
-    case 4: return add_rows<4, T>;
-    case 5: return add_rows<5, T>;
-    case 6: return add_rows<6, T>;
-    case 7: return add_rows<7, T>;
-    case 8: return add_rows<8, T>;
-    default: return add_rows<0, T>;
+    case 1: return add_rows_of<1, T>(repeats);
+    case 2: return add_rows_of<2, T>(repeats);
+    case 3: return add_rows_of<3, T>(repeats);
+    case 4: return add_rows_of<4, T>(repeats);
+    case 5: return add_rows_of<5, T>(repeats);
+    case 6: return add_rows_of<6, T>(repeats);
+    case 7: return add_rows_of<7, T>(repeats);
+    case 8: return add_rows_of<8, T>(repeats);
+    default: return add_rows<0, 0, T>;
     }
 }
 
@@ -674,7 +686,7 @@ void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int
             for (int64_t c = 0; c < copies; ++c) {
                 const T *copy = from + (first + distance(call, c)) * size * repeats + start;
                 for (int64_t r = 0; r < repeats; ++r)
-                    add_rows<0>(copy + r * size, 1, width, 1, sums);
+                    add_rows<0, 1>(copy + r * size, 1, width, 1, sums);
             }
 
             for (int64_t x = 0; x < width; ++x)
