@@ -3,8 +3,10 @@
 #ifndef GLUONOPS_NATIVE_CALL_H_
 #define GLUONOPS_NATIVE_CALL_H_
 
+#include <math.h>
 #include <stdint.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>

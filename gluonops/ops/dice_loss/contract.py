@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
 from .._blocks.contract import shared_rows
 from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
 
 TILE = 1024       # places that a block takes
 CLASS_SUMS = 2    # the intersection and the total
 MAPS = "batch, classes"
-PLACES = "batch, ..."
+PLACES = "batch, inner..."
 
 
 def sizes(known: dict) -> dict:
@@ -64,9 +64,12 @@ OP = Op(
            Attr("smooth", Float(low=1e-7, below=1e6), 1e-5, "added to the numerator and to the denominator"),
            Attr("squared", Bool(), True, "whether the denominator has the squares of the probabilities")),
     types={"T": FLOATS, "L": LABELS},
-    shapes=Shapes(data="batch, classes, ...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
+    shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
+    constants={"BLOCK_PLACES": 512},   # of a block in C++
+    derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},
+    scratch=(Array("partial", "float64", "2 * batch * blocks * classes", "forward"),),   # two sums for each class
 )

@@ -2,70 +2,30 @@
 // The places of a sample are divided into blocks, whose sums are added in their order: the result does not depend on the
 // number of threads.
 #include "generated/dice_loss.h"
-#include "../_labels/labels.h"
 #include "../_softmax/softmax.h"
 
 namespace gluonops {
 
-const int64_t DICE_PLACES = 512;   // of a block
-
-struct DiceLossCall {
-    int type;
-    RowSizes sizes;                     // samples, classes, places
-    int64_t blocks;                     // of a sample
-    Labels labels;
-    bool squared;
-    double smooth;
-    const void *data;
-    void *output, *intersection, *total, *max, *log_sum;   // backward reads all but output
-    double *partial;                    // forward: two sums for each class of a block
-    const void *output_grad;            // backward
-    void *data_grad;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
-static_assert(DICE_PLACES <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
-
-// The call with typed pointers. A is what T computes in, and the type of the hidden outputs.
-template <typename T>
-struct TypedCall {
-    typedef typename Simd<T>::Scalar A;
-    RowSizes sizes;
-    int64_t blocks;
-    Labels labels;
-    bool squared;
-    A smooth;
-    const T *data, *output_grad;
-    T *output, *data_grad;
-    A *intersection, *total, *max, *log_sum;
-    double *partial;
-
-    explicit TypedCall(const DiceLossCall &call)
-        : sizes(call.sizes), blocks(call.blocks), labels(call.labels), squared(call.squared), smooth(A(call.smooth)),
-          data(static_cast<const T *>(call.data)), output_grad(static_cast<const T *>(call.output_grad)),
-          output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
-          intersection(static_cast<A *>(call.intersection)), total(static_cast<A *>(call.total)),
-          max(static_cast<A *>(call.max)), log_sum(static_cast<A *>(call.log_sum)), partial(call.partial) {}
-
-    // Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is
-    // for a number for each logit of a block, or null.
-    template <typename Body>
-    void for_each_block(int64_t bytes_per_element, const Body &body) const
-    {
-        const int64_t most = DICE_PLACES < sizes.inner ? DICE_PLACES : sizes.inner;
-        const TypedCall call = *this;
-        parallel_for(sizes.outer * blocks, sizes.length * most * bytes_per_element, [=](int64_t begin, int64_t end) {
-            const Scratch<A> scratch(call.sizes.length * most);
-            for (int64_t block = begin; block < end; ++block) {
-                const int64_t place = block % call.blocks * DICE_PLACES, left = call.sizes.inner - place;
-                body(block, block / call.blocks, place, left < most ? left : most, scratch.memory);
-            }
-            store_fence();
-        });
-    }
-};
+// Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is for
+// a number for each logit of a block, or null.
+template <typename T, typename Body>
+void for_each_block(const DiceLossArgs<T> &args, int64_t bytes_per_element, const Body &body)
+{
+    const int64_t classes = args.classes, inner = args.inner, blocks = args.blocks, step = args.BLOCK_PLACES;
+    static_assert(DiceLossArgs<T>::BLOCK_PLACES <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
+    const int64_t most = step < inner ? step : inner;
+    parallel_for(args.batch * blocks, classes * most * bytes_per_element, [=](int64_t begin, int64_t end) {
+        const Scratch<typename Simd<T>::Scalar> scratch(classes * most);
+        for (int64_t block = begin; block < end; ++block) {
+            const int64_t place = block % blocks * step, left = inner - place;
+            body(block, block / blocks, place, left < most ? left : most, scratch.memory);
+        }
+        store_fence();
+    });
+}
 
 // The classes of a block's places, as vectors compare them. Lanes behind the last place are IGNORED.
 template <typename T>
@@ -73,10 +33,10 @@ struct BlockClasses {
     typedef typename Simd<T>::Index Index;
     alignas(64) Index ids[MAX_BLOCK_COLUMNS];
 
-    BlockClasses(const TypedCall<T> &call, int64_t first, int64_t places)
+    BlockClasses(const DiceLossArgs<T> &args, int64_t first, int64_t places)
     {
         for (int64_t j = 0; j < places; ++j)
-            ids[j] = Index(class_of(call.labels, first + j, call.sizes.length));
+            ids[j] = Index(class_of(labels_of(args), first + j, args.classes));
         for (int64_t j = places; j < MAX_BLOCK_COLUMNS && j < places + Simd<T>::LANES; ++j)
             ids[j] = Index(IGNORED);
     }
@@ -90,33 +50,33 @@ struct BlockClasses {
 };
 
 template <typename T>
-void sum_block(const TypedCall<T> &call, int64_t block, int64_t sample, int64_t place, int64_t places,
+void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64_t place, int64_t places,
                typename Simd<T>::Scalar *scratch)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     typedef typename Simd<T>::Index Index;
-    const int64_t inner = call.sizes.inner, classes = call.sizes.length, first = sample * inner + place;
-    const T *logits = call.data + sample * classes * inner + place;
-    const BlockClasses<T> labels(call, first, places);
+    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + place;
+    const T *logits = args.data + sample * classes * inner + place;
+    const BlockClasses<T> labels(args, first, places);
     const BlockClasses<T> *ids = &labels;
     alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
     A *max = max_buffer, *sum = sum_buffer;
     if (scratch)
-        column_max_and_sum<true>(logits, call.sizes, places, A(1), max, sum, scratch);
+        column_max_and_sum<true>(logits, class_rows(args), places, A(1), max, sum, scratch);
     else
-        column_max_and_sum<false>(logits, call.sizes, places, A(1), max, sum);
+        column_max_and_sum<false>(logits, class_rows(args), places, A(1), max, sum);
     for (int64_t j = 0; j < places; ++j) {
         const bool ignored = labels.ids[j] == Index(IGNORED);
-        call.max[first + j] = ignored ? A(0) : max[j];
-        call.log_sum[first + j] = logarithm(ignored ? A(classes) : sum[j]);
+        args.max[first + j] = ignored ? A(0) : max[j];
+        args.log_sum[first + j] = logarithm(ignored ? A(classes) : sum[j]);
         sum[j] = labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : 1 / sum[j];
     }
 
     for (int64_t c = 0; c < classes; ++c) {
         V common = broadcast(A(0)), all = common;
         V *intersection = &common, *total = &all;
-        const bool squared = call.squared;
+        const bool squared = args.squared;
         for_each_column<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V zero = broadcast(A(0));
             const auto id = ids->at(j);
@@ -127,46 +87,48 @@ void sum_block(const TypedCall<T> &call, int64_t block, int64_t sample, int64_t 
             *intersection += id == Index(c) ? p : zero;
             *total += (squared ? p * p : p) + target;
         });
-        call.partial[2 * (block * classes + c)] = reduce_sum(common);
-        call.partial[2 * (block * classes + c) + 1] = reduce_sum(all);
+        args.partial[2 * (block * classes + c)] = reduce_sum(common);
+        args.partial[2 * (block * classes + c) + 1] = reduce_sum(all);
     }
 }
 
 template <typename T>
-void forward(const DiceLossCall &given)
+void forward(const DiceLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const TypedCall<T> call(given);
-    const int64_t classes = call.sizes.length;
-    call.for_each_block(sizeof(T), [=](int64_t block, int64_t sample, int64_t place, int64_t places, A *scratch) {
-        sum_block(call, block, sample, place, places, scratch);
+    const DiceLossArgs<T> args = given;
+    const int64_t classes = args.classes;
+    const double smooth = double(A(args.smooth));
+    for_each_block(args, sizeof(T), [=](int64_t block, int64_t sample, int64_t place, int64_t places, A *scratch) {
+        sum_block(args, block, sample, place, places, scratch);
     });
-    for (int64_t map = 0; map < call.sizes.outer * classes; ++map) {
+    for (int64_t map = 0; map < args.batch * classes; ++map) {
         double intersection = 0, total = 0;
-        for (int64_t i = 0; i < call.blocks; ++i) {
-            const double *sums = call.partial + 2 * ((map / classes * call.blocks + i) * classes + map % classes);
+        for (int64_t i = 0; i < args.blocks; ++i) {
+            const double *sums = args.partial + 2 * ((map / classes * args.blocks + i) * classes + map % classes);
             intersection += sums[0];
             total += sums[1];
         }
-        call.intersection[map] = A(intersection);
-        call.total[map] = A(total);
-        const double dice = (2 * intersection + double(call.smooth)) / (total + double(call.smooth));
-        store_scalar(call.output + map, A(1 - dice));
+        args.intersection[map] = A(intersection);
+        args.total[map] = A(total);
+        const double dice = (2 * intersection + smooth) / (total + smooth);
+        store_scalar(args.output + map, A(1 - dice));
     }
 }
 
 template <typename T>
-void write_block(const TypedCall<T> &call, int64_t sample, int64_t place, int64_t places,
+void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int64_t places,
                  typename Simd<T>::Scalar *scratch)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     typedef typename Simd<T>::Index Index;
-    const int64_t inner = call.sizes.inner, classes = call.sizes.length, first = sample * inner + place;
+    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + place;
     const int64_t start = sample * classes * inner + place;
-    const T *logits = call.data + start;
-    const A *max = call.max + first, *log_sum = call.log_sum + first;
-    const BlockClasses<T> labels(call, first, places);
+    const T *logits = args.data + start;
+    const A *max = args.max + first, *log_sum = args.log_sum + first;
+    const A smooth = A(args.smooth);
+    const BlockClasses<T> labels(args, first, places);
     const BlockClasses<T> *ids = &labels;
     alignas(64) A mean_buffer[MAX_BLOCK_COLUMNS];
     A *mean = mean_buffer;
@@ -180,11 +142,11 @@ void write_block(const TypedCall<T> &call, int64_t sample, int64_t place, int64_
     };
     const auto gradient = [=](int64_t c, int64_t j, V p) GLUONOPS_LAMBDA {
         const int64_t map = sample * classes + c;
-        const A scale = 1 / (call.total[map] + call.smooth), head = load_scalar(call.output_grad + map);
-        const A by_power = head * scale * scale * (2 * call.intersection[map] + call.smooth);
+        const A scale = 1 / (args.total[map] + smooth), head = load_scalar(args.output_grad + map);
+        const A by_power = head * scale * scale * (2 * args.intersection[map] + smooth);
         const A by_target = -2 * head * scale;
         const V zero = broadcast(A(0));
-        const V slope = call.squared ? 2 * by_power * p : zero + by_power;
+        const V slope = args.squared ? 2 * by_power * p : zero + by_power;
         return slope + (ids->at(j) == Index(c) ? zero + by_target : zero);
     };
     for (int64_t c = 0; c < classes; ++c)
@@ -195,7 +157,7 @@ void write_block(const TypedCall<T> &call, int64_t sample, int64_t place, int64_
             store(mean + j, load(mean + j, FullMask()) + p * gradient(c, j, p), FullMask());
         });
     for (int64_t c = 0; c < classes; ++c)
-        write_row<false>(call.data_grad + start + c * inner, places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        write_row<false>(args.data_grad + start + c * inner, places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = scratch ? load(scratch + c * places + j, mask, A(0)) : probability(c, j, mask);
             const V by_logit = p * (gradient(c, j, p) - load(mean + j, FullMask()));
             return ids->at(j) == Index(IGNORED) ? broadcast(A(0)) : by_logit;
@@ -203,42 +165,15 @@ void write_block(const TypedCall<T> &call, int64_t sample, int64_t place, int64_
 }
 
 template <typename T>
-void backward(const DiceLossCall &given)
+void backward(const DiceLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const TypedCall<T> call(given);
-    call.for_each_block(2 * sizeof(T), [=](int64_t, int64_t sample, int64_t place, int64_t places, A *scratch) {
-        write_block(call, sample, place, places, scratch);
+    const DiceLossArgs<T> args = given;
+    for_each_block(args, 2 * sizeof(T), [=](int64_t, int64_t sample, int64_t place, int64_t places, A *scratch) {
+        write_block(args, sample, place, places, scratch);
     });
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline DiceLossCall adapt(const DiceLossAttrs &attrs, const DiceLossTensors &tensors, Workspace &memory)
-{
-    DiceLossCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = row_sizes(tensors.data.shape(), 1);
-    call.blocks = (call.sizes.inner + DICE_PLACES - 1) / DICE_PLACES;
-    call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
-                   attrs.ignore_label.value_or(0)};
-    call.squared = attrs.squared;
-    call.smooth = attrs.smooth;
-    call.data = tensors.data.data;
-    call.output = tensors.output.data;
-    call.intersection = tensors.intersection.data;
-    call.total = tensors.total.data;
-    call.max = tensors.max.data;
-    call.log_sum = tensors.log_sum.data;
-    if (!tensors.backward) {
-        call.partial = memory.zeros<double>(2 * call.sizes.outer * call.blocks * call.sizes.length);
-        return call;
-    }
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    return call;
-}
-
 }  // namespace gluonops

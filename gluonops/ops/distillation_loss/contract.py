@@ -31,4 +31,5 @@ OP = Op(
     backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
     cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work),
     accumulate_fp32=True,
+    derived={"scale": "1 / temperature"},
 )

@@ -1,7 +1,7 @@
 """The contract of ``lovasz_softmax``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Op, Out, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
 
 OP = Op(
@@ -17,11 +17,26 @@ OP = Op(
            Attr("present_only", Bool(), True, "whether classes without a label do not count in the mean"),
            IGNORE, CLASS_WEIGHT),
     types={"T": FLOATS, "L": LABELS},
-    shapes=Shapes(data="batch, classes, ...", label="batch, ...", output="batch", derivative="batch, classes, ..."),
+    shapes=Shapes(data="batch, classes, inner...", label="batch, inner...", output="batch",
+                  derivative="batch, classes, inner..."),
     backward=("output_grad", "derivative"),
     cuda=None,
     unsupported={"kernel.cu": "a block of threads for each class would sort more slowly than MXNet's operators, which "
                               "sort with the whole GPU"},
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
+    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # of a selection
+             "threads": Number("int64")},
+    scratch=(
+        Array("class_ids", "int32", "batch * inner", "forward"),
+        Array("places_of_class", "int64", "batch * classes", "forward"),   # of each sample
+        # Places of each sample: those that are not ignored, and those whose label is no class.
+        Array("counted", "int64", "batch", "forward"), Array("invalid", "int64", "batch", "forward"),
+        # How the softmax of each place is computed.
+        Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
+        # Of each selection and class.
+        Array("shares", "float64", "selections * classes", "forward"),
+        Array("losses", "float64", "selections * classes", "forward"),
+        Array("items", "ErrorItem<A>", "2 * threads * samples * inner", "forward"),   # two arrays for each thread
+    ),
 )

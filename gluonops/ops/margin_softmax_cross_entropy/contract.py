@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Number, Op, Out, Shapes, Steps
 from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
 from .._softmax.contract import gathered, parts, rows, streamed_work
 
-COSINES = "batch, ..., classes"
-ROWS = "batch, ..."
+COSINES = "batch, places..., classes"
+ROWS = "batch, places..."
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -57,4 +57,7 @@ OP = Op(
     cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
+    derived={"rows": "batch * places",
+             "cosine_of_m2": Number("float64", "cos(m2)"),
+             "sine_of_m2": Number("float64", "sin(m2)")},
 )

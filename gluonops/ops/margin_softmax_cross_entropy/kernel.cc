@@ -4,23 +4,9 @@
 // The margin is computed once per row, in double. The row's other classes are those in front of the label's and those
 // behind it: the label's exponential is never part of a sum that it would have to be subtracted from.
 #include "generated/margin_softmax_cross_entropy.h"
-#include "../_labels/labels.h"
 #include "../_softmax/softmax.h"
 
 namespace gluonops {
-
-struct MarginSoftmaxCrossEntropyCall {
-    int type;
-    RowSizes sizes;
-    Labels labels;
-    ClassWeights weights;
-    double scale, m1, m2, m3;
-    bool easy_margin;
-    const void *data;
-    void *output, *max, *log_sum;      // backward reads max and log_sum
-    const void *output_grad;           // backward
-    void *data_grad;
-};
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -35,29 +21,17 @@ GLUONOPS_INLINE double whole_part(double x) { return __builtin_floor(x); }
 
 #include "../_softmax/margin.cuh"
 
-// The call with typed pointers. A is what T computes in, and the type of max and log_sum.
 template <typename T>
-struct TypedCall {
-    typedef typename Simd<T>::Scalar A;
-    RowSizes sizes;
-    Labels labels;
-    const A *weights;   // null without
-    A scale;
-    Margin<double> margin;
-    const T *data, *output_grad;
-    T *output, *data_grad;
-    A *max, *log_sum;
+GLUONOPS_INLINE Margin<double> margin_of(const MarginSoftmaxCrossEntropyArgs<T> &args)
+{
+    return {args.m1, args.m2, args.m3, args.cosine_of_m2, args.sine_of_m2, args.easy_margin};
+}
 
-    explicit TypedCall(const MarginSoftmaxCrossEntropyCall &call)
-        : sizes(call.sizes), labels(call.labels), weights(static_cast<const A *>(call.weights.values)),
-          scale(A(call.scale)),
-          margin{call.m1, call.m2, call.m3, __builtin_cos(call.m2), __builtin_sin(call.m2), call.easy_margin},
-          data(static_cast<const T *>(call.data)), output_grad(static_cast<const T *>(call.output_grad)),
-          output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
-          max(static_cast<A *>(call.max)), log_sum(static_cast<A *>(call.log_sum)) {}
-
-    GLUONOPS_INLINE A weight_of(int64_t class_id) const { return weights ? weights[class_id] : A(1); }
-};
+template <typename T>
+GLUONOPS_INLINE RowSizes rows_of_cosines(const MarginSoftmaxCrossEntropyArgs<T> &args)
+{
+    return {args.rows, args.classes, 1};
+}
 
 // The maximum of a row whose label's cosine is `target`, and the logarithm of its sum of exp(scale * (cosine - max)).
 template <typename A>
@@ -92,49 +66,50 @@ GLUONOPS_INLINE A flush_limit(A factor)
 }
 
 template <typename T>
-void forward(const MarginSoftmaxCrossEntropyCall &given)
+void forward(const MarginSoftmaxCrossEntropyArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const TypedCall<T> call(given);
-    const int64_t classes = call.sizes.length;
-    parallel_rows(call.sizes, sizeof(T), [=](int64_t row) {
-        const int64_t class_id = class_of(call.labels, row, classes);
+    const MarginSoftmaxCrossEntropyArgs<T> args = given;
+    const Margin<double> margin = margin_of(args);
+    const A scale = A(args.scale);
+    const int64_t classes = args.classes;
+    parallel_rows(rows_of_cosines(args), sizeof(T), [=](int64_t row) {
+        const int64_t class_id = class_of(labels_of(args), row, classes);
         if (class_id < 0) {   // counts as a row of zeros, whatever it holds
-            store_scalar(call.output + row, class_id == IGNORED ? A(0) : not_a_number<A>());
-            call.max[row] = 0;
-            call.log_sum[row] = logarithm(A(classes));
+            store_scalar(args.output + row, class_id == IGNORED ? A(0) : not_a_number<A>());
+            args.max[row] = 0;
+            args.log_sum[row] = logarithm(A(classes));
             return;
         }
-        const T *cosines = call.data + row * classes;
-        const A target = A(call.margin(double(load_scalar(cosines + class_id))).cosine);
-        const RowStatistics<A> row_statistics = statistics(cosines, classes, class_id, target, call.scale);
-        const A distance = (target - row_statistics.max) * call.scale;
-        store_scalar(call.output + row, call.weight_of(class_id) * (row_statistics.log_sum - distance));
-        call.max[row] = row_statistics.max;
-        call.log_sum[row] = row_statistics.log_sum;
+        const T *cosines = args.data + row * classes;
+        const A target = A(margin(double(load_scalar(cosines + class_id))).cosine);
+        const RowStatistics<A> row_statistics = statistics(cosines, classes, class_id, target, scale);
+        const A distance = (target - row_statistics.max) * scale;
+        store_scalar(args.output + row, args.class_weight.of(class_id) * (row_statistics.log_sum - distance));
+        args.max[row] = row_statistics.max;
+        args.log_sum[row] = row_statistics.log_sum;
     });
 }
 
 template <bool STREAMING, typename T>
-void backward_rows(const MarginSoftmaxCrossEntropyCall &given)
+void backward_rows(const MarginSoftmaxCrossEntropyArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     enum { N = Simd<T>::LANES };
-    const TypedCall<T> call(given);
-    const int64_t classes = call.sizes.length;
-    parallel_rows(call.sizes, 2 * sizeof(T), [=](int64_t row) {
-        const T *cosines = call.data + row * classes;
-        T *grad = call.data_grad + row * classes;
-        const int64_t class_id = class_of(call.labels, row, classes);
-        if (class_id < 0) {   // whatever the row or the head gradient holds
-            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
-            write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
-            return;
-        }
-        const A max = call.max[row], log_sum = call.log_sum[row], scale = call.scale;
-        const A head = load_scalar(call.output_grad + row) * call.weight_of(class_id) * scale;
+    const MarginSoftmaxCrossEntropyArgs<T> args = given;
+    const Margin<double> margin = margin_of(args);
+    const A scale = A(args.scale);
+    const int64_t classes = args.classes;
+    parallel_rows(rows_of_cosines(args), 2 * sizeof(T), [=](int64_t row) {
+        const T *cosines = args.data + row * classes;
+        T *grad = args.data_grad + row * classes;
+        const int64_t class_id = class_of(labels_of(args), row, classes);
+        if (class_id < 0)
+            return write_row_without_class<STREAMING>(grad, classes, class_id);
+        const A max = args.max[row], log_sum = args.log_sum[row];
+        const A head = load_scalar(args.output_grad + row) * args.class_weight.of(class_id) * scale;
         const A limit = flush_limit(head);
-        const auto target = call.margin(double(load_scalar(cosines + class_id)));
+        const auto target = margin(double(load_scalar(cosines + class_id)));
         const A log_probability = (A(target.cosine) - max) * scale - log_sum;
         const A probability = exponential(broadcast(log_probability))[0];
         const A label_grad = head * (probability - 1) * A(target.slope);
@@ -149,39 +124,14 @@ void backward_rows(const MarginSoftmaxCrossEntropyCall &given)
 }
 
 template <typename T>
-void backward(const MarginSoftmaxCrossEntropyCall &call)
+void backward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 {
-    if (use_streaming_stores<T>(call.sizes))
-        backward_rows<true, T>(call);
+    if (use_streaming_stores<T>(rows_of_cosines(args)))
+        backward_rows<true>(args);
     else
-        backward_rows<false, T>(call);
+        backward_rows<false>(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline MarginSoftmaxCrossEntropyCall adapt(const MarginSoftmaxCrossEntropyAttrs &attrs,
-                                           const MarginSoftmaxCrossEntropyTensors &tensors, Workspace &memory)
-{
-    MarginSoftmaxCrossEntropyCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = row_sizes(tensors.data.shape(), -1);
-    call.labels = {{tensors.label.data, tensors.label.type}, attrs.ignore_label.has_value(),
-                   attrs.ignore_label.value_or(0)};
-    call.weights = class_weights(attrs.class_weight, call.sizes.length, call.type, memory);
-    call.scale = attrs.scale;
-    call.m1 = attrs.m1;
-    call.m2 = attrs.m2;
-    call.m3 = attrs.m3;
-    call.easy_margin = attrs.easy_margin;
-    call.data = tensors.data.data;
-    call.output = tensors.output.data;
-    call.max = tensors.max.data;
-    call.log_sum = tensors.log_sum.data;
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    return call;
-}
-
 }  // namespace gluonops
