@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check wheels bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,7 +38,7 @@ demo: $(DEMO) ## train, export and run the digits network; results under OUT=out
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
 
-test-all: $(STAMP) ## all tests, and every case in every mode
+test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
 matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.json: how many vary what; some minutes
@@ -52,8 +52,8 @@ coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; 
 fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind for SECONDS=600 from SEED=0; OP=reorg for one
 	$(BIN)/python tests/fuzz/fuzz_driver.py --seconds $(SECONDS) --seed $(SEED) $(if $(OP),--op $(OP))
 
-test-matrix: $(STAMP) ## the core tests on each supported Python that is installed, and five releases of NumPy
-	$(BIN)/python tools/python_matrix.py
+test-matrix: $(STAMP) ## the core tests on each supported Python that is installed, and five releases of NumPy; QUICK=1
+	$(BIN)/python tools/python_matrix.py $(if $(QUICK),--quick) $(PYTEST)
 
 test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill/kill_driver.py --kills $(KILLS) --seed $(SEED)
@@ -85,6 +85,10 @@ cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them wit
 
 arm-check: $(STAMP) ## gluonops and MXNet for aarch64, cross-compiled and run in qemu; ten minutes, 2 GB of disk, root
 	$(BIN)/python tools/arm_check.py
+
+fresh-check: ## demo and test in a fresh Debian 12 and 13; DEBIAN=13, TARGET=demo for one of each; an hour, 6 GB of disk, root
+	python3 tools/fresh_check.py $(if $(DEBIAN),--debian $(DEBIAN)) $(if $(PYTHON),--python $(PYTHON)) \
+		$(if $(TARGET),--target '$(TARGET)')
 
 wheels: $(STAMP) ## wheels with the C++ library for x86-64 and Arm, in dist/; ten minutes, and g++-aarch64-linux-gnu
 	$(BIN)/python tools/wheels.py

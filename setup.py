@@ -47,8 +47,9 @@ EXTRAS = {
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
         "onnx>=1.15,<2",
-        "onnxruntime>=1.17; python_version < '3.15'",   # it has no wheel for Python 3.15 yet
-        "scikit-image>=0.19",   # for its photographs
+        # Neither has a wheel for Python 3.15 yet. scikit-image is for its photographs.
+        "onnxruntime>=1.17; python_version < '3.15'",
+        "scikit-image>=0.19; python_version < '3.15'",
         "pycocotools>=2.0.6",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",

@@ -11,32 +11,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import json
-import pathlib
+import os
 import random
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from .common import tables
+from .harness import report, turns
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 SIZES = (1, 4, 23.7, 44.3, 100, 256)   # MB
 OTHERS = ("torch", "onnxruntime", "sklearn.linear_model")
 AT_MOST = 2
 
 
-def process(seed: int) -> dict[str, float]:
-    """The ratio at every size, in this process."""
+def make(seed: int) -> dict[str, Callable]:
+    """``ratios()``: the ratio at every size, in this process."""
     if seed % 2:
         for name in OTHERS:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     import gluonops  # noqa: F401  (first: it makes mxnet importable)
 
-    return {str(size): ratio(size) for size in random.Random(seed).sample(SIZES, len(SIZES))}
+    return {"ratios": lambda: {str(size): ratio(size) for size in random.Random(seed).sample(SIZES, len(SIZES))}}
 
 
 def ratio(size: float) -> float:
@@ -58,24 +55,21 @@ def seconds(call: Callable) -> float:
     return time.perf_counter() - start
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=7)
-    parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.seed is not None:
-        print(json.dumps(process(args.seed)))
-        return 0
-    found = [json.loads(subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.memory", "--seed", str(seed)],
-                                       stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout)
-             for seed in range(args.processes)]
+    args = parser.parse_args(arguments)
+    found = []
+    for seed in range(args.processes):
+        with contextlib.closing(turns.Peer("benchmarks.memory", os.environ, seed=seed)) as process:
+            found.append(process.ask("ratios"))
     lines = [[f"{size} MB", *(f"{ratios[str(size)]:.2f}" for ratios in found)] for size in SIZES]
-    print("\n".join(tables.aligned([["identity / copy", *(f"process {i + 1}" for i in range(len(found)))], *lines])))
+    print("\n".join(report.aligned([["identity / copy", *(f"process {i + 1}" for i in range(len(found)))], *lines])))
     within = sum(max(ratios.values()) <= AT_MOST for ratios in found)
     print(f"{within} of {len(found)} processes are within {AT_MOST} x the copy at every size")
     return within < len(found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

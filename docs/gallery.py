@@ -109,7 +109,7 @@ EXAMPLES = [
             "A layer of two units before the output makes the features visible. The center loss pulls the features of "
             "a class to one point.",
             ("python examples/finetune_classifier.py --embedding 2 --center-loss 0.1 --epochs 15 --seed 1",),
-            r"The net classifies .*? rightly\.", "out/finetune_classifier/embedding.png",
+            r"The net classifies .*? correctly\.", "out/finetune_classifier/embedding.png",
             "The two features of each held-out digit, a colour for each class."),
     Example("Compare classes that the net has never seen",
             "ArcFace trains on the digits 0 to 4. Then the script compares pairs of images of 5 to 9 by the angle "
@@ -134,7 +134,7 @@ EXAMPLES = [
             ("python examples/module_mlp.py --epochs 8",
              "gluonops viz out/module_mlp/mlp --data-shape data=32,1,28,28 --data-shape softmax_label=32 "
              "-o out/module_mlp/net.png"),
-            r"The net classifies .*? rightly\.", "out/module_mlp/net.png",
+            r"The net classifies .*? correctly\.", "out/module_mlp/net.png",
             "The net. The operator of gluonops is orange."),
     Example("Two layers in a net of your own",
             "The shortest script puts reorg and SoftmaxCELoss into a net, trains it, exports it and loads it again.",
@@ -145,7 +145,7 @@ EXAMPLES = [
             "[Several machines](several_machines.md) need the same script.",
             ("python examples/launch_local.py --workers 2 -- python examples/finetune_classifier.py "
              "--kvstore dist_sync --epochs 3 --out out/two_workers",),
-            r"The net classifies .*? rightly\."),
+            r"The net classifies .*? correctly\."),
 ]
 
 

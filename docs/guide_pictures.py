@@ -20,8 +20,8 @@ from pictures import BLUE, GREEN, ORANGE, RED, panels
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
-from benchmarks.common import results  # noqa: E402
-from benchmarks.operators.report import OTHERS, OURS, of  # noqa: E402
+from benchmarks.cpu.report import first_records, ratios  # noqa: E402
+from benchmarks.harness import results  # noqa: E402
 
 GREY = "#8b949e"
 EPOCHS = 30   # of the nets whose features are drawn
@@ -30,15 +30,17 @@ EPOCHS = 30   # of the nets whose features are drawn
 def speed() -> plt.Figure:
     """Forward and backward in a hybridized net: how many times as long as gluonops others take."""
     measured = results.load(ROOT / "benchmarks" / "operators" / "results.json")
-    cases = first_cases(next(iter(measured["runs"].values())))
-    figure, (axes,) = panels(1, height=0.8 + 0.35 * len(cases))
-    for place, (name, times) in enumerate(zip(SPEED_NAMES, zip(*map(ratios, cases)))):
-        rows = np.arange(len(cases)) + (place - 1) * 0.27
+    records = first_records(measured)
+    figure, (axes,) = panels(1, height=0.8 + 0.35 * len(records))
+    found = [ratios(record) for record in records]
+    for place, (peer, (name, colour)) in enumerate(SPEED_NAMES.items()):
+        times = [of_record[peer] for of_record in found]
+        rows = np.arange(len(records)) + (place - 1) * 0.27
         widths = [np.nan if time is None else time for time in times]
-        bars = axes.barh(rows, widths, 0.25, color=SPEED_NAMES[name], label=name)
+        bars = axes.barh(rows, widths, 0.25, color=colour, label=name)
         axes.bar_label(bars, ["" if time is None else f"{time:.1f}x" for time in times], padding=3, fontsize=8)
-    names = [case["name"].split()[0] for case in cases]
-    axes.set(xscale="log", xlim=(0.5, 120), yticks=range(len(cases)), yticklabels=names,
+    names = [record["op"] for record in records]
+    axes.set(xscale="log", xlim=(0.5, 120), yticks=range(len(records)), yticklabels=names,
              xlabel="time, as a multiple of the time of gluonops")
     axes.axvline(1, color=GREY, linewidth=1)
     axes.set_xticks([1, 3, 10, 30, 100], ["1x", "3x", "10x", "30x", "100x"])
@@ -48,26 +50,8 @@ def speed() -> plt.Figure:
     return figure
 
 
-SPEED_NAMES = {"torch": BLUE, "the fastest of MXNet's own": ORANGE, "a CustomOp in NumPy": GREY}
-
-
-def first_cases(cases: list[dict]) -> list[dict]:
-    """The first measured case of each operator."""
-    found = {}
-    for case in cases:
-        if case["kind"] == "case" and case["times"]:
-            found.setdefault(case["name"].split()[0], case)
-    return list(found.values())
-
-
-def ratios(case: dict) -> tuple[float | None, ...]:
-    """The times of torch, of the fastest of MXNet's own operators and of NumPy, over that of gluonops."""
-    def time(peer: str) -> float | None:
-        return of(case, peer, "net", "both")
-
-    of_mxnet = [peer for peer in case["peers"] if peer not in (OURS, "builtin", *OTHERS)]
-    own = min(map(time, of_mxnet), default=None)
-    return tuple(None if value is None else value / time(OURS) for value in (time("torch"), own, time("numpy")))
+SPEED_NAMES = {"torch": ("torch", BLUE), "mxnet": ("MXNet", ORANGE),
+               "numpy": ("a CustomOp in NumPy", GREY)}
 
 
 def anchors() -> plt.Figure:
@@ -108,7 +92,7 @@ def embeddings() -> plt.Figure:
 
 @functools.lru_cache
 def embedded() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
-    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is classified rightly."""
+    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is correct."""
     digits = range(10)
     found = {"SoftmaxCELoss": train(gops.loss.SoftmaxCELoss())(digits),
              "smoothing=0.1": train(gops.loss.SoftmaxCELoss(smoothing=0.1))(digits)}
@@ -123,7 +107,7 @@ def train(loss: gluon.loss.Loss | gops.nn.ArcFaceHead, center: gops.loss.CenterL
     """Train a small net on some digits, with the loss of its output and the center loss of its vectors.
 
     A head with a margin takes the vectors. Returns a function of digits: the vectors of held-out images of these, their
-    labels, and the share that is classified rightly.
+    labels, and the share that is classified correctly.
     """
     gops.train.set_seeds(0)
     training, _ = gops.data.digits(size=8, classes=seen)
@@ -182,7 +166,7 @@ def trained(name: str, units: int) -> Callable:
 def margins() -> plt.Figure:
     """Nets with a layer of two units before their output, trained on the digits 0 to 4 with different losses. The
     points are held-out images of these digits, a colour for each; above each picture is the share that is classified
-    rightly, and the mean angle between two images of one digit."""
+    correctly, and the mean angle between two images of one digit."""
     figure, axes = panels(*[1] * len(LOSSES), height=2.5)
     for axis, name in zip(axes, LOSSES):
         vectors, labels, accuracy = trained(name, 2)(range(5))

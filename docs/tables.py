@@ -7,6 +7,7 @@ import runpy
 from collections.abc import Iterable
 
 from gluonops.commands import table
+from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOT_MEASURED = "-"
@@ -16,8 +17,9 @@ def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
     results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
-    for name, text in {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
-                       "checks": checks(results["checks"]), "memory": memory(results["memory"])}.items():
+    texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
+             "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
+    for name, text in texts.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -34,11 +36,12 @@ def cfgs() -> str:
     return markdown(names, (_cfg(name, row) for name, row in sorted(results.items())))
 
 
-def checks(results: list[dict]) -> str:
-    """What was checked, when, and what that found."""
-    rows = ([row["promise"], row["found"].format(**row["figures"]), f"`{row['command']}`", row["date"]]
+def checks(results: list[dict], date: str) -> str:
+    """What was checked, and what that found."""
+    pairs = ", ".join(f"{python} with {numpy}" for python, numpy in support.TRIED)
+    rows = ([row["promise"], row["found"].format(**row["figures"], pairs=pairs), f"`{row['command']}`"]
             for row in results)
-    return markdown(["promise", "last check", "command", "date"], rows)
+    return markdown(["promise", f"last check ({date})", "command"], rows)
 
 
 def memory(results: list[dict]) -> str:

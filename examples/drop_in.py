@@ -36,7 +36,7 @@ def main(args):
     symbol, parameters = gops.export.symbol(net, prefix, (1, *training.images.shape[1:]))
     reloaded = gluon.SymbolBlock.imports(symbol, ["data"], parameters)
     ours, theirs = train.predict_logits(net, held_out), train.predict_logits(reloaded, held_out)
-    print(f"The net classifies {train.accuracy(ours, held_out.labels):.4f} of the held-out digits rightly.\n"
+    print(f"The net classifies {train.accuracy(ours, held_out.labels):.4f} of the held-out digits correctly.\n"
           f"The logits of the reloaded net differ by {abs(ours - theirs).max():.1e} at most.\n"
           f"It is in {symbol} and {parameters}.")
 

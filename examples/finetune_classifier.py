@@ -144,7 +144,7 @@ def verify(net, images, args):
     if found is None:
         return None
     train.draw_roc({args.loss: found}, args.out / "roc.png")
-    print(f"Of pairs of {', '.join(classes)} it tells {found.accuracy:.4f} rightly; the ROC curve's area is "
+    print(f"Of pairs of {', '.join(classes)} it compares {found.accuracy:.4f} correctly; the ROC curve's area is "
           f"{found.area:.4f}.")
     return {"classes": classes, "accuracy": found.accuracy, "area": found.area, "threshold": found.threshold}
 
@@ -185,7 +185,7 @@ def main(args):
         "confusion": matrix, "export_differences": train.export_and_check(net, args.out / "classifier", some),
         "seconds": time.time() - began}
     train.write_results(results, args.out / "results.json")
-    print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images rightly.\n"
+    print(f"The net classifies {results['held_out_accuracy']:.4f} of {len(labels)} held-out images correctly.\n"
           "The exported net computes the same, in Module and without gluonops.\n"
           f"The results are in {args.out}; docs/fine_tuning.md says which file is what.\n")
     hint = train.hint_for_classifier(labels, logits, run.trainer.optimizer.num_update, args.pretrained != "none")

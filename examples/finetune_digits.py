@@ -61,7 +61,7 @@ def main(args):
     gops.export.symbol(net, args.out / "digits-5-9", (1, *new.images.shape[1:]), metadata=metadata)
     train.write_results({"options": vars(args), **results}, args.out / "results.json")
     print(f"""
-Share of the held-out digits that are classified rightly:
+Share of the held-out digits that are classified correctly:
   digits 0-4, pretrained         {results['pretrained']:.4f}
   digits 5-9, new head           {results['new_head']:.4f}
   digits 5-9, backbone frozen    {results['frozen']:.4f}

@@ -152,7 +152,7 @@ def main(args):
     largest = max(max(row["reshape"], row["buckets"]) for row in shapes)
     print(f"""
 The net was cut at {results['layer']}. {len(results['frozen'])} arguments were frozen; {len(moved)} of them have moved.
-{results['held_out_accuracy']:.4f} of {len(held_out.labels)} held-out digits are classified rightly; chance is 0.2.
+{results['held_out_accuracy']:.4f} of {len(held_out.labels)} held-out digits are classified correctly; chance is 0.2.
 Bound to {len(shapes)} other shapes, the outputs differ by {largest:.0e} at most.
 deploy-symbol.json in {args.out} is for inference, finetuned-symbol.json for Module.fit.""")
     if moved or largest > 1e-5:

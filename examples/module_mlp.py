@@ -58,7 +58,7 @@ def main(args):
     train.save_tensors(args.out / f"mlp-{args.epochs:04d}.params", module.save_params)
     accuracy = train.accuracy(module.predict(test_iter).asnumpy(), held_out.labels)
     print(f"""
-The net classifies {accuracy:.4f} of {len(held_out.labels)} held-out digits rightly. module.score() says \
+The net classifies {accuracy:.4f} of {len(held_out.labels)} held-out digits correctly. module.score() says \
 {module.score(test_iter, 'acc')[0][1]:.4f}: it counts the images that fill up the last batch.
 Load it with mx.model.load_checkpoint("{args.out / 'mlp'}", {args.epochs}).
 {drawing}""")

@@ -82,7 +82,7 @@ def main(args):
                "seconds": round(time.time() - began, 1)}
     train.write_results(results, args.out / "results.json")
     print(f"""
-The net classifies {score:.4f} of the held-out digits rightly; {(outputs.argmax(1) != held_out.labels).sum()} of \
+The net classifies {score:.4f} of the held-out digits correctly; {(outputs.argmax(1) != held_out.labels).sum()} of \
 {len(outputs)} are wrong.
 Through Module it is {scores['builtin']:.4f} for the builtin export and {scores['custom']:.4f} for the custom export.
 Without gluonops the logits differ by {results['difference_without_gluonops']:.1e} at most.

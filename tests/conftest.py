@@ -15,7 +15,7 @@ import hypothesis  # noqa: E402
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from gluonops.core import errors, native, registry  # noqa: E402
+from gluonops.core import errors, native  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402
@@ -27,8 +27,8 @@ hypothesis.settings.load_profile("gluonops")
 
 
 def pytest_addoption(parser):
-    text = ("run every case of an operator in every mode: imperative, hybridized, static, reloaded. "
-            "Without it, each case runs in one of them, in turn")
+    text = ("run every case of an operator with every dtype, request and backend in every mode: imperative, "
+            "hybridized, static, reloaded. Without it, they take turns")
     parser.addoption("--every-mode", action="store_true", help=text)
 
 
@@ -80,10 +80,6 @@ def backend(request, monkeypatch):
     ``reference`` is custom without the C++ library, as on a machine without a compiler. ``cuda`` is custom with its
     CUDA kernels, run on the CPU (see tests/cuda/cuda_emulator.py).
     """
-    suite = getattr(request.cls, "name", None)
-    file = {"native": "kernel.cc", "cuda": "kernel.cu"}.get(request.param)
-    if suite and file in registry.get(suite).op.unsupported:
-        pytest.skip(f"no {request.param} kernel: {registry.get(suite).op.unsupported[file]}")
     if request.param == "reference":
         monkeypatch.setitem(native._state, "path", None)
     elif request.param == "cuda":
@@ -102,8 +98,7 @@ def pytest_runtest_setup(item):
         pytest.skip("MXNet sees no GPU")
 
 
-BACKENDS = ["custom", "reference", "native", "builtin", "cuda"]
-MODES = ["imperative", "hybridized", "static", "reloaded"]
+AXES = ("case", "row", "error", "label_dtype", "dtype", "request_", "backend", "mode")
 
 
 def pytest_generate_tests(metafunc):
@@ -111,45 +106,29 @@ def pytest_generate_tests(metafunc):
     suite = metafunc.cls
     if suite is None or not hasattr(suite, "axes"):
         return
-    if {"case", "dtype", "backend", "mode"} <= set(metafunc.fixturenames):
-        chosen = every_combination if metafunc.config.getoption("every_mode") else one_mode_each
-        metafunc.parametrize("case, dtype, backend, mode", list(chosen(suite)), indirect=["backend"])
+    axes = {name: suite.axes(name) for name in AXES if name in metafunc.fixturenames}
+    if "request_" in axes and "dtype" in axes:   # integers have no gradient
+        axes["dtype"] = [dtype for dtype in axes["dtype"] if np.dtype(dtype).kind == "f"]
+    if not axes:
         return
-    if metafunc.function.__name__ == "test_requests_of_arrays":
-        metafunc.parametrize("request_, backend, mode", list(one_mode_per_request()), indirect=["backend"])
-        return
-    for name in ("case", "dtype", "row", "error", "label_dtype"):
-        if name in metafunc.fixturenames:
-            values = suite.axes(name)
-            metafunc.parametrize(name, values, ids=[getattr(value, "id", str(value)) for value in values])
-    if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", BACKENDS, indirect=True)
-    if "mode" in metafunc.fixturenames:
-        metafunc.parametrize("mode", MODES)
-    if "context" in metafunc.fixturenames:
-        metafunc.parametrize("context", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+    every = metafunc.config.getoption("every_mode")
+    tests = list(itertools.product(*axes.values()) if every else every_pair(suite, axes))
+    if metafunc.definition.get_closest_marker("gpu") and mx.context.num_gpus() == 0:
+        del tests[1:]   # the one that is skipped says enough
+    ids = ["-".join(getattr(value, "id", str(value)) for value in test) for test in tests]
+    metafunc.parametrize(list(axes), tests, ids=ids, indirect=[name for name in axes if name == "backend"])
 
 
-def every_combination(suite):
-    """Every case, dtype and backend in every mode."""
-    for case, dtype, backend, mode in itertools.product(suite.axes("case"), suite.axes("dtype"), BACKENDS, MODES):
-        yield pytest.param(case, dtype, backend, mode, id=f"{case.id}-{dtype}-{backend}-{mode}")
+def every_pair(suite, axes):
+    """Each value of the longest axis with each one of the second longest; the others, and the modes, take turns.
 
-
-def one_mode_each(suite):
-    """Every case, dtype and backend in one mode, the modes in turn.
-
-    Four dtypes that follow one another take a case and a backend through every mode; so do four cases of one dtype.
+    So each value of an axis meets each of another, over the operators at the latest.
     """
-    indices = (range(len(suite.axes("case"))), range(len(suite.axes("dtype"))), range(len(BACKENDS)))
-    for of_case, of_dtype, of_backend in itertools.product(*indices):
-        case, dtype, backend = suite.axes("case")[of_case], suite.axes("dtype")[of_dtype], BACKENDS[of_backend]
-        mode = MODES[(of_case + of_dtype + of_backend) % len(MODES)]
-        yield pytest.param(case, dtype, backend, mode, id=f"{case.id}-{dtype}-{backend}-{mode}")
-
-
-def one_mode_per_request():
-    """Every backend adds to gradients and leaves them alone, in one mode each; five backends take both through all."""
-    for of_request, request in enumerate(("add", "null")):
-        for of_backend, backend in enumerate(BACKENDS):
-            yield request, backend, MODES[(of_request + of_backend) % len(MODES)]
+    crossed = sorted((name for name in axes if name != "mode"), key=lambda name: -len(axes[name]))[:2]
+    in_turn = [name for name in axes if name not in crossed]
+    start = zlib.crc32(suite.name.encode())
+    for places in itertools.product(*(range(len(axes[name])) for name in crossed)):
+        values = {name: axes[name][place] for name, place in zip(crossed, places)}
+        for name, sign in zip(in_turn, (1, -1)):
+            values[name] = axes[name][(start + places[0] + sign * sum(places[1:])) % len(axes[name])]
+        yield [values[name] for name in axes]

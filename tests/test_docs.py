@@ -3,6 +3,7 @@ import ast
 import collections
 import doctest
 import inspect
+import json
 import os
 import pathlib
 import re
@@ -108,14 +109,16 @@ def docs(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
 
 
-def test_pictures(docs, tmp_path, monkeypatch):
-    """Pictures have no background, and ink that fits the theme."""
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_pictures(docs, tmp_path, monkeypatch, step):
+    """Pictures have no background, and ink that fits the theme. Some are enough for every day."""
     import guide_pictures
     import pictures
     monkeypatch.setattr(pictures, "INK", {"dark": "#abcdef"})
     monkeypatch.setattr(guide_pictures, "EPOCHS", 1)
     assert set(pictures.PICTURES) <= set(gops.ops.list())
-    words = pictures.draw(tmp_path, {**pictures.PICTURES, **guide_pictures.PICTURES})
+    drawn = {**pictures.PICTURES, **guide_pictures.PICTURES}
+    words = pictures.draw(tmp_path, dict(list(drawn.items())[::step]))
     assert all(len(text) > 60 for text in words.values())
     for name in words:
         picture = (tmp_path / f"{name}-dark.svg").read_text(encoding="utf-8")
@@ -262,6 +265,20 @@ def test_the_repository_is_one_setting(address, monkeypatch):
     run_path("setup.py")
     assert list(options["project_urls"].values()) == [address] * bool(address)
     assert options["version"] == gops.__version__
+
+
+def test_the_tables_of_reliability(docs):
+    """Their commands exist, and every figure has its place in a sentence."""
+    import tables
+    results = json.loads((DOCS / "reliability.json").read_text(encoding="utf-8"))
+    targets = re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert {row["command"].split()[-1] for row in results["checks"] if row["command"].startswith("make ")} <= {*targets}
+    for row in results["checks"]:
+        assert set(re.findall(r"{(\w+)", row["found"])) - {"pairs"} == set(row["figures"])
+    lines = tables.checks(results["checks"], results["date"]).splitlines()
+    assert len(lines) == 2 + len(results["checks"]) and all(line.count(" | ") == 2 for line in lines)
+    assert "3.9 with 1.21" in "".join(lines) and f"{results['checks'][0]['figures']['tests']:,} tests pass" in lines[2]
+    assert len(tables.memory(results["memory"]).splitlines()) == 2 + len(results["memory"])
 
 
 def test_every_page_is_in_the_table_of_contents():

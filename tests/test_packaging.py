@@ -1,8 +1,10 @@
 """What is installed, from a wheel, a source distribution and in place; and the choice of a Python."""
 import ast
+import importlib
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -29,7 +31,8 @@ def copy_of_repository(target):
     """The sources, without what was built, installed or put out."""
     def skipped(folder, names):
         return [name for name in names if name in {".git", "build", "dist", "out", "__pycache__", ".hypothesis"}
-                or name.endswith((".egg-info", "_cache")) or (pathlib.Path(folder) / name / "pyvenv.cfg").is_file()]
+                or name.startswith(".venv") or name.endswith((".egg-info", "_cache"))
+                or (pathlib.Path(folder) / name / "pyvenv.cfg").is_file()]
 
     return pathlib.Path(shutil.copytree(ROOT, target, ignore=skipped))
 
@@ -48,11 +51,19 @@ def succeed(*command, cwd):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """(source distribution, wheel made from it)."""
+    """(source distribution, wheel that `make wheels` makes from it).
+
+    It installs the wheel without a compiler, runs an operator of its library, and runs pip check.
+    """
     folder = tmp_path_factory.mktemp("built")
     copy = copy_of_repository(folder / "copy")
-    succeed(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", copy, cwd=folder)
-    (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
+    succeed(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, copy, cwd=folder)
+    sdist, = folder.glob("*.tar.gz")
+    succeed("tar", "-xf", sdist, cwd=folder)
+    sources = pathlib.Path(str(sdist)[:-len(".tar.gz")])
+    succeed(sys.executable, sources / "tools" / "wheels.py", "--machine", platform.machine(), "-o", folder / "dist",
+            cwd=folder)
+    wheel, = (folder / "dist").iterdir()
     return sdist, wheel
 
 
@@ -105,6 +116,13 @@ def test_wheel_holds_the_package_and_nothing_else(built):
     assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h", ".inl") | {
         f"gluonops-{gops.__version__}.data/scripts/gluonops", "gluonops/native/libgluonops.so"}
     assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
+
+
+@pytest.mark.slow
+def test_wheel_is_for_old_systems(built):
+    """RHEL 8 has glibc 2.28."""
+    tags = re.findall(r"manylinux_2_(\d+)_", built[1].name)
+    assert tags and int(tags[0]) <= 28
 
 
 @pytest.mark.slow
@@ -199,3 +217,81 @@ def test_a_virtual_environment_is_made_once(tmp_path):
     assert f"{sys.executable} -m venv" in succeed(*command, cwd=tmp_path)
     succeed(tmp_path / "venv" / "bin" / "python", "-m", "pip", "--version", cwd=tmp_path)
     assert succeed(*command, cwd=tmp_path) == ""
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Imports a file of tools/."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    return importlib.import_module
+
+
+def test_a_wheel_for_new_systems_is_not_kept(tool, monkeypatch, tmp_path):
+    """Nor one that does not run; and what was there stays."""
+    wheels = tool("wheels")
+    machine = platform.machine()
+    before = tmp_path / f"gluonops-py3-none-manylinux_2_17_{machine}.whl"
+    before.write_text("before")
+
+    def tag_for(glibc):
+        def run(command, **environment):
+            if "auditwheel" in command:
+                folder = command[command.index("--wheel-dir") + 1]
+                folder.mkdir()
+                (folder / f"gluonops-py3-none-manylinux_2_{glibc}_{machine}.whl").write_text("new")
+            elif command[-1] == wheels.OPERATOR:
+                sys.exit("it does not run")
+
+        monkeypatch.setattr(wheels, "run", run)
+
+    monkeypatch.setattr(wheels, "build", lambda machine, folder: folder / "built.whl")
+    monkeypatch.setitem(wheels.COMPILERS, machine, sys.executable)
+    monkeypatch.setattr(sys, "argv", ["wheels.py", "--machine", machine, "-o", str(tmp_path)])
+    for glibc, text in ((34, "needs a newer glibc than 2.28"), (17, "it does not run")):
+        tag_for(glibc)
+        with pytest.raises(SystemExit, match=text):
+            wheels.main()
+        assert list(tmp_path.iterdir()) == [before] and before.read_text() == "before"
+
+
+def test_the_quick_matrix_is_the_oldest_and_the_newest(tool, monkeypatch, capsys):
+    matrix = tool("python_matrix")
+    monkeypatch.setattr(matrix, "installed", {"3.10": "a", "3.11": "b", "3.13": "c"}.get)
+    monkeypatch.setattr(matrix, "result", lambda python, numpy, tests, options: f"{len(tests)} {options}")
+    monkeypatch.setattr(sys, "argv", ["python_matrix.py", "--quick", "-x"])
+    with pytest.raises(SystemExit, match="False"):
+        matrix.main()
+    found = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    few = str(len(matrix.FEW_TESTS))
+    assert found == [["3.10", "1.23", few, "['-x']"], ["3.13", "2.5", few, "['-x']"]]
+
+
+def test_a_fresh_system_gets_the_settings_of_pip(tool, monkeypatch, tmp_path):
+    """With the files that they name. The pages of an index refer to files beside its folder."""
+    for name in ("wheels", "index/simple", "certificates"):
+        (tmp_path / name).mkdir(parents=True)
+    settings = tmp_path / "pip.conf"
+    settings.write_text(f"[global]\nextra-index-url = file://{tmp_path}/index/simple file:///absent/simple\n"
+                        f"[install]\nfind-links = {tmp_path}/wheels\n")
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.setenv("SSL_CERT_DIR", f"{tmp_path}/certificates")
+    fresh_check = tool("fresh_check")
+    found = fresh_check.network_settings()
+    assert found["PIP_EXTRA_INDEX_URL"].split()[0] == f"file://{tmp_path}/index/simple"
+    assert found["SSL_CERT_DIR"] == f"{tmp_path}/certificates"
+    paths = fresh_check.local_paths(found)
+    assert {tmp_path / name for name in ("wheels", "index", "certificates", "pip.conf")} <= set(paths)
+    assert all(str(path) == place for path, place in paths.items())
+
+
+def test_a_fresh_system_needs_root_and_debootstrap(tool, monkeypatch):
+    debian = tool("debian")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    with pytest.raises(SystemExit, match="debootstrap is missing, and there is no apt-get"):
+        debian.install_tools({"debootstrap": "debootstrap"})
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SystemExit, match="needs root"):
+        debian.install_tools({})

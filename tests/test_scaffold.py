@@ -140,7 +140,7 @@ sys.path += ["tests", "tests/fuzz"]
 import gluonops as gops   # first: it makes mxnet importable
 import fuzz_contract, op_suite, oracles
 from benchmarks.gpu import cases as gpu
-from benchmarks.operators import cases as operators
+from benchmarks.harness import cases as declared
 from gluonops.bench import cases
 name = "{NAME}"
 known = {{
@@ -150,7 +150,8 @@ known = {{
     "oracle": callable(oracles.get(name).forward),
     "random tester": name in fuzz_contract.operators(),
     "gluonops bench": cases.typical(name).op == name,
-    "benchmarks.operators": name in {{case.op for case in operators.cases()}},
+    "benchmarks.operators": name in {{case.op for case in declared.on_cpu([name])}},
+    "benchmarks.before_after": name in {{case.op for case in declared.of_commits([name])}},
     "benchmarks.gpu": name in {{case.op for case in gpu.cases()}},
     "benchmarks.gpu --quick": name in {{case.op for case in gpu.cases(quick=True)}},
 }}

@@ -8,11 +8,11 @@ compiler, qemu and debootstrap where they are missing.
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
+
+from debian import debootstrap, install_tools, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMPILER = "aarch64-linux-gnu-g++"
@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=pathlib.Path, default=ROOT / ".venv-arm", help="where all of it is kept")
     home = parser.parse_args().home.resolve()
-    install_tools()
+    install_tools(PACKAGES)
     system = make_system(home)
     site = install_packages(home)
     copy_package(site)
@@ -42,13 +42,6 @@ def main() -> int:
     return 0
 
 
-def install_tools() -> None:
-    """Install the Debian packages whose commands are missing."""
-    missing = [package for command, package in PACKAGES.items() if not shutil.which(command)]
-    if missing:
-        run(["apt-get", "install", "--yes", "--quiet", *missing])
-
-
 def make_system(home: pathlib.Path) -> pathlib.Path:
     """A Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
     system = home / SUITE
@@ -56,8 +49,7 @@ def make_system(home: pathlib.Path) -> pathlib.Path:
         shutil.rmtree(system, ignore_errors=True)
         packages = home / "packages"
         shutil.rmtree(packages, ignore_errors=True)
-        run(["debootstrap", "--arch=arm64", "--foreign", "--variant=minbase",
-             "--include=python3,libgomp1,libstdc++6,libgfortran5", SUITE, packages])
+        debootstrap(SUITE, packages, ("python3", "libgomp1", "libstdc++6", "libgfortran5"), "--arch=arm64", "--foreign")
         for package in sorted(packages.glob("var/cache/apt/archives/*.deb")):
             run(["dpkg", "-x", package, system])
         shutil.rmtree(packages)
@@ -83,14 +75,6 @@ def copy_package(site: pathlib.Path) -> None:
     ignored = shutil.ignore_patterns("*.so", "generated", "__pycache__")
     shutil.copytree(ROOT / "gluonops", package, ignore=ignored)
     shutil.copytree(ROOT / "models", package / "models", ignore=ignored)
-
-
-def run(command: list, timeout: float | None = None, **environment: object) -> None:
-    """Run a command with more environment variables. It ends the program if it fails."""
-    variables = {name: str(value) for name, value in environment.items()}
-    done = subprocess.run([str(part) for part in command], timeout=timeout, env={**os.environ, **variables})
-    if done.returncode:
-        sys.exit(f"arm-check: the command failed: {' '.join(map(str, command))}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from gluonops.core.contract import Op
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "matrix.json"
 sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
-from benchmarks.common import results  # noqa: E402
+from benchmarks.harness import results  # noqa: E402
 
 AXES = {
     "backend": ("custom", "reference", "native", "builtin", "cuda"),

@@ -39,18 +39,11 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
     ----------
     data : NDArray or Symbol
         <fill in: shape and dtypes>.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         <fill in: shape, dtype and gradient>.
-
-    Raises
-    ------
-    OpError
-        <fill in: when>.
 
     Examples
     --------

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -13,13 +12,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from ..common.tables import aligned
-from .cases import Case, cases
+import gluonops as gops
+import numpy as np
+
+from ..harness import inputs
+from ..harness.cases import Case, of_commits
+from ..harness.report import ROOT, aligned
+from ..harness.turns import Peer, in_turns
 from .measure import PARTS
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-MEASURE = pathlib.Path(__file__).with_name("measure.py")
 MICROSECONDS = 1e6
+SLOWER = 1.05   # a ratio above it is more than noise
 
 
 def options() -> argparse.ArgumentParser:
@@ -27,7 +30,8 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
     parser.add_argument("before", help="a commit, or the folder of a checkout whose library is built")
     parser.add_argument("after", nargs="?", default=str(ROOT), help="the same; by default this checkout")
-    parser.add_argument("--op", action="append", help="measure only this operator; may be repeated")
+    parser.add_argument("--op", action="append", choices=gops.ops.list(), metavar="OP",
+                        help="measure only this operator; may be repeated")
     parser.add_argument("--rounds", type=int, default=9, help="fresh processes per commit")
     parser.add_argument("--turns", type=int, default=3, help="turns at a case in a round")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for a part of a case in a turn")
@@ -60,37 +64,16 @@ def package(tree: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def draw(wanted: list[Case], folder: pathlib.Path) -> None:
-    """Write the cases and their inputs."""
-    for i, case in enumerate(wanted):
-        case.draw(folder / str(i))
-    text = json.dumps([dataclasses.asdict(case) for case in wanted])
-    (folder / "cases.json").write_text(text, encoding="utf-8")
-
-
-class Measurer:
-    """A fresh process that measures with the gluonops in the folder ``packages``."""
-
-    def __init__(self, packages: pathlib.Path, folder: pathlib.Path, seconds: float):
-        # Older versions keep freed memory only if this variable is set.
-        environment = {**os.environ, "PYTHONPATH": str(packages), "GLUONOPS_TUNE_MALLOC": "1",
-                       "MXNET_SUBGRAPH_VERBOSE": "0"}
-        self.process = subprocess.Popen([sys.executable, str(MEASURE), str(folder), str(packages), str(seconds)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-    def measure(self, case: int) -> dict | None:
-        """The least seconds of every part of a case; None if this commit cannot compute it."""
-        self.process.stdin.write(f"{case}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("a measuring process has ended; its message is above")
-        return json.loads(line)
-
-    def close(self) -> None:
-        """Let the process end."""
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+    """Write the cases and their inputs: of the case 3 ``3/0.npy``, ``3/1.npy`` and so on."""
+    described = []
+    for number, case in enumerate(wanted):
+        arrays = inputs.of_case(case)
+        (folder / str(number)).mkdir(parents=True)
+        for position, array in enumerate(arrays.values()):
+            is_label = position > 0 and array.dtype.kind == "i"   # which MXNet has in float32
+            np.save(folder / str(number) / f"{position}.npy", array.astype("float32") if is_label else array)
+        described.append({"op": case.op, "attrs": case.attrs, "inputs": len(arrays)})
+    (folder / "cases.json").write_text(json.dumps(described), encoding="utf-8")
 
 
 def one_round(packages: list[pathlib.Path], folder: pathlib.Path, count: int, args: argparse.Namespace) -> list[list]:
@@ -99,13 +82,16 @@ def one_round(packages: list[pathlib.Path], folder: pathlib.Path, count: int, ar
     The processes take turns at every case, and the least time of all turns counts.
     """
     with contextlib.ExitStack() as stack:
-        measurers = [Measurer(package, folder, args.seconds) for package in packages]
-        for measurer in measurers:
-            stack.callback(measurer.close)
+        peers = {}
+        for commit, package in enumerate(packages):
+            # Older versions keep freed memory only if the second variable is set.
+            environment = {**os.environ, "PYTHONPATH": str(package), "GLUONOPS_TUNE_MALLOC": "1"}
+            peers[commit] = Peer("benchmarks.before_after.measure", environment, folder=str(folder),
+                                 packages=str(package))
+            stack.callback(peers[commit].close)
         result = [[], []]
         for case in range(count):
-            turns = [[measurer.measure(case) for measurer in measurers] for _ in range(args.turns)]
-            for commit, times in enumerate(zip(*turns)):
+            for commit, times in in_turns(peers, args.turns, "measure", case, args.seconds).items():
                 result[commit].append(None if None in times else least(times))
     return result
 
@@ -126,16 +112,26 @@ def measure(packages: list[pathlib.Path], folder: pathlib.Path, count: int, args
 
 
 def table(wanted: list[Case], before: list, after: list) -> list[str]:
-    """A line for every part of every case: medians of the processes' least times, their ratio, and its quartiles."""
+    """A line for every part of every case: medians of the processes' least times, their ratio, and its quartiles.
+
+    The last lines have the geometric mean of the ratios, of each part and of all.
+    """
     lines = [["case", "part", "before, us", "after, us", "ratio", "of the middle half of the rounds"]]
+    ratios = {part: [] for part in PARTS}
     for i, case in enumerate(wanted):
         if before[0][i] is None or after[0][i] is None:
-            lines.append([case.name, "", "", "", "", "one of the commits cannot compute it"])
+            lines.append([case.title, "", "", "", "", "one of the commits cannot compute it"])
             continue
         for part in PARTS:
             old = [process[i][part] for process in before]
             new = [process[i][part] for process in after]
-            lines.append([case.name, part, *compared(old, new)])
+            lines.append([case.title, part, *compared(old, new)])
+            ratios[part].append(statistics.median(new) / statistics.median(old))
+    for part, found in {**ratios, "all": sum(ratios.values(), [])}.items():
+        if found:
+            slower = sum(ratio > SLOWER for ratio in found)
+            lines.append(["geometric mean", part, "", "", f"{statistics.geometric_mean(found):.3f}",
+                          f"{slower} of {len(found)} are above {SLOWER}"])
     return aligned(lines)
 
 
@@ -151,7 +147,7 @@ def compared(old: list[float], new: list[float]) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Build, measure and print; returns the exit status."""
     args = options().parse_args(arguments)
-    wanted = cases(args.op)
+    wanted = list(of_commits(args.op or gops.ops.list()))
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(checkout(name)) for name in (args.before, args.after)]
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gluonops-")))

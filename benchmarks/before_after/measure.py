@@ -1,11 +1,14 @@
-"""Times the cases with the gluonops that it imports: a file of its own, which either commit's process runs.
+"""Times the cases with the gluonops that it imports, which is that of either commit.
 
-It is run by its path, with the commit's package in PYTHONPATH. Of gluonops it uses the operators' functions alone.
+Of gluonops it uses the operators' functions alone.
 """
+from __future__ import annotations
+
 import json
 import pathlib
 import sys
 import time
+from collections.abc import Callable
 
 import gluonops as gops
 import mxnet as mx
@@ -15,6 +18,26 @@ from mxnet import autograd
 PARTS = ("forward", "backward", "bound")
 MIN_CALLS, MAX_CALLS = 5, 1000
 WARM_UP_CALLS = 12   # until the heap has its size
+
+
+def make(folder: str, packages: str) -> dict[str, Callable]:
+    """``measure(number, seconds)`` of a case in a folder, with the gluonops that is expected."""
+    imported = pathlib.Path(gops.__file__).parents[1]
+    if imported != pathlib.Path(packages):
+        sys.exit(f"gluonops comes from {imported}; expected {packages}")
+    cases = json.loads(pathlib.Path(folder, "cases.json").read_text(encoding="utf-8"))
+    current = {}
+
+    def measure(number: int, seconds: float) -> dict[str, float] | None:
+        """The least seconds of every part; None if this commit cannot compute the case."""
+        with gops.backend("native"):
+            if number not in current:
+                current.clear()   # frees the case before
+                current[number] = prepare(cases[number], pathlib.Path(folder, str(number)))
+            runner = current[number]
+            return runner and {part: fastest(getattr(runner, part), seconds) for part in PARTS}
+
+    return {"measure": measure}
 
 
 class Runner:
@@ -33,8 +56,8 @@ class Runner:
         names = [f"input{i}" for i in range(len(self.inputs))]
         graph = self.function(*map(mx.sym.var, names), **self.attrs)
         requests = {name: "write" if name == names[0] else "null" for name in names}
-        gradients = {names[0]: mx.nd.zeros_like(self.inputs[0])}
-        return graph.bind(mx.cpu(), dict(zip(names, self.inputs)), gradients, requests)
+        return graph.bind(mx.cpu(), dict(zip(names, self.inputs)), {names[0]: mx.nd.zeros_like(self.inputs[0])},
+                          requests)
 
     def forward(self):
         """Seconds of an imperative call, from the call until its output is computed and freed."""
@@ -74,7 +97,7 @@ def fastest(step, seconds):
 
 def prepare(case, folder):
     """The runner of a case, warm; None if this commit has no such operator or attribute."""
-    arrays = [np.load(folder / f"{i}.npy") for i in range(len(case["shapes"]))]
+    arrays = [np.load(folder / f"{i}.npy") for i in range(case["inputs"])]
     try:
         runner = Runner(case["op"], case["attrs"], arrays)
     except (AttributeError, TypeError, ValueError) as error:
@@ -84,28 +107,3 @@ def prepare(case, folder):
         for _ in range(WARM_UP_CALLS):
             getattr(runner, part)()
     return runner
-
-
-def serve(folder, seconds):
-    """For every number of a case that comes in, print a line of JSON: the least seconds of every part, or null."""
-    cases = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
-    current, runner = None, None
-    for line in sys.stdin:
-        if int(line) != current:
-            current, runner = int(line), None   # frees the case before
-            runner = prepare(cases[current], folder / str(current))
-        times = runner and {part: fastest(getattr(runner, part), seconds) for part in PARTS}
-        print(json.dumps(times), flush=True)
-
-
-def main(folder, expected, seconds):
-    """Serve with the gluonops that is expected."""
-    imported = pathlib.Path(gops.__file__).parents[1]
-    if imported != pathlib.Path(expected):
-        sys.exit(f"gluonops comes from {imported}; expected {expected}")
-    with gops.backend("native"):
-        serve(pathlib.Path(folder), float(seconds))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

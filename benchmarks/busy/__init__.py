@@ -1,1 +1,1 @@
-"""Operators, networks and a training step with nothing set by hand, on a quiet machine and on a busy one."""
+"""Operators, networks and training steps with default settings, on a quiet and on a busy machine."""

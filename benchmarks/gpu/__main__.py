@@ -11,7 +11,6 @@ run), 4 where a Python package is missing.
 from __future__ import annotations
 
 import argparse
-import datetime
 import pathlib
 import statistics
 import sys
@@ -19,11 +18,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..common import machine, results, tables
+from ..harness import results
+from ..harness.cases import title
+from ..harness.command import Benchmark
+from ..harness.report import README
 from . import cases, compare, peers, report
 from .runners import RUNNERS, NoGPU, Runner
 
-MODULE = "benchmarks.gpu"
+BENCHMARK = Benchmark("benchmarks.gpu", __doc__, README, "gpu", title, report.text, report.verdicts, report.summary)
 NO_GPU, MISSING = 3, 4
 CALLS = 10   # queued behind one another for every time that is taken
 PARTS = {"forward": ("forward",), "backward": ("backward",), "both": ("forward", "backward")}
@@ -36,23 +38,23 @@ def measure(runner: Runner, case: dict, torch: peers.Torch | None, samples: int)
     """Check a case, then time it; returns its record for the JSON."""
     parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
     moved = {part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()}
-    data_bytes = int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize
     record = {
         **{key: case[key] for key in ("op", "name", "shape", "dtype")},
         "bytes": moved,
-        "data_bytes": data_bytes,
-        "counterparts": peers.counterparts(case),
-        "wrong": None,
-        "ms": {},
+        "data_bytes": int(np.prod(case["shape"])) * np.dtype(case["dtype"]).itemsize,
+        "mismatches": {},
+        "times": [],
         "with_launches": [],
     }
     given = compare.inputs(case)
     runner.prepare(case, given, compare.before(case))
-    record["wrong"] = check(runner, case, given)
-    if samples and not record["wrong"]:
-        steps = {**steps_of(runner, parts, moved), **steps_of_peers(torch, case, given)}
+    wrong = check(runner, case, given)
+    if wrong:
+        record["mismatches"][report.OURS] = wrong
+    elif samples:
+        steps = {**steps_of(runner, parts, moved), **(torch.steps(case, given) if torch else {})}
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
-            record["ms"].setdefault(peer, {})[part] = ms
+            record["times"].append({"peer": peer, "pass": part, "ms": ms})
             if not hidden:
                 record["with_launches"].append(f"{peer} {part}")
     runner.release()
@@ -63,18 +65,10 @@ def steps_of(runner: Runner, parts: dict, moved: dict) -> dict:
     """(peer, part) -> what to time: our kernels, and a copy of as many bytes."""
     steps = {}
     for part, passes in parts.items():
-        steps["gluonops", part] = lambda passes=passes: [runner.launch(p) for p in passes]
+        steps[report.OURS, part] = lambda passes=passes: [runner.launch(p) for p in passes]
     for part in parts:
         steps["copy", part] = runner.copier(moved[part])
     return steps
-
-
-def steps_of_peers(torch: peers.Torch | None, case: dict, given: dict) -> dict:
-    """(peer, part) -> what to time: torch's functions, and Liger-Kernel's."""
-    if torch is None:
-        return {}
-    return {(peer, part): function for peer, functions in torch.runners(case, given).items()
-            for part, function in functions.items()}
 
 
 def check(runner: Runner, case: dict, given: dict) -> str | None:
@@ -116,32 +110,28 @@ def load(args: argparse.Namespace) -> dict:
     return plan
 
 
+def parser() -> argparse.ArgumentParser:
+    found = BENCHMARK.parser()
+    found.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
+    found.add_argument("--plan", type=pathlib.Path, metavar="FILE", help="run this plan; made if it is not there, and "
+                       "made anew with --check-only")
+    found.add_argument("--runner", choices=RUNNERS, default="cupy", help="cupy (default): the kernels alone; mxnet: "
+                       "our operators under autograd, with CustomOps through mx.rtc")
+    found.add_argument("--op", action="append", help="only this operator; may be repeated")
+    found.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is taken "
+                       "of (default 10; 0, and with --quick: check only)")
+    return found
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
-    parser.add_argument("--plan", type=pathlib.Path, metavar="FILE", help="run this plan; made if it is not there, and "
-                        "made anew with --check-only")
-    parser.add_argument("--quick", action="store_true", help="small and odd sizes, checked and not timed: for "
-                        "compute-sanitizer (a plan that is there keeps its sizes)")
-    parser.add_argument("--runner", choices=RUNNERS, default="cupy", help="cupy (default): the kernels alone; mxnet: "
-                        "our operators under autograd, with CustomOps through mx.rtc")
-    parser.add_argument("--op", action="append", help="only this operator; may be repeated")
-    parser.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is taken "
-                        "of (default 10; 0: check only)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results (with --readme: read)")
-    parser.add_argument("--readme", action="store_true",
-                        help="measure nothing; write the results of --json into benchmarks/README.md")
-    args = parser.parse_args(arguments)
+    options = parser()
+    args = options.parse_args(arguments)
     if args.readme:
-        if not args.json:
-            parser.error("--readme needs --json FILE, the results to write")
-        tables.put(tables.README, "gpu", report.summary(results.load(args.json)))
-        return 0
+        return BENCHMARK.write_readme(options, args)
     try:
         plan = load(args)
         if not plan["cases"]:
-            parser.error(f"there are no cases of {' or '.join(args.op or ['any operator'])}")
+            options.error(f"there are no cases of {' or '.join(args.op or ['any operator'])}")
         if args.check_only:
             print("\n".join(report.describe(plan)))
             return 0
@@ -159,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(args: argparse.Namespace, arguments: Sequence[str], plan: dict, runner: Runner) -> int:
-    """Run every case of a plan and print its result; returns the exit status."""
+    """Run every case of a plan; returns the exit status."""
     runner.load(plan["programs"])
     try:
         torch = None if args.quick or args.runner == "mxnet" else peers.Torch()
@@ -167,21 +157,11 @@ def run(args: argparse.Namespace, arguments: Sequence[str], plan: dict, runner: 
         torch = None
     print(f"{runner.name}; {runner.machine}; peers: {'torch' if torch else 'none'}"
           f"{', liger' if torch and torch.liger else ''}", flush=True)
-    about = {"date": datetime.date.today().isoformat(), "runner": runner.name,
-             "machine": {**runner.machine, "torch": torch and torch.torch.__version__},
-             "command": machine.command(MODULE, arguments)}
-    records, verdicts = [], []
-    for case in plan["cases"]:
-        records.append(measure(runner, case, torch, 0 if args.quick else args.samples))
-        print("\n".join(report.lines(records[-1])), flush=True)
-        verdicts = [] if args.quick else report.verdicts(records)
-        if args.json:   # after each case: a run that is stopped keeps what it has measured
-            results.save(args.json, {**about, "targets": verdicts, "cases": records})
-    if verdicts:
-        print(f"\n{tables.targets_text(verdicts)}")
-    wrong = [record for record in records if record["wrong"]]
-    print(f"{len(records)} cases, {len(wrong)} differ from NumPy")
-    return 1 if wrong else 0
+    samples = 0 if args.quick else args.samples
+    records = (measure(runner, case, torch, samples) for case in plan["cases"])
+    status = BENCHMARK.run(args, arguments, {**runner.machine, "torch": torch and torch.torch.__version__}, records)
+    print(f"{len(plan['cases'])} cases, {'some differ' if status else '0 differ'} from NumPy")
+    return status
 
 
 if __name__ == "__main__":

@@ -10,53 +10,17 @@ from typing import Optional
 
 import numpy as np
 
-from ..common import suites
-from .cases import rows as rows_of
+from ..harness import inputs as drawn
+from ..harness import suites
+from ..harness.cases import declared
 
 TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12}   # of the value and of the largest value
-PERIOD = 8388593     # a prime: large tensors repeat so many random numbers, out of step with every row
-COMPARED = 1 << 22   # elements
 
 
 def inputs(case: dict) -> dict:
     """What the user puts in, head gradient included, and the kernels' tables; name -> array."""
-    rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**case["attrs"])
-    shapes = {name: case["arrays"][name][0] for name in case["inputs"]}
-    drawn = {}
-    for module in (suites.oracle(case["op"]), rows_of(case["op"])):
-        if hasattr(module, "draw"):
-            drawn.update(module.draw(attrs, shapes, rng))
-
-    given = {}
-    for name in [*case["inputs"], "output_grad"]:
-        if name not in case["arrays"]:
-            continue
-        shape, dtype = case["arrays"][name]
-        if name in drawn:
-            given[name] = drawn[name].astype(dtype)
-        elif name in case["classes"]:
-            given[name] = _labels(rng, shape, case["classes"][name], attrs).astype(dtype)
-        else:
-            given[name] = _numbers(rng, shape, dtype)
+    given = drawn.draw(case["op"], case["attrs"], case["arrays"], case["classes"], [*case["inputs"], "output_grad"])
     return {**given, **{name: np.array(values) for name, values in case["tables"].items()}}
-
-
-def labels(case: dict) -> dict:
-    """The class indices among the inputs, without the others: name -> array."""
-    rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**case["attrs"])
-    return {name: _labels(rng, case["arrays"][name][0], classes, attrs).astype(case["arrays"][name][1])
-            for name, classes in case["classes"].items()}
-
-
-def _numbers(rng, shape, dtype):
-    if np.dtype(dtype).kind != "f":
-        return rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
-    numbers = rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype)
-    return np.resize(numbers, shape)
-
-
-def _labels(rng, shape, classes, attrs):
-    return suites.draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
 
 
 def before(case: dict) -> dict:
@@ -70,12 +34,12 @@ def before(case: dict) -> dict:
 
 def sample(case: dict) -> Optional[np.ndarray]:
     """Which of the first axis are compared: their numbers in order, or None for all."""
-    shape, declared = case["shape"], rows_of(case["op"])
-    each, most = math.prod(shape[1:]), getattr(declared, "COMPARED", COMPARED)
-    independent = hasattr(declared, "independent") and declared.independent(case["attrs"], len(shape))
-    if not independent or each * shape[0] <= most:
+    shape, found = case["shape"], declared(case["op"])
+    each = math.prod(shape[1:])
+    independent = found.independent and found.independent(case["attrs"], len(shape))
+    if not independent or each * shape[0] <= found.COMPARED:
         return None
-    count = max(3, most // each)
+    count = max(3, found.COMPARED // each)
     if count >= shape[0]:
         return None
     return np.unique(np.append(np.random.RandomState(2).randint(0, shape[0], count), [0, shape[0] - 1]))
@@ -119,7 +83,7 @@ def differs(case: dict, name: str, got: np.ndarray, wanted: np.ndarray, rows: Op
     got = part(case, got, rows)
     if start is not None:
         wanted = wanted + start
-    moves = name in getattr(rows_of(case["op"]), "EXACT", ()) and start is None
+    moves = name in declared(case["op"]).EXACT and start is None
     if got.dtype.kind != "f" or moves:
         close = got == wanted.astype(got.dtype)
     else:

@@ -1,8 +1,6 @@
 """What a case's kernels execute: its own launches in the interpreter of ``tests/ptx``, with some of their blocks.
 
 Inputs are drawn for a few rows of the first axis, and repeated. Backward gets the outputs that NumPy computes of them.
-Where launches decide what later ones do, as those that sort samples by class, all their blocks are executed, with
-labels that are drawn for all rows.
 """
 from __future__ import annotations
 
@@ -13,13 +11,12 @@ import math
 import numpy as np
 from gluonops.core import nvrtc, registry, rtc
 
-from ..common import suites
+from ..harness import suites
+from ..harness.cases import Case
 from . import compare, plan
-from .cases import Case, rows
 
 DRAWN = 1 << 16     # elements of the data
 THREADS = 1 << 12   # of a launch that are executed
-UNEVEN = 1 << 15    # the same where a launch before has decided what its blocks do
 WHOLE = 1 << 16     # threads of a launch that is executed wholly where it is one of several, and may need the others'
 NEAR = 1 << 22      # bytes of a tensor that stays in the cache
 ARCHITECTURE = "sm_90"   # whose registers are counted
@@ -72,8 +69,8 @@ def count(case: Case) -> dict[str, Pass]:
     for direction, launched in planned["passes"].items():
         usage = _usages(case.op, _types(case))[direction]
         launches = [_launched(kernel(launched["kernel"]), memory, arguments, launched, usage,
-                              sample(launched, number, deciding(case.op, direction)))
-                    for number, arguments in enumerate(launched["launches"])]
+                              sample(launched))
+                    for arguments in launched["launches"]]
         found[direction] = Pass(launched["bytes"], launches, sizes)
     return found
 
@@ -93,30 +90,21 @@ def _prepared(case: Case) -> tuple:
     drawn, whole = made["cases"]
     given = compare.inputs(drawn)
     results = {**given, **compare.expected(drawn, given)}
-    if any(deciding(case.op, direction) for direction in plan.PASSES):
-        results.update(compare.labels(whole))
     memory = spaces.RepeatedMemory()
     for name, (shape, dtype) in whole["arrays"].items():
         empty = np.zeros(drawn["arrays"][name][0])
         if name.endswith("_partial"):
-            empty = _partial(case.op, name[:-len("_partial")], whole)
+            empty = _partial(name[:-len("_partial")], whole)
         memory.add(name, shape, dtype, results.get(name, empty))
     interpreter = ptx.Interpreter(checks=False)
     interpreter.load(made["programs"])
     return memory, whole, interpreter.kernel
 
 
-def _partial(op: str, direction: str, whole: dict) -> np.ndarray:
+def _partial(direction: str, whole: dict) -> np.ndarray:
     """What is in ``partial`` first: 0 where the blocks that write it are executed, else 1, as if these had written."""
     shape, _ = whole["arrays"][f"{direction}_partial"]
-    if is_whole(whole["passes"][direction]) or deciding(op, direction):
-        return np.zeros(shape)
-    return np.ones(shape)
-
-
-def deciding(op: str, direction: str) -> int:
-    """How many of the first launches of a pass decide what later ones do."""
-    return getattr(rows(op), "DECIDING", {}).get(direction, 0)
+    return np.zeros(shape) if is_whole(whole["passes"][direction]) else np.ones(shape)
 
 
 def is_whole(planned: dict) -> bool:
@@ -155,15 +143,15 @@ def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage
         idle=counter.divergence)
 
 
-def sample(planned: dict, number: int, deciding: int) -> np.ndarray:
+def sample(planned: dict) -> np.ndarray:
     """The blocks of a launch that are executed: a random one of each part, where these are equally large.
 
     The blocks behind the end of the tensors have nothing to do, so all parts have to be seen. All blocks are executed
-    of a pass of little work, and of the first launches, as many as are ``deciding``.
+    of a pass of little work.
     """
     blocks, threads = math.prod(planned["grid"]), math.prod(planned["block"])
-    wanted = max(1, (UNEVEN if deciding else THREADS) // threads)
-    if is_whole(planned) or number < deciding or wanted >= blocks:
+    wanted = max(1, THREADS // threads)
+    if is_whole(planned) or wanted >= blocks:
         return np.arange(blocks)
     places = np.arange(wanted) + np.random.RandomState(0).uniform(size=wanted)
     return (places * blocks / wanted).astype(int)

@@ -4,9 +4,9 @@
     python -m benchmarks.gpu.model --op reorg --against measured.json
 
 Some blocks of each launch of a case are executed in the interpreter of ``tests/ptx``: about 4096 threads, or all where
-a pass has several small launches. Of launches that decide what later ones do, all blocks are executed (``DECIDING`` in
-``rows``). Counted are the instructions of each warp, the 32-byte sectors of global memory, the wavefronts of shared
-memory, and how often a warp waits for loads. Registers and shared memory are those that ptxas names for sm_90.
+a pass has several small launches. Counted are the instructions of each warp, the 32-byte sectors of global memory, the
+wavefronts of shared memory, and how often a warp waits for loads. Registers and shared memory are those that ptxas
+names for sm_90.
 
 The parts of a GPU work at the same time, but not wholly: a launch takes a norm of the times that each part would need
 alone, and a constant time between two launches. ``data_sheets.py`` has the numbers, and says which of them are fitted.
@@ -24,8 +24,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gluonops.core import rtc
 
-from ..common import results, tables
-from . import cases, counts, report
+from ..harness import report, results
+from ..harness.cases import declared, title
+from . import cases, counts
 from .data_sheets import (
     BLOCKS,
     CACHED,
@@ -133,25 +134,20 @@ def work(case: cases.Case) -> dict[str, Work]:
 def verdicts(case: cases.Case, passes: dict[str, Work]) -> list[dict]:
     """The operator's targets against a copy, judged by the estimate."""
     judged = []
-    for target in report.targets(case.op):
+    for target in declared(case.op).GPU_TARGETS:
         if target.than == "copy" and target.part in passes:
-            share = passes[target.part].share(judged_gpu())
-            judged.append(tables.verdict(f"{title(case)}, {target.part}", f"at least {target.at_least:g} x copy",
-                                         f"{share:.2f} x", share >= target.at_least))
+            judged.append(report.compared(f"{case.title}, {target.part}", target.at_least, "copy",
+                                          passes[target.part].share(judged_gpu())))
     return judged
-
-
-def title(case: cases.Case) -> str:
-    return f"{case.name} ({'x'.join(map(str, case.shape))}) {case.dtype}"
 
 
 def lines(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
     """A case as text: what it executes, and what is expected of each GPU."""
-    yield title(case)
+    yield case.title
     for direction, found in passes.items():
         counted = found.counted
         executed = sum(sum(launched.executed.values()) for launched in counted.launches)
-        yield (f"  {direction:<9}{tables.amount(counted.bytes):>10}"
+        yield (f"  {direction:<9}{report.amount(counted.bytes):>10}"
                f"  {counts.WARP * executed / counted.bytes:6.2f} instructions/B"
                f"  {sum(launched.waits for launched in counted.launches):5.1f} waits"
                f"  idle lanes {max(launched.idle for launched in counted.launches):.0%}"
@@ -196,10 +192,10 @@ def error_lines(errors: Iterable[tuple[str, str, float]]) -> Iterator[str]:
 
 
 def times(path: pathlib.Path | None) -> dict:
-    """(Name, shape, dtype) -> implementation -> pass -> milliseconds, from a JSON of ``python -m benchmarks.gpu``."""
+    """Title of a case -> pass -> our milliseconds, from a JSON of ``python -m benchmarks.gpu``."""
     if path is None:
         return {}
-    return {(record["name"], tuple(record["shape"]), record["dtype"]): record["ms"]
+    return {title(record): {row["pass"]: row["ms"] for row in record["times"] if row["peer"] == "gluonops"}
             for record in results.load(path)["cases"]}
 
 
@@ -213,19 +209,18 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     measured, judged, records, errors = times(args.against), [], [], []
     for case in cases.cases(ops=args.op):
-        passes, of_case = work(case), measured.get((case.name, case.shape, case.dtype), {})
-        real = of_case.get("gluonops", {})
+        passes, real = work(case), measured.get(case.title, {})
         print("\n".join(lines(case, passes, real)), flush=True)
         judged += verdicts(case, passes)
         for direction, ms in real.items():
             if direction in passes:
                 ratio = 1e3 * passes[direction].estimate(judged_gpu()) / ms
-                errors.append((case.op, f"{title(case)}, {direction}", ratio))
+                errors.append((case.op, f"{case.title}, {direction}", ratio))
         records.append({"name": case.name, "shape": case.shape, "dtype": case.dtype, "passes": {
             direction: {"share": found.share(judged_gpu()), "us": 1e6 * found.estimate(judged_gpu()),
                         "parts": bound_by(found, judged_gpu())[0]} for direction, found in passes.items()}})
     if judged:
-        print(f"\n{tables.targets_text(judged)}")
+        print(f"\n{report.targets_text(judged)}")
     print("\n".join(error_lines(errors)))
     if args.json:
         results.save(args.json, {"targets": judged, "cases": records})

@@ -1,29 +1,14 @@
 """Whom our kernels are compared with: torch's functions, and Liger-Kernel's cross-entropy."""
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable
 
-from ..common import torch_peers
-from .cases import rows as rows_of
-
-PEERS = ("torch", "liger")
-
-
-def counterparts(case: dict) -> list[str]:
-    """The peers that have a function for a case, installed or not."""
-    if case["request"] == "add" or case["offset"] or not case["dtype"].startswith("float"):
-        return []
-    if _torch_function(case) is None:
-        return []
-    has_liger = getattr(rows_of(case["op"]), "LIGER", False) and len(case["shape"]) == 2
-    return list(PEERS) if has_liger else ["torch"]
-
-
-def _torch_function(case):
-    return torch_peers.function(case["op"], case["attrs"], len(case["shape"]))
+from ..harness.cases import declared
 
 
 class Torch:
-    """torch's functions, and Liger-Kernel's if it is installed; peer -> part -> function to time."""
+    """torch's functions, and Liger-Kernel's if it is installed."""
 
     def __init__(self):
         self.torch = importlib.import_module("torch")
@@ -32,25 +17,27 @@ class Torch:
         except ImportError:
             self.liger = None
 
-    def runners(self, case: dict, given: dict) -> dict[str, dict[str, Callable]]:
-        peers = counterparts(case)
-        if not peers or "output_grad" not in given:
+    def steps(self, case: dict, given: dict) -> dict[tuple[str, str], Callable]:
+        """(Peer, part) -> what to time; nothing where torch has no such function."""
+        found, torch = declared(case["op"]), self.torch
+        function = found.in_torch and found.in_torch(case["attrs"], len(case["shape"]))
+        if not function or "output_grad" not in given or not case["dtype"].startswith("float"):
             return {}
-        torch = self.torch
-        function = _torch_function(case)
-        data = torch.from_numpy(given["data"]).cuda().requires_grad_()
-        labels = [torch.from_numpy(given["label"].astype("int64")).cuda()] if "label" in given else []
+        data, *others = (self._tensor(case, name, given[name]) for name in case["inputs"])
+        data.requires_grad_()
         head = torch.from_numpy(given["output_grad"]).cuda()
 
         def forward():
             with torch.no_grad():
-                return function(torch, data, *labels)
+                return function(torch, data, *others)
 
-        def both():
-            return torch.autograd.grad(function(torch, data, *labels), data, head)
-
-        runners = {"torch": {"forward": forward, "both": both}}
-        if self.liger and "liger" in peers:
+        steps = {("torch", "forward"): forward,
+                 ("torch", "both"): lambda: torch.autograd.grad(function(torch, data, *others), data, head)}
+        if self.liger and found.LIGER and len(case["shape"]) == 2:
             logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
-            runners["liger"] = {"both": lambda: torch.autograd.grad(self.liger(logits, *labels), logits)}
-        return runners
+            steps["liger", "both"] = lambda: torch.autograd.grad(self.liger(logits, *others), logits)
+        return steps
+
+    def _tensor(self, case, name, array):
+        """On the GPU; class indices in torch's type for them."""
+        return self.torch.from_numpy(array.astype("int64") if name in case["classes"] else array).cuda()

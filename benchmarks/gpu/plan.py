@@ -12,7 +12,7 @@ import numpy as np
 from gluonops.core import nvrtc, registry, rtc
 from gluonops.core.contract import KEPT_NUMBERS, accumulator
 
-from .cases import Case
+from ..harness.cases import Case
 
 PASSES = ("forward", "backward")
 

@@ -1,5 +1,5 @@
-"""Whole networks on the CPU.
+"""Whole networks on the CPU, beside onnxruntime and torch.
 
-``python -m benchmarks.networks.deploy`` times exported ones, ``.darknet`` Darknet's, and ``.training`` a training. What
-is measured, and the targets, are in :mod:`benchmarks.networks.cases`.
+``python -m benchmarks.networks.deploy`` times exported ones, ``.int8`` those in 8 bits, ``.int8_accuracy`` says what 8
+bits cost, and ``.darknet_cfgs`` runs every cfg of Darknet. ``training`` has the steps that ``benchmarks.busy`` times.
 """

@@ -32,7 +32,7 @@ import numpy as np
 import onnxruntime
 from gluonops.darknet.weighted import Weighted
 
-from ..common import results as files
+from ..harness import results as files
 from . import peers
 
 RESULTS = pathlib.Path(__file__).with_suffix(".json")

@@ -5,152 +5,26 @@ where it differs there are no figures for it, and the exit status is 1.
 """
 from __future__ import annotations
 
-import argparse
-import datetime
-import importlib.metadata
-import importlib.util
-import json
-import os
-import pathlib
-import statistics
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ..common import machine, results, tables
-from . import cases, report
-from .cases import BATCHES, COMPILED, NATIVE, NET, NETS, ORT, PEERS, TOLERANCE
+import numpy as np
 
-MODULE = "benchmarks.networks.deploy"
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TURNS, SECONDS, QUICK_TURNS, QUICK_SECONDS = 15, 0.15, 2, 0.01   # of every peer; the seconds of each of its turns
+from ..harness import machine, report
+from ..harness.command import Benchmark
+from . import exported
+from .peers import AS_IT_STARTS, COMPILED, EAGER, EAGER_TUNED, NET, ORT, OURS, UNSPLIT
 
-
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", action="append", choices=[net.name for net in NETS],
-                        help="only this one; may be given several times")
-    parser.add_argument("--batch", action="append", type=int, help="only this many images; may be given several times "
-                        f"(default: {' and '.join(map(str, BATCHES))})")
-    parser.add_argument("--peer", action="append", help="only this one, as in the table, and the net itself; may be "
-                        "given several times")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every peer (default: one "
-                        "for each processor)")
-    parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a miniature network, only to check that it runs")
-    parser.add_argument("--profile", action="store_true", help="instead: the time of every kind of layer, in MXNet "
-                        "and in onnxruntime")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results, which replace those of "
-                        "the same cases in the file (with --readme: read)")
-    parser.add_argument("--readme", action="store_true",
-                        help="measure nothing; write the results of --json into benchmarks/README.md")
-    parser.add_argument("--spoil", metavar="PEER", help="add 1 to this peer's output, to see that the check works")
-    parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    return parser
+PEERS = (NET, *OURS, UNSPLIT, AS_IT_STARTS, ORT, EAGER, EAGER_TUNED, COMPILED)
+NETS = ("yolov2", "tiny_yolov2", "darknet19")
+BATCHES = (1, 8)     # images in a call
+TOLERANCE = 1e-5     # of the largest value of the output
+TARGETS = ((ORT, 1), (EAGER, 2), (EAGER_TUNED, 2))   # of the speed of a peer
 
 
-class Worker:
-    """A peer's process."""
-
-    def __init__(self, peer, net, size, batch, threads, folder, spoil):
-        from . import peers
-
-        words = ["--serve", peer, "--net", net, "--batch", batch, "--folder", folder]
-        if peer == spoil:
-            words += ["--spoil", peer]
-        self.process = subprocess.Popen([sys.executable, "-m", MODULE, *map(str, words)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, cwd=ROOT,
-                                        env=peers.environment(peer, net, threads))
-
-    def ask(self, order: str, word: object) -> object:
-        """The process's answer; None if it ended without one."""
-        try:
-            print(order, word, file=self.process.stdin, flush=True)
-            return json.loads(self.process.stdout.readline())
-        except (OSError, ValueError):
-            return None
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
-
-
-def measure(net: str, size: int, batch: int, args: argparse.Namespace) -> dict:
-    """Check and time a network at one batch size.
-
-    Returns
-    -------
-    dict
-        A record for the JSON; times are in milliseconds per image.
-    """
-    notes, wrong, workers = {}, {}, {}
-    with tempfile.TemporaryDirectory() as folder:
-        export(net, size, folder)
-        for peer in PEERS:
-            if args.peer and peer not in (*args.peer, NET):
-                continue
-            notes[peer] = missing(peer, folder, args.quick)
-            if notes[peer] is None:
-                del notes[peer]
-                workers[peer] = Worker(peer, net, size, batch, args.threads, folder, args.spoil)
-        try:
-            expected = output(workers[NET], NET, folder)
-            for peer, worker in list(workers.items()):
-                difference = differs(output(worker, peer, folder), expected)
-                if difference:
-                    wrong[peer] = difference
-                    workers.pop(peer).close()
-            times = timed(workers, *((QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)))
-        finally:
-            for worker in workers.values():
-                worker.close()
-    rows = [summary(peer, turns, batch) for peer, turns in times.items()]
-    return {"net": net, "size": size, "batch": batch, "peers": list(PEERS), "notes": notes, "mismatches": wrong,
-            "times": rows}
-
-
-def summary(peer: str, turns: list[list[float]], batch: int) -> dict:
-    """A peer's row: milliseconds for each image, from the seconds of its calls in every turn."""
-    turns = [[1e3 * seconds / batch for seconds in calls] for calls in turns]
-    values = sum(turns, [])
-    low, median, high = statistics.quantiles(values, n=4)
-    return {"peer": peer, "ms": median, "low": low, "high": high, "samples": len(values),
-            "turns": [statistics.median(calls) for calls in turns]}
-
-
-def export(net: str, size: int, folder: str) -> None:
-    """The files, in a process of its own: this one shall have no threads."""
-    subprocess.run([sys.executable, "-m", "benchmarks.networks.nets", net, str(size), folder], check=True, cwd=ROOT)
-
-
-def missing(peer: str, folder: str, quick: bool) -> str | None:
-    """Why a peer cannot run, or None."""
-    if peer == ORT and not pathlib.Path(folder, "net.onnx").exists():
-        return "onnx is not installed"
-    if peer == NATIVE and not pathlib.Path(folder, "native-symbol.json").exists():
-        return "the native library is not built"
-    if peer == COMPILED and quick:
-        return "left out of a quick run"
-    needs = "torch" if peer.startswith("torch") else "onnxruntime" if peer == ORT else "mxnet"
-    return None if importlib.util.find_spec(needs) else f"{needs} is not installed"
-
-
-def output(worker: Worker, peer: str, folder: str) -> object:
-    """A peer's output, or None if it failed."""
-    import numpy as np
-
-    path = pathlib.Path(folder, f"{peer}.npy")
-    worker.ask("save", path)
-    return np.load(path) if path.exists() else None
-
-
-def differs(got: object, expected: object) -> str | None:
-    """What is wrong with ``got``, or None."""
-    if got is None:
+def differs(got: np.ndarray | None, expected: np.ndarray) -> str | None:
+    """What is wrong with an output, or None."""
+    if got is None or expected is None:
         return "it failed"
     if got.size != expected.size:
         return f"output has shape {got.shape}; expected {expected.shape}"
@@ -158,73 +32,75 @@ def differs(got: object, expected: object) -> str | None:
     return None if difference <= TOLERANCE else f"output is off by {difference:.1e} of the largest value"
 
 
-def timed(workers: dict[str, Worker], turns: int, seconds: float) -> dict[str, list[list[float]]]:
-    """Seconds of the calls in every turn of every peer."""
-    times = {peer: [] for peer in workers}
-    for turn in range(turns):
-        order = list(workers)
-        for peer in order[turn % len(order):] + order[:turn % len(order)]:
-            times[peer].append(workers[peer].ask("time", seconds))
-    return times
+def best(record: dict) -> str | None:
+    """The fastest of ours."""
+    return min((peer for peer in OURS if report.of(record, peer)), key=lambda peer: report.of(record, peer),
+               default=None)
 
 
-def measure_all(args: argparse.Namespace, arguments: Sequence[str]) -> dict:
-    """Measure every case; returns the content of the JSON, which is written after each case."""
-    measured = {"date": datetime.date.today().isoformat(), "command": machine.command(MODULE, arguments),
-                "quick": args.quick, "machine": describe_machine(args.threads), "cases": []}
-    if args.json and args.json.exists():
-        measured["cases"] = results.load(args.json)["cases"]
-    order = [net.name for net in NETS]
-    for net in args.net or [net.name for net in cases.nets(args.quick)]:
-        for batch in args.batch or BATCHES:
-            case = measure(net, cases.size(net), batch, args)
-            print(report.text(case), end="\n\n", flush=True)
-            others = [other for other in measured["cases"] if (other["net"], other["batch"]) != (net, batch)]
-            measured["cases"] = sorted([*others, case], key=lambda case: (order.index(case["net"]), case["batch"]))
-            if args.json:
-                results.save(args.json, measured)
-    return measured
+def title(record: dict) -> str:
+    return f"{record['net']} {record['size']}, batch {record['batch']}"
 
 
-def describe_machine(threads: int) -> dict:
-    versions = {package: importlib.metadata.version(package) if importlib.util.find_spec(package) else None
-                for package in ("torch", "onnxruntime")}
-    return {**machine.describe(), "threads": threads, **versions}
+def text(record: dict) -> str:
+    """One record as lines of text."""
+    lines = [[f"  {peer}", _cell(record, peer)] for peer in PEERS if _cell(record, peer)]
+    return "\n".join([f"{title(record)}: for each image, and times the fastest of ours", *report.aligned(lines)])
+
+
+def _cell(record, peer):
+    time = report.of(record, peer)
+    if peer in record["mismatches"]:
+        return f"MISMATCH {record['mismatches'][peer]}"
+    if time is None:
+        return record["notes"].get(peer, "")
+    ratio = best(record) and report.speedup(record, best(record), peer)
+    return f"{time:.3g} ms" + (f" ({ratio:.2f})" if ratio else "")
+
+
+def verdicts(records: Iterable[dict]) -> list[dict]:
+    """Each target against each record."""
+    return [report.compared(title(record), at_least, peer, report.speedup(record, best(record), peer))
+            for record in records for peer, at_least in TARGETS]
+
+
+def summary(results: dict) -> str:
+    """The fastest of ours and three peers."""
+    lines = []
+    for record in results["cases"]:
+        times = [report.of(record, peer) for peer in (best(record), ORT, EAGER, COMPILED)]
+        lines.append([title(record), *report.cells(times)])
+    return "\n\n".join([
+        report.markdown(["milliseconds for each image", "gluonops", ORT, EAGER, "torch.compile"], lines),
+        report.targets_met(verdicts(results["cases"])),
+        machine.sentence(results)])
+
+
+BENCHMARK = Benchmark("benchmarks.networks.deploy", __doc__, report.README, "deploy", title, text, verdicts, summary)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = options()
+    parser = BENCHMARK.parser()
+    exported.add_options(parser, NETS)
+    parser.add_argument("--batch", action="append", type=int, help="only this many images; may be given several times "
+                        f"(default: {' and '.join(map(str, BATCHES))})")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="only this one, and the net itself; may be "
+                        "given several times")
+    parser.add_argument("--threads", type=int, default=exported.processors(), help="of every peer (default: one for "
+                        "each processor)")
     args = parser.parse_args(arguments)
-    if args.turns < 2:
-        parser.error(f"--turns is {args.turns}; expected at least 2, for quartiles")
-    if args.serve:
-        from . import peers
-
-        return peers.serve(args.serve, args.folder, cases.size(args.net[0]), args.batch[0], bool(args.spoil))
     if args.readme:
-        return write_readme(parser, args)
-    if args.profile:
-        from . import layers
+        return BENCHMARK.write_readme(parser, args)
 
-        return layers.main(args.net or [net.name for net in cases.nets()], (args.batch or [1])[0], args.threads)
-    measured = measure_all(args, arguments)
-    print(tables.targets_text(report.verdicts(measured["cases"])))
-    wrong = [f"{case['net']}, batch {case['batch']}: {peer}: {what}" for case in measured["cases"]
-             for peer, what in case["mismatches"].items()]
-    if wrong:
-        print("\nMISMATCH, no figures for:\n" + "\n".join(wrong), file=sys.stderr)
-    return 1 if wrong else 0
+    def records() -> Iterator[dict]:
+        peers = [peer for peer in PEERS if not args.peer or peer in (NET, *args.peer)]
+        for net in [exported.SMALL] if args.quick else args.net or NETS:
+            for batch in args.batch or BATCHES:
+                record = exported.measure(net, batch, args.threads, peers, "float", differs, args)
+                del record["outputs"]
+                yield {**record, "batch": batch}
 
-
-def write_readme(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Write the results of --json into benchmarks/README.md; the exit status."""
-    if not args.json:
-        parser.error("--readme needs --json FILE, the results to write")
-    try:
-        report.write_readme(results.load(args.json), tables.README)
-    except (OSError, ValueError) as error:
-        sys.exit(str(error))
-    return 0
+    return BENCHMARK.run(args, arguments, {**machine.describe(), "threads": args.threads}, records())
 
 
 if __name__ == "__main__":

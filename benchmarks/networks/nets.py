@@ -12,12 +12,11 @@ import numpy as np
 from gluonops.darknet import Convolution, MaxPool
 from mxnet.gluon import HybridBlock
 
-FOLDED = {"fold_batch_norm": True}
-PADDED = {**FOLDED, "pad_channels": True}
+PADDED = {"fold_batch_norm": True, "pad_channels": True}
 SPLIT = {**PADDED, "split_channels": True}
-# Prefix of the files: options of the export.
-FILES = {"unfolded": {}, "folded": FOLDED, "padded": PADDED, "split": SPLIT, "native": {"backend": "native", **SPLIT},
-         "plain": {"backend": "custom"}, "bare": {"backend": "custom", **FOLDED}}
+# Prefix of the files: options of the export. The last two are for torch, in custom nodes.
+FILES = {"padded": PADDED, "split": SPLIT, "plain": {"backend": "custom"},
+         "bare": {"backend": "custom", "fold_batch_norm": True}}
 
 
 class Small(HybridBlock):
@@ -57,12 +56,11 @@ def image(batch: int, size: int) -> np.ndarray:
 
 def write(name: str, size: int, folder: str | os.PathLike) -> None:
     """Export a network into a folder in every form that the peers read."""
-    net, folder = make(name, size), pathlib.Path(folder)
+    net, folder, shape = make(name, size), pathlib.Path(folder), (1, 3, size, size)
     for prefix, options in FILES.items():
-        if options.get("backend") != "native" or gops.native_library_path() is not None:
-            gops.export.symbol(net, folder / prefix, (1, 3, size, size), **options)
+        gops.export.symbol(net, folder / prefix, shape, **options)
     if importlib.util.find_spec("onnx"):
-        gops.export.onnx(folder / "folded", folder / "net.onnx")
+        gops.export.onnx(net, folder / "net.onnx", shape, fold_batch_norm=True)
 
 
 def write_int8(name: str, size: int, folder: str | os.PathLike) -> None:
@@ -75,4 +73,4 @@ def write_int8(name: str, size: int, folder: str | os.PathLike) -> None:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    {"float": write, "int8": write_int8}[sys.argv[4]](sys.argv[1], int(sys.argv[2]), sys.argv[3])

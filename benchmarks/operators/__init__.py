@@ -1,5 +1,4 @@
-"""The operators of gluonops beside their peers on the CPU: ``python -m benchmarks.operators``.
+"""What is measured of each operator, on the CPU, on a GPU and in two commits: see :mod:`benchmarks.harness.cases`.
 
-An operator declares rows in ``rows/<op>.py``: ``cases(quick)`` and ``TARGETS``. One without such a file is measured
-at the typical size that follows from its contract.
+``python -m benchmarks.operators`` times the operators beside their peers on the CPU.
 """

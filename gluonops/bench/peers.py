@@ -34,6 +34,11 @@ def _cross_entropy(shape):
     return {"gluon loss": lambda F, data, label: loss(data, label)}
 
 
+def _gelu(shape, approximation="erf"):
+    """MXNet has no other approximation."""
+    return {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")} if approximation == "erf" else {}
+
+
 def _tile(shape, tiles=2, axis=-1):
     reps = [1] * len(shape)
     reps[axis] = tiles
@@ -77,7 +82,7 @@ def reorg_blocks(shape: tuple[int, ...], stride: int, mode: str) -> tuple[tuple,
 
 _PEERS = {
     "abs": lambda shape: {"mxnet": lambda F, data: F.abs(data)},
-    "gelu": lambda shape: {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")},
+    "gelu": _gelu,
     "reorg": _reorg,
     "softmax": lambda shape: {"mxnet": lambda F, data: F.softmax(data)},
     "softmax_cross_entropy": _cross_entropy,

@@ -1,7 +1,8 @@
 """Blocks of one operator: how they call it and are printed, and what their page takes from the function's.
 
 The docstring of such a block says only what the function's does not. The rest is added when the class is made: the
-arguments of the constructor, the inputs, the output and the errors.
+arguments of the constructor, the inputs, the output and the errors. What all operators' functions have in common is
+added to their docstrings by :func:`complete`.
 """
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ from .backend import Array
 from .contract import Op
 from .text import call_text
 
-__all__ = ["OpBlock", "OpLoss", "OperatorPage", "entries", "sections"]
+__all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
 
 HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n .*)*)", re.M)
 WIDTH = 112
+NAME = "name : str, optional\n    Name of the node in a graph.\n"
+RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -35,6 +38,14 @@ def sections(docstring: str) -> dict[str, str]:
 def entries(section: str) -> list[tuple[str, str, str]]:
     """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
     return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
+
+
+def complete(function: Callable) -> None:
+    """Add the argument ``name`` and the errors to the docstring of an operator's function."""
+    text = inspect.cleandoc(function.__doc__).replace("\nReturns\n-", f"{NAME}\nReturns\n-", 1)
+    if "\nRaises\n------\n" not in text:
+        text = text.replace("\nExamples\n-", f"\n{RAISES}\nExamples\n-", 1)
+    function.__doc__ = text
 
 
 class OperatorPage:

@@ -95,29 +95,13 @@ def plural(count: int, what: str) -> str:
 def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies: dict | None = None) -> dict:
     """Compute the unknown sizes that follow from the known ones.
 
-    Parameters
-    ----------
-    where : str
-        The operator's name, for the error text.
-    patterns : dict of str to tuple of Dim or Fixed
-        The declared shape of every tensor.
-    shapes : dict of str to tuple of int
-        The known shapes. A tensor may be missing, and a size may be ``UNKNOWN``.
-    whole : sequence of Dim
-        Dimensions that must be divisible although no tensor has them.
-    remedies : dict of str to str, optional
-        What the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
+    - ``patterns``: the declared shape of every tensor.
+    - ``shapes``: the known shapes. A tensor may be missing, and a size may be ``UNKNOWN``.
+    - ``whole``: dimensions that must be divisible although no tensor has them.
+    - ``remedies``: what the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
 
-    Returns
-    -------
-    dict of str to tuple of int
-        The shape of every tensor. A size that does not follow is ``UNKNOWN``.
-
-    Raises
-    ------
-    OpError
-        A shape has the wrong number of dimensions, a size is not divisible, two shapes contradict each other, or a
-        tensor is too large.
+    Returns the shape of every tensor. A size that does not follow is ``UNKNOWN``. An OpError if a shape has the wrong
+    number of dimensions, a size is not divisible, two shapes contradict each other, or a tensor is too large.
     """
     remedies = remedies or {}
     bases = bare_sizes(where, patterns, shapes, remedies)
@@ -134,10 +118,7 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
 def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
     """Name of a dimension -> its size and the tensor that it was read from, for the known shapes.
 
-    Raises
-    ------
-    OpError
-        A shape has the wrong number of dimensions, or two shapes contradict each other.
+    An OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
     """
     bases = {}
     for tensor, shape in shapes.items():

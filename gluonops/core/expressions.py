@@ -26,22 +26,10 @@ _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 class Expression:
     """One expression; call it with a mapping of names to values.
 
-    Parameters
-    ----------
-    text : str
+    - ``text``: in Python's own spacing.
+    - ``names``: what it needs a value for.
 
-    Attributes
-    ----------
-    text : str
-        In Python's own spacing.
-    tree : ast.expr
-    names : frozenset of str
-        What it needs a value for.
-
-    Raises
-    ------
-    ValueError
-        The text is not an expression, or uses more of Python than this module names.
+    A ValueError if the text is not an expression, or uses more of Python than this module names.
     """
 
     def __init__(self, text: str):

@@ -198,20 +198,6 @@ __device__ inline int64_t quotient(int64_t a, int64_t b)
     return narrow ? int64_t(unsigned(a) / unsigned(b)) : a / b;
 }
 
-// Division by a number that many threads divide by: a multiplication instead of a division. Exact below 2^16.
-struct Divisor {
-    unsigned by, factor;
-
-    __device__ explicit Divisor(unsigned by) : by(by), factor(0xffffffffu / by + 1) {}
-
-    __device__ unsigned divide(unsigned x, unsigned &remainder) const
-    {
-        const unsigned quotient = by == 1 ? x : __umulhi(x, factor);
-        remainder = x - quotient * by;
-        return quotient;
-    }
-};
-
 // One thread per item; a thread strides over the items that the grid does not reach.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }

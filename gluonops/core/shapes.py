@@ -115,17 +115,11 @@ def _product(factors: list[str]) -> Expression | None:
 class Shapes:
     """The shape of every tensor by name, as a pattern of the notation above.
 
-    Parameters
-    ----------
-    when : str, optional
-        The condition of this declaration, an expression over the attributes and the inputs' ``.ndim``.
-    whole : str, optional
-        A dimension that must be divisible although no tensor has it: ``"channels / (stride * stride)"``.
-    remedies : dict of str to str, optional
-        What the user can do, for a dimension that is not divisible, or for a fixed size in its notation. They replace
-        the operator's.
-    **patterns : str
-        The pattern of each tensor. The first input comes first.
+    - ``when``: the condition of this declaration, an expression over the attributes and the inputs' ``.ndim``.
+    - ``whole``: a dimension that must be divisible although no tensor has it: ``"channels / (stride * stride)"``.
+    - ``remedies``: what the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
+      They replace the operator's.
+    - ``patterns``: the pattern of each tensor. The first input comes first.
     """
 
     def __init__(self, when: str | None = None, whole: str | None = None, remedies: dict[str, str] | None = None,
@@ -166,12 +160,8 @@ class Shapes:
     def holds(self, values: dict, ndims: dict) -> bool:
         """Whether the condition holds.
 
-        Parameters
-        ----------
-        values : dict of str to object
-            The attributes.
-        ndims : dict of str to int or None
-            Every input's number of dimensions.
+        - ``values``: the attributes.
+        - ``ndims``: every input's number of dimensions.
         """
         if self.when is None:
             return True
@@ -181,14 +171,8 @@ class Shapes:
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
-        Parameters
-        ----------
-        where : str
-            The operator's name, for errors.
-        values : dict of str to object
-            The attributes.
-        ndim : int
-            Number of dimensions of the first input.
+        - ``values``: the attributes.
+        - ``ndim``: number of dimensions of the first input.
         """
         groups = self._groups(where, values, ndim)
         counted = {name: count(value) for name, value in values.items()}

@@ -113,10 +113,6 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
     dialect : {'pjreddie', 'alexeyab'}, optional
         As in :func:`gluonops.darknet.load`.
 
-    Returns
-    -------
-    TrainingOptions
-
     Raises
     ------
     OpError

@@ -72,10 +72,6 @@ def read_tree(path: str | os.PathLike) -> Tree:
     path : str or os.PathLike
         The file.
 
-    Returns
-    -------
-    Tree
-
     Raises
     ------
     OpError

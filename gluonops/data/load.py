@@ -47,10 +47,6 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
         ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
 
-    Returns
-    -------
-    DetectionDataset
-
     Raises
     ------
     OpError

@@ -32,26 +32,30 @@ MXNET = HERE / "mxnet"        # the ABI of libmxnet
 PATCHES = HERE / "patches"    # what replaces a part of MXNet
 COMPILERS = ("g++", "clang++", "c++")
 
-# No -ffast-math, which does not honour NaN.
+# No -ffast-math, which does not honour NaN. With -O2 some kernels take 1.2 to 2.5 times as long.
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
          "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized",
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
 # -Bsymbolic: libmxnet.so exports the classes of lib_api.h too, from another compiler. In a program that is linked with
 # it, ours would be resolved to those, and the library would crash when it is loaded.
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
-LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+# s: the names of inner functions are a tenth of the library.
+LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-s", "-ldl"]
 THREADS = ["-pthread"]
 # For the files that include MXNet's C++. Its wheels have the std::string of compilers before GCC 5, and its headers
 # include x86's intrinsics unless told otherwise.
 MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
 # The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
+SMALL = ["-O1"]   # after the usual options, where speed does not matter
 # For gcov. The kernels run in several threads. -fexpensive-optimizations fuses multiplications and additions, as -O3
 # does; without it last digits differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 # Of x86-64. On Arm the base code has the processor's vectors already.
-TARGETS = {"avx2": AVX2, "avx512": AVX2 + [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]}
+# With AVX-512, operators have kernels for float32 alone. Other types gain little from it: they take those for AVX2.
+TARGETS = {"avx2": AVX2, "avx512": [*AVX2, *[f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")],
+                                    "-DGLUONOPS_FLOAT32_ALONE"]}
 
 
 class BuildError(Exception):
@@ -92,9 +96,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     mxnet = find_mxnet(mxnet)
     library = pathlib.Path(library)
     _check_target(library)
-    sources = write_sources(generated)
-    if operators is not None:
-        sources = [source for source in sources if source.stem in operators]
+    sources = write_sources(generated, operators)
     extra = [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
         units = list(compilations(compiler, mxnet, folder, sources, extra))
@@ -166,10 +168,10 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
         partial.unlink(missing_ok=True)
 
 
-def write_sources(generated: str | os.PathLike = GENERATED) -> list[pathlib.Path]:
-    """Write the C++ that follows from the contracts; returns the source file of every operator."""
+def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> list[pathlib.Path]:
+    """Write the C++ that follows from the contracts; returns the files with the kernels."""
     generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
-    return generate(pathlib.Path(generated))
+    return generate(pathlib.Path(generated), names=operators)
 
 
 def includes(source: pathlib.Path) -> list[str]:
@@ -185,16 +187,15 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     targets = TARGETS if supports(compiler, AVX2) else {}
     common = [*compiler, *FLAGS, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
-    register = ["-DGLUONOPS_REGISTER", *include]
-    if targets:
-        register.append("-DGLUONOPS_ALL_TARGETS")
+    # What runs anywhere chooses among the sets. Beside others, it is for old processors: it need not be fast.
+    entry = ["-DGLUONOPS_ENTRY", *(["-DGLUONOPS_ALL_TARGETS", *SMALL] if targets else [])]
 
     def unit(name: str, source: pathlib.Path, flags: list[str]) -> tuple[list[str], pathlib.Path]:
         output = folder / f"{name}.o"
         return [*flags, "-c", str(source), "-o", str(output)], output
 
     # The baseline comes first: if several units define a function, the linker keeps the first one, which runs anywhere.
-    yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, "-w"])
+    yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
     yield unit("library", MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit("runtime", MXNET / "runtime.cc", hidden)
     yield unit("old_systems", MXNET / "old_systems.cc", hidden)
@@ -205,12 +206,13 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
         yield unit(source.stem, source, [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include")])
     sgd = PATCHES / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
-    yield unit("sgd_base", sgd, [*exact, *register])
+    yield unit("sgd_base", sgd, [*exact, *entry, *include])
     yield unit("place", MXNET / "place.cc", exact)
     norm = PATCHES / "batch_norm.cc"
-    yield unit("batch_norm_base", norm, [*hidden, *register])
+    yield unit("batch_norm_base", norm, [*hidden, *entry])
+    yield unit("operators", sources[0].with_name("operators.cc"), [*hidden, *SMALL, *include, *includes(sources[0])])
     for source in sources:
-        yield unit(f"{source.stem}_base", source, [*hidden, *register, *includes(source)])
+        yield unit(f"{source.stem}_base", source, [*hidden, *entry, *includes(source)])
     for target, flags in targets.items():
         yield unit(f"sgd_{target}", sgd, [*exact, *flags, f"-DGLUONOPS_TARGET={target}"])
         yield unit(f"batch_norm_{target}", norm, [*hidden, *flags, f"-DGLUONOPS_TARGET={target}"])

@@ -1,8 +1,10 @@
-"""Writes the C++ that follows from the contracts: ``native/generated/<op>.h`` and ``<op>.cc`` of each operator.
+"""Writes the C++ that follows from the contracts: ``<op>.h`` and ``<op>.cc`` of each operator, and what is compiled.
 
-From ``ops/<op>/contract.py`` follow the struct of the attributes, the record of a kernel's arguments, parsing, types,
-shapes, error conditions, checks of values, registration with lib_api, and the dispatch over dtypes and instruction
-sets. A ``kernel.cc`` has the kernels::
+From ``ops/<op>/contract.py`` follow, in ``<op>.h``, the struct of the attributes and the record of a kernel's
+arguments; in ``<op>.cc``, the dispatch over dtypes and instruction sets; and in ``operators.cc``, the one file that
+includes lib_api.h, parsing, types, shapes, error conditions, checks of values and registration. A file
+``kernels<i>.cc`` includes the ``.cc`` of several operators: reading the headers takes as long as a small operator.
+A ``kernel.cc`` has the kernels::
 
     namespace GLUONOPS_TARGET { template <typename T> void forward(const XArgs<T> &args); }   // and backward
 
@@ -36,11 +38,13 @@ TYPES = {"float16": ("FLOAT16", "Half"), "float32": ("FLOAT32", "float"), "float
          "uint8": ("UINT8", "uint8_t"), "int8": ("INT8", "int8_t"), "int32": ("INT32", "int32_t"),
          "int64": ("INT64", "int64_t")}
 C_TYPES = {"bool": "bool", **{dtype: c_type for dtype, (_, c_type) in TYPES.items()}}
+UNITS = 6   # of kernels, for each instruction set
 INDENT = "    "
 WIDTH = 116
 
 
-def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[pathlib.Path]:
+def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE,
+             names: Iterable[str] | None = None) -> list[pathlib.Path]:
     """Write the C++ of every operator that has a ``kernel.cc``.
 
     Parameters
@@ -49,30 +53,48 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE) -> list[path
         Folder of the files. A file that would not change is not written. Files of other operators are removed.
     package : Path
         Folder of the package with the operators.
+    names : iterable of str, optional
+        The operators. The default is all of them.
 
     Returns
     -------
     list of Path
-        The ``.cc`` files, one per operator, sorted.
+        The ``kernels<i>.cc``. ``operators.cc`` is beside them.
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    operators = []
     loaded = contracts(package)
     for op in loaded.operators:
         kernel = package / "ops" / op.name / "kernel.cc"
-        if not kernel.is_file():
+        if not kernel.is_file() or (names is not None and op.name not in names):
             continue
         adapts = " adapt(" in kernel.read_text(encoding="utf-8")
         operator = (AdaptedOperator if adapts else Operator)(op, loaded)
         operator.has_structs = kernel.with_name("record.inl").is_file()
-        _write(folder / f"{op.name}.h", operator.header())
-        _write(folder / f"{op.name}.cc", operator.source())
-        written.append(folder / f"{op.name}.cc")
+        operators.append(operator)
+    texts = {"operators.cc": registrations(operators)}
+    for operator in operators:
+        texts.update({f"{operator.op.name}.h": operator.header(), f"{operator.op.name}.cc": operator.source()})
+    included = [f'#include "generated/{operator.op.name}.cc"\n' for operator in operators]
+    units = {f"kernels{i}.cc": "".join(included[i::UNITS]) for i in range(min(UNITS, len(operators)))}
+    for name, text in {**texts, **units}.items():
+        _write(folder / name, text)
     for path in folder.iterdir():
-        if path.suffix in (".h", ".cc") and path.with_suffix(".cc") not in written:
+        if path.suffix in (".h", ".cc") and path.name not in texts and path.name not in units:
             path.unlink()
-    return written
+    return [folder / name for name in units]
+
+
+def registrations(operators: list[Operator]) -> str:
+    """The text of ``operators.cc``: the operators as MXNet sees them."""
+    return "\n".join([
+        "// Written from the contracts by gluonops/native/generate.py: edit those.",
+        '#include "native/mxnet/operator.h"',
+        *[f'#include "generated/{operator.op.name}.h"' for operator in operators], "",
+        "namespace gluonops {", "namespace {", "",
+        *[line for operator in operators for line in [*operator.registration(), ""]],
+        "}  // namespace", "}  // namespace gluonops", ""])
 
 
 class Contracts(typing.NamedTuple):
@@ -402,16 +424,12 @@ class Operator:
     def _text(lines: Iterable[str]) -> str:
         return "\n".join(lines) + "\n"
 
-    # The source: kernel.cc, the dispatch, and the operator as MXNet sees it.
+    # The source: kernel.cc and the dispatch.
     def source(self) -> str:
         """The text of ``<op>.cc``."""
         return self._text([
             self._origin(), f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
-            *self._dispatch(), "}  // namespace gluonops", "",
-            "#ifdef GLUONOPS_REGISTER", '#include "native/mxnet/operator.h"', "",
-            "namespace gluonops {", "namespace {", "",
-            *self._operator(), "", f"GLUONOPS_REGISTER_OP({self.op.graph_name}, {self.camel}Operator)", "",
-            "}  // namespace", "}  // namespace gluonops", "#endif"])
+            *self._dispatch(), "}  // namespace gluonops"])
 
     def _dispatch(self) -> list[str]:
         """The kernels of this instruction set; and, in one of the units, the functions that call the best ones."""
@@ -420,8 +438,8 @@ class Operator:
             signature = f"void {self.op.name}_{direction}"
             lines += ["template <typename T>",
                       f"{signature}(const {self.camel}Args<T> &args) {{ {direction}<T>(args); }}",
-                      *[f"template {signature}(const {self.camel}Args<{name}> &);" for _, name in self._c_types()], ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#if defined(GLUONOPS_REGISTER) || defined(GLUONOPS_ENTRY)",
+                      *self._per_type(f"template {signature}(const {self.camel}Args<{{}}> &);"), ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY",
                   "#ifdef GLUONOPS_ALL_TARGETS"]
         for target in ("avx2", "avx512"):
             for direction in ("forward", "backward"):
@@ -433,6 +451,11 @@ class Operator:
                       *self._type_dispatch(direction), ""]
         return [*lines, "#endif"]
 
+    def _per_type(self, line: str) -> list[str]:
+        """A line for the C++ type of each dtype of the data. Some units are for float32 alone: see build.py."""
+        others = [line.format(name) for _, name in self._c_types() if name != "float"]
+        return [line.format("float"), *(["#ifndef GLUONOPS_FLOAT32_ALONE", *others, "#endif"] if others else [])]
+
     def _c_types(self) -> list[tuple[str, str]]:
         """(MXNet's label, C++ type) of each dtype of the data."""
         return [TYPES[dtype] for dtype in self.op.types["T"]]
@@ -442,8 +465,9 @@ class Operator:
         call = f"{self.op.name}_{direction}(args)"
         signature = f"inline void {self.op.name}_{direction}(const {self.camel}Args<T> &args)"
         return ["template <typename T>", signature, "{", "#ifdef GLUONOPS_ALL_TARGETS",
-                *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
-                           f"case AVX2: return avx2::{call};", "default: break;", "}"]),
+                *indented(["if constexpr (std::is_same<T, float>::value)", f"{INDENT}if (target() == AVX512)",
+                           f"{INDENT * 2}return avx512::{call};",
+                           "if (target() != BASE)", f"{INDENT}return avx2::{call};"]),
                 "#endif", *indented([f"GLUONOPS_TARGET::{call};"]), "}"]
 
     def _type_dispatch(self, direction: str) -> list[str]:
@@ -453,7 +477,8 @@ class Operator:
         cases = [f"case {label}: return {self.op.name}_{direction}<{name}>{given};" for label, name in self._c_types()]
         return function(signature, ["switch (inputs[0].type) {", *cases, "}"])
 
-    def _operator(self) -> list[str]:
+    def registration(self) -> list[str]:
+        """The operator as MXNet sees it, and its registration."""
         op = self.op
         return [
             f"struct {self.camel}Operator {{", *indented([
@@ -462,7 +487,7 @@ class Operator:
                 f"enum {{ INPUTS = {len(op.inputs)}, OUTPUTS = {len(op.outputs)} }};", "",
                 *self._attributes(), "", *self._parse(), "", *self._tensors(), "", *self._types(), "", *self._shapes(),
                 "", *self._forward(), "", *self._backward(),
-            ]), "};"]
+            ]), "};", "", f"GLUONOPS_REGISTER_OP({op.graph_name}, {self.camel}Operator)"]
 
     def _attributes(self) -> list[str]:
         names = listed([quoted(name) for name in self.attributes])
@@ -950,9 +975,6 @@ class Record:
 class AdaptedOperator(Operator):
     """An operator whose kernel.cc has a struct of its own with the arguments, and an ``adapt`` that fills it."""
 
-    def input(self, tensor: str) -> str:
-        return f"tensors.{tensor}"
-
     def header(self) -> str:
         choices = [attribute for attribute in self.attributes.values() if attribute.type == "Choice"]
         typedefs = [f"typedef {choice.words}::Value {camel(choice.name)};" for choice in choices]
@@ -966,57 +988,43 @@ class AdaptedOperator(Operator):
         heads = [name for name in self.op.backward if name.endswith("_grad")]
         lines += indented([f"View {name};   // backward reads it" for name in heads])
         lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self.op.inputs if arg.gradient])
-        return [*lines, "};"]
+        return [*lines, "};", "", f"{self._entry('forward')};", f"{self._entry('backward')};"]
 
     def _dispatch(self) -> list[str]:
         """The functions that choose the kernel for a dtype and for the processor."""
         lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
         for direction in ("forward", "backward"):
             lines += [*self._type_dispatch(direction), ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_REGISTER",
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY",
                   "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
         for target in ("avx2", "avx512"):
             for direction in ("forward", "backward"):
                 lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
-        lines += ["#endif", ""]
-        for direction in ("forward", "backward"):
-            lines += [*self._target_dispatch(direction), ""]
-        return [*lines, "#endif"]
+        return [*lines, "#endif", "", *self._adapting_forward(), "", *self._adapting_backward(), "#endif"]
 
     def _signature(self, direction: str) -> str:
         return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
 
     def _type_dispatch(self, direction: str) -> list[str]:
         """The function that calls the kernel of a dtype."""
-        cases = []
-        for dtype in self.op.types["T"]:
-            label, c_type = TYPES[dtype]
-            cases.append(f"case {label}: return {direction}<{c_type}>(call);")
+        labels = {name: label for label, name in self._c_types()}
+        cases = [f"case {labels[line]}: return {direction}<{line}>(call);" if line in labels else line
+                 for line in self._per_type("{}")]
         return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
 
-    def _target_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernels of the best instruction set."""
-        call = f"{self.op.name}_{direction}(call)"
-        return [f"inline {self._signature(direction)}", "{", "#ifdef GLUONOPS_ALL_TARGETS",
-                *indented(["switch (target()) {", f"case AVX512: return avx512::{call};",
-                           f"case AVX2: return avx2::{call};", "default: break;", "}"]),
-                "#endif", *indented([f"base::{call};"]), "}"]
-
-
-    def _forward(self) -> list[str]:
+    def _adapting_forward(self) -> list[str]:
         views = [f"tensors.{arg.name} = inputs[{i}];" for i, arg in enumerate(self.op.inputs)]
         views += [f"tensors.{out.name} = outputs[{i}];" for i, out in enumerate(self.op.outputs)]
-        checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
-        if checks:
-            checks = ["if (checking_values()) {", *indented(checks), "}"]
-        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)", [
-            f"{self.camel}Tensors tensors;", *views, *checks, *self._run("forward")])
+        return function(self._entry("forward"), [f"{self.camel}Tensors tensors;", *views, *self._run("forward")])
 
     def _run(self, direction: str) -> list[str]:
-        return ["Workspace memory;", f"{self.op.name}_{direction}(adapt(attrs, tensors, memory));"]
+        call = f"{self.op.name}_{direction}(call)"
+        return ["Workspace memory;", f"const {self.camel}Call call = adapt(attrs, tensors, memory);",
+                "#ifdef GLUONOPS_ALL_TARGETS", "if (call.type == FLOAT32 && target() == AVX512)",
+                f"{INDENT}return avx512::{call};", "if (target() != BASE)", f"{INDENT}return avx2::{call};", "#endif",
+                f"GLUONOPS_TARGET::{call};"]
 
-
-    def _backward(self) -> list[str]:
+    def _adapting_backward(self) -> list[str]:
         op = self.op
         read = set(op.backward)
         views = [f"tensors.{out.name}_grad = grads[{i}];" for i, out in enumerate(op.outputs)
@@ -1026,10 +1034,8 @@ class AdaptedOperator(Operator):
                 given = f"{source}[{i}]" if tensor.name in read else f"shape_of({source}[{i}])"
                 views.append(f"tensors.{tensor.name} = {given};")
         views += [f"tensors.{arg.name}_grad = results[{i}];" for i, arg in enumerate(op.inputs) if arg.gradient]
-        arrays = listed([f"Arrays {name}" for name in ("grads", "inputs", "outputs", "results")])
-        return function(f"static void backward(const Attrs &attrs, {arrays})", [
-            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward"),
-            *self._cleared()])
+        return function(self._entry("backward"), [
+            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward")])
 
 
 def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <type_traits>
+
 #include "simd/half.h"
 #include "parallel.h"
 #include "record.h"
@@ -33,6 +35,13 @@ GLUONOPS_INLINE int size_of(int type)
 const int64_t STREAMING_MIN_BYTES = 24 << 20;
 
 namespace GLUONOPS_TARGET {
+
+// Whether a result of so many elements is written with streaming stores. Kernels have them in float32 alone.
+template <typename T>
+GLUONOPS_INLINE bool streams(int64_t elements, int64_t least_bytes = STREAMING_MIN_BYTES)
+{
+    return HAS_STREAMING_STORES && std::is_same<T, float>::value && elements * 4 >= least_bytes;
+}
 
 GLUONOPS_INLINE double value_at(const AnyArray &array, int64_t i)
 {

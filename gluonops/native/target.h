@@ -9,6 +9,12 @@
 #endif
 
 #define GLUONOPS_INLINE inline __attribute__((always_inline))
+// What is a call on x86-64, where it is for old processors or for rare types: in place it would be half of the library.
+#if defined(__x86_64__)
+#define GLUONOPS_OUTLINE inline __attribute__((noinline))
+#else
+#define GLUONOPS_OUTLINE GLUONOPS_INLINE
+#endif
 #define GLUONOPS_LAMBDA __attribute__((always_inline))
 
 namespace gluonops {

@@ -6,6 +6,7 @@ import builtins as _builtins
 import importlib as _importlib
 import pathlib as _pathlib
 
+from ..core import block as _block
 from ..core import custom as _custom
 from ..core import registry as _registry
 
@@ -15,6 +16,7 @@ for _folder in _registry.folders(_pathlib.Path(__file__).parent):
     _custom.register(_registry.register(_folder))
     # The function replaces its module: gluonops.ops.reorg(data) instead of gluonops.ops.reorg.reorg(data).
     globals()[_folder.name] = getattr(_importlib.import_module(f"{__name__}.{_folder.name}"), _folder.name)
+    _block.complete(globals()[_folder.name])
     __all__.append(_folder.name)
 
 

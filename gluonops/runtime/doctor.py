@@ -123,6 +123,9 @@ def _examine_mxnet(report: dict) -> None:
     features = mx.runtime.Features()
     report["mxnet"] = {"version": mx.__version__, "path": str(pathlib.Path(mx.__file__).parent),
                       "features": {name: features.is_enabled(name) for name in FEATURES}}
+    if mx.__version__ != mxnet_wheel.STOCK:
+        report["hints"].append(f"gluonops was tried with MXNet {mxnet_wheel.STOCK} only, and this is {mx.__version__}. "
+                               "Run: gluonops install-mxnet")
     wheels = [name for name in report["versions"] if name.startswith("mxnet")]
     if len(wheels) > 1:
         report["hints"].append(

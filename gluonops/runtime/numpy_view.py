@@ -51,8 +51,8 @@ class _Finder:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                if type(spec.loader) is importlib.machinery.SourceFileLoader:
-                    spec.loader = _Loader(spec.loader.name, spec.loader.path)
+                if (spec.origin or "").endswith(".py"):   # also where pytest has a loader for mxnet.test_utils
+                    spec.loader = _Loader(name, spec.origin)
                 return spec
         return None
 
@@ -127,13 +127,11 @@ def _old_names() -> dict[str, object]:
         # until 1.26
         "Inf": numpy.inf, "PINF": numpy.inf, "NINF": -numpy.inf, "NaN": numpy.nan, "NAN": numpy.nan, "PZERO": 0.0,
         "NZERO": -0.0, "alltrue": numpy.all, "sometrue": numpy.any, "product": numpy.prod, "round_": numpy.round,
-        "msort": functools.partial(numpy.sort, axis=0), "in1d": _in1d, "compat": types.SimpleNamespace(basestring=str),
+        "msort": functools.partial(numpy.sort, axis=0), "compat": types.SimpleNamespace(basestring=str),
     }
-    if hasattr(numpy, "trapezoid"):   # NumPy 2.0 and later
-        old["trapz"] = numpy.trapezoid
     missing = {name: value for name, value in old.items() if name not in vars(numpy)}
-    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where numpy.core warns
-        missing["core"] = numpy._core
+    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where these warn as long as they are there
+        missing.update(core=numpy._core, in1d=_in1d, trapz=numpy.trapezoid)
     return missing
 
 

@@ -8,7 +8,7 @@ PYTHONS = ((3, 9), (3, 15))   # the oldest and the newest
 NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; gluonops accepts later ones of the same major
 # The pairs of Python and NumPy on which `make test-matrix` has passed.
 TRIED = (("3.9", "1.21"), ("3.9", "1.23"), ("3.10", "1.23"), ("3.11", "1.23"), ("3.9", "1.26"), ("3.10", "1.26"),
-         ("3.11", "1.26"), ("3.12", "1.26"), ("3.13", "2.5"))
+         ("3.11", "1.26"), ("3.12", "1.26"), ("3.12", "2.0"), ("3.13", "2.5"), ("3.14", "2.5"), ("3.15", "2.5"))
 
 
 def supported() -> str:
@@ -25,7 +25,7 @@ def table() -> list[tuple[str, str, str, str]]:
         ("Python", " to ".join(pythons), _tried_pythons(), "No module named 'distutils'"),
         ("NumPy", " to ".join(numpys), tried_numpys, "module 'numpy' has no attribute 'bool'"),
         ("processor", "x86-64, Arm (aarch64)", "x86-64; Arm emulated", "libarmpl_lp64_mp.so"),
-        ("system", "Linux with glibc", "Debian 12", ""),
+        ("system", "Linux with glibc", "Debian 12; demo: 13", ""),
         ("CUDA", "none, 11.7, 11.2, 10.2", "none; kernels on an H100", "libcudnn.so.8"),
     ]
 

@@ -7,10 +7,11 @@ import re
 from typing import Any
 
 import mxnet as mx
+from mxnet import gluon
 
 from ..core.errors import OpError
 
-__all__ = ["KVSTORES", "Workers", "devices", "join_workers"]
+__all__ = ["KVSTORES", "Workers", "devices", "join_workers", "share_parameters"]
 
 KVSTORES = ("device", "local", "dist_sync", "dist_async")
 
@@ -22,10 +23,6 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
     ----------
     names : str, default "cpu:0"
         ``cpu`` or ``gpu`` with a number below 1000, separated by commas. A number alone means a GPU.
-
-    Returns
-    -------
-    list of mxnet.Context
 
     Raises
     ------
@@ -95,10 +92,6 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
     device_count : int, default 1
         Number of devices of this process.
 
-    Returns
-    -------
-    Workers
-
     Raises
     ------
     OpError
@@ -114,3 +107,14 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
                       "Start it with examples/launch_local.py, or as docs/several_machines.md says")
     store = mx.kv.create(kvstore)
     return Workers(store, store.rank, store.num_workers, device_count, kvstore)
+
+
+def share_parameters(trainer: gluon.Trainer) -> None:
+    """Give all workers the first one's parameters now, and wait for them.
+
+    Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine may
+    do in the other order: the server, that holds one tensor for both, then answers with gradients.
+    """
+    trainer._init_kvstore()
+    trainer._init_params()
+    mx.nd.waitall()

@@ -34,10 +34,6 @@ def load_detector(exported: str | os.PathLike | None = None, cfg: str | os.PathL
         Least probability of a detection.
     device : mxnet.Context, optional
 
-    Returns
-    -------
-    LoadedDetector
-
     Raises
     ------
     OpError

@@ -71,7 +71,7 @@ class Verification(NamedTuple):
     Attributes
     ----------
     accuracy : float
-        Share of the pairs that are told rightly with the best threshold, where both kinds of pairs count alike.
+        Share of the pairs that are compared correctly with the best threshold, where both kinds of pairs count alike.
     threshold : float
         The cosine from which a pair is taken for one class.
     area : float
@@ -253,10 +253,6 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
                       classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
-
-    Returns
-    -------
-    DetectionMetrics
     """
     metrics = DetectionMetrics(classes, coco)
     for found, label in detections(detector, loader, size, device, stretched):

@@ -107,7 +107,7 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     Returns
     -------
     float
-        Share of the objects that were classified rightly while the last epoch trained on them.
+        Share of the objects that were classified correctly while the last epoch trained on them.
 
     Raises
     ------

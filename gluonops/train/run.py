@@ -8,8 +8,6 @@ import math
 import os
 import pathlib
 import shutil
-import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,15 +19,16 @@ from ..core.errors import OpError
 from ..data import Batches
 from . import freezing
 from .averaging import ParameterAverage
+from .checking import all_finite, check_options, check_state, diverged
 from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_checkpoint
-from .devices import Workers
+from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
-from .interrupting import how_to_resume
 from .plan import plan
 from .precision import MixedPrecision
 from .progress import Bar, say
 from .reports import describe_epoch, write_history
+from .stopping import Stopping
 from .tensorboard import EventWriter
 
 __all__ = ["Run"]
@@ -37,7 +36,6 @@ __all__ = ["Run"]
 WHERE = "train.Run"
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
-STOP = (1 << 30) - 1   # the key under which workers of dist_sync tell each other of Ctrl-C; a trainer counts from 0
 TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
                "counted": int}   # a Run's checkpoint has them
 BEST = "best.params"
@@ -148,8 +146,7 @@ class Run:
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self._unread, self._waiting = collections.deque(), 0
-        self._stop_requested, self._stopping, self._flags = False, False, collections.deque()
-        self._validating = False
+        self._stopping = Stopping(self.workers)
         parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
@@ -158,9 +155,6 @@ class Run:
                           "Leave clip out, or choose dist_sync")
         if accumulate > 1:
             accumulate_gradients(trainer._params)
-        if self.workers.in_step:
-            self._flag = mx.nd.zeros(1)
-            self.workers.kvstore.init(STOP, self._flag)
 
     @property
     def best(self) -> float:
@@ -197,12 +191,8 @@ class Run:
             return False
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
-        expected = {**TRAIN_STATE, "updates": int, "counts": dict, "options": dict}
-        missing = [name for name, kind in expected.items() if not isinstance(train_state.get(name), kind)]
-        if missing:
-            raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
-                          "Resume from another checkpoint, or start from the beginning")
-        self._check_options(path, train_state)
+        check_state(path, train_state, TRAIN_STATE)
+        check_options(path, train_state, self.options, self.extra["data"])
         try:
             restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
         except OpError as error:
@@ -219,7 +209,8 @@ class Run:
         """Write the checkpoint, from the first worker."""
         self._read_losses(0)
         if self.workers.rank == 0:
-            self._check_parameters()
+            if not all_finite(self.blocks.values()):
+                raise self._diverged(f"parameters became NaN or infinite in epoch {self.epoch + 1}")
             train_state = {name: getattr(self, name) for name in TRAIN_STATE}
             train_state.update(self.extra, options=self.options, precision=self.precision.state(), order=self.order)
             save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
@@ -234,16 +225,11 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The epochs still to do, counted from 0. Meanwhile there is a progress bar, and Ctrl-C saves and stops."""
         if self.workers.in_step:
-            self._share_parameters()
-        previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+            share_parameters(self.trainer)
         total, done = self.epoch_count * self.images, self.epoch * self.images + self.counted
-        try:
-            with Bar(total, done, self.title, self.unit, self.workers.rank == 0) as self._bar:
-                while self.epoch < self.epoch_count:
-                    yield self.epoch
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        with self._stopping.listening(), Bar(total, done, self.title, self.unit, self.workers.rank == 0) as self._bar:
+            while self.epoch < self.epoch_count:
+                yield self.epoch
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
@@ -263,8 +249,9 @@ class Run:
             Batches with one size.
         """
         self._plan = plan(self.images, self.batch_size, self.seed, self.epoch, self.workers)
-        self._validating = self.batch == len(self._plan)
-        if self._validating:   # resumed where that is all that is left
+        self._stopping.after = "this batch"
+        if self.batch == len(self._plan):   # resumed where the validation is all that is left
+            self._stopping.after = "the validation"
             return
         left = [indices for indices, _ in self._plan[self.batch:]]
         keys = Batches(left, sizes=sizes, seed=self.seed, epoch=self.epoch, first=self.batch, every=every)
@@ -274,10 +261,10 @@ class Run:
                 place = [self.seed, self.epoch, self.batch, self.workers.rank]
                 mx.random.seed(np.random.RandomState(place).randint(2**31))
             yield batch
-        self._validating = True
-        self._agree_to_stop(0)
+        self._stopping.after = "the validation"
+        self._stopping.agree(0)
         self.save()
-        self._leave_if_stopping()
+        self._stopping.leave(self.path)
 
     def split(self, batch: mx.nd.NDArray) -> list[mx.nd.NDArray]:
         """The parts of a batch, one on each device."""
@@ -316,11 +303,11 @@ class Run:
         if after:
             after()
         self._read_losses(LAG)
-        self._agree_to_stop(LAG)
+        self._stopping.agree(LAG)
         is_due = self.save_every and self.batch % self.save_every < self.accumulate
-        if self.batch < len(self._plan) and (self._stopping or is_due):
+        if self.batch < len(self._plan) and (self._stopping.agreed or is_due):
             self.save()
-            self._leave_if_stopping()
+            self._stopping.leave(self.path)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -356,10 +343,8 @@ class Run:
         if self._events:
             self._events.write(self.history[-1])
         self.save()
-        self._agree_to_stop(0)
-        self._leave_if_stopping()
-
-    # Inside
+        self._stopping.agree(0)
+        self._stopping.leave(self.path)
 
     def _update(self):
         workers, waiting = self.workers, self._waiting
@@ -377,28 +362,6 @@ class Run:
             self.average.update()
         if self.accumulate > 1:
             zero_gradients(self.trainer._params)
-
-    def _share_parameters(self):
-        """Give all workers the first one's parameters now, and wait for them.
-
-        Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine
-        may do in the other order: the server, that holds one tensor for both, then answers with gradients.
-        """
-        self.trainer._init_kvstore()
-        self.trainer._init_params()
-        mx.nd.waitall()
-
-    def _check_options(self, path, train_state):
-        saved = train_state["options"]
-        for key, value in self.options.items():
-            if key in saved and saved[key] != value:   # an older version lacks options, and did without them
-                raise OpError(WHERE, f"{key} is {value!r}; the run in {path} was started with {saved[key]!r}",
-                              "Resume with the options that it was started with")
-        before = train_state.get("data")
-        if before is not None and before != self.extra["data"]:
-            raise OpError(WHERE, f"the training images or labels (fingerprint {self.extra['data']}) differ from "
-                          f"those of the run in {path} ({before})",
-                          f"Put those back, or start again with --pretrained {path} and another --out")
 
     def _take_files(self, path):
         """Write the files of the run to ``out``, if it is resumed from another folder."""
@@ -426,56 +389,12 @@ class Run:
             means = {name: f"{mean:.3f}" for name, mean in self._means().items()}
             self._bar.advance(images, {"epoch": self.epoch + 1, **means})
 
-    def _check_parameters(self):
-        """A last update can make parameters NaN or infinite although the loss before it was finite."""
-        arrays = [parameter._reduce() for block in self.blocks.values() for parameter in
-                  block._collect_params_with_prefix().values()]
-        arrays = [array for array in arrays if array.dtype == np.float32]
-        if not mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar():
-            raise self._diverged(f"parameters became NaN or infinite in epoch {self.epoch + 1}")
-
     def _diverged(self, what):
-        """The error of a run that diverged. The checkpoint is from before, if there is one."""
-        remedy = "Lower --lr or raise --warmup"
-        if not self.workers.update_on_servers:   # there the servers have the rate
-            scheduler = self.trainer.optimizer.lr_scheduler
-            base = scheduler.base_lr if scheduler else self.trainer.learning_rate
-            what += f"; the learning rate is {self.trainer.learning_rate:.3g}"
-            remedy = f"Lower --lr, for instance to {base / 10:.2g}, or raise --warmup"
-        kept = f"; {self.path} is from before" if self.path.exists() else ""
-        return OpError(WHERE, what, remedy + kept)
+        rate = None if self.workers.update_on_servers else self.trainer   # there the servers have the rate
+        return diverged(what, rate, self.path)
 
     def _means(self):
         counts = {name: self.sums[self.means_over[name]] if name in self.means_over else self.measured
                   for name in self.sums}
         return {name: total / max(1, counts[name]) for name, total in self.sums.items()
                 if name not in self.means_over.values()}
-
-    def _request_stop(self, number, frame):
-        if self._stop_requested:
-            raise KeyboardInterrupt
-        self._stop_requested = True
-        if self.workers.rank == 0:   # os.write, because a handler may interrupt a print, which cannot be entered twice
-            after = "the validation" if self._validating else "this batch"
-            os.write(2, f"\nThe run saves after {after}. Another Ctrl-C ends it at once, without saving.\n".encode())
-
-    def _agree_to_stop(self, lag):
-        """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
-
-        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now. All calls
-        send the same array, so that MXNet's engine sends one after the answer to the one before: the server counts
-        messages, and takes two of one worker for those of two workers.
-        """
-        if not self.workers.in_step:
-            self._stopping = self._stop_requested
-            return
-        self._flag[:] = float(self._stop_requested)
-        self.workers.kvstore.pushpull(STOP, self._flag, out=self._flag)
-        self._flags.append(self._flag.copy())
-        while len(self._flags) > lag:
-            self._stopping |= bool(self._flags.popleft().asscalar())
-
-    def _leave_if_stopping(self):
-        if self._stopping:
-            self.say(f"{self.path} is saved. {how_to_resume()}")
-            sys.exit(130)

@@ -295,10 +295,6 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
     **options
         Of the schedule's class.
 
-    Returns
-    -------
-    Schedule
-
     Raises
     ------
     OpError

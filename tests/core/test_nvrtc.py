@@ -30,7 +30,7 @@ def tool():
 def test_kernels_compile_without_warnings(name, compiler):
     """Every combination of dtypes, as mx.rtc compiles them, but for the optimizer, which takes most of the time.
 
-    tests/ptx compiles the kernels for float32 with it; the others, and the other GPUs, are `make cuda-check`'s.
+    tests/ptx compiles some kernels for float32 with it; the others, and the other GPUs, are `make cuda-check`'s.
     """
     op = registry.get(name).op
     names = nvrtc.exports(op)

@@ -120,13 +120,15 @@ def library(source, exports):
 
 
 def instances(exports):
-    """Every instance of the kernels of ``exports``, so that an operator is compiled once for all its types."""
+    """Every instance of the kernels of ``exports`` whose data or labels are float32: an operator is compiled once."""
     name = exports[0].split("<")[0].rsplit("_", 1)[0]
     if "<" not in exports[0] or name not in registry.entries():
         return tuple(exports)
     op = registry.get(name).op
-    return tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
-                 for direction in ("forward", "backward"))
+    found = tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
+                  if sum(dtype != "float32" for dtype in types.values()) <= 1
+                  for direction in ("forward", "backward"))
+    return found if set(exports) <= set(found) else tuple(exports)
 
 
 class CudaModule:

@@ -188,20 +188,26 @@ class Run:
         self.suite.close(got.asnumpy(), expected, name, "custom", self.dtype, exact=self.suite.exact and not added)
 
 
-@pytest.mark.parametrize("name, case", cases())
-def test_every_type(name, case, rng):
-    for dtype in registry.get(name).op.types["T"]:
-        Run(name, case, dtype, "write", rng).check()
+# Whole tensors, requests to add, and tensors at offsets that are no multiple of 16 bytes.
+WAYS = (("write", (0,)), ("add", (0, 1, 2, 4)), ("write", (1, 4)))
 
 
-@pytest.mark.parametrize("name, case", cases())
-def test_views_and_adding(name, case, rng):
-    """Tensors at offsets that are no multiple of 16 bytes, and requests to add."""
-    Run(name, case, "float32", "add", rng, offsets=(0, 1, 2, 4)).check()
-    Run(name, case, "float16", "write", rng, offsets=(1, 4)).check()
+@pytest.mark.parametrize("number, name, case", [pytest.param(number, *test.values, id=test.id, marks=test.marks)
+                                                for number, test in enumerate(cases())])
+def test_every_type(number, name, case, rng, pytestconfig):
+    """Each in one of the ways, in turn."""
+    for place, dtype in enumerate(registry.get(name).op.types["T"], number):
+        for request, offsets in WAYS if pytestconfig.getoption("every_mode") else [WAYS[place % len(WAYS)]]:
+            Run(name, case, dtype, request, rng, offsets).check()
 
 
-@pytest.mark.parametrize("name, case", cases())
+def has_more_than_two_blocks(name, case):
+    op, suite = registry.get(name).op, SUITES[name]()
+    shapes = op.infer_shape(suite.typed(case), {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)})
+    return any(max(rtc.plan(op, direction, suite.typed(case), shapes)[2]) > 2 for direction in ("forward", "backward"))
+
+
+@pytest.mark.parametrize("name, case", [test for test in cases() if has_more_than_two_blocks(*test.values)])
 def test_few_blocks_and_the_same_bits_every_time(name, case, rng, monkeypatch):
     """A grid that does not reach every row and element strides; whichever thread comes first, sums have one order."""
     monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
@@ -243,7 +249,7 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
 @pytest.mark.parametrize("name", ["softmax", "softmax_cross_entropy", "margin_softmax_cross_entropy"])
 def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monkeypatch):
     """As where many rows have several blocks each: ``partial`` is too large to be kept from launch to launch."""
-    monkeypatch.setattr(softmax_contract, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(contract, "KEPT_NUMBERS", 0)
     monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
     shapes = ((3, 33001), (3,))[:len(registry.get(name).op.inputs)]
     Run(name, Case("", shapes, {}), "float32", "write", rng).check()

@@ -100,7 +100,7 @@ class TestTrainDigits:
             "best.params", "curve.png", "digits-0000.params", "digits-custom-0000.params", "digits-custom-symbol.json",
             "digits-symbol.json", "example.png", "predictions.png", "results.json"]
         found = results(folder)
-        assert f"The net classifies {found['held_out_accuracy']:.4f} of the held-out digits rightly" in out
+        assert f"The net classifies {found['held_out_accuracy']:.4f} of the held-out digits correctly" in out
         assert found["module_accuracy"] == pytest.approx(dict.fromkeys(("builtin", "custom"),
                                                                        found["held_out_accuracy"]), abs=1e-9)
         assert found["difference_without_gluonops"] <= 1e-5

@@ -41,7 +41,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
         "roc.png"]
     found = results(folder)
     score = found["held_out_accuracy"]
-    assert f"The net classifies {score:.4f} of 359 held-out images rightly." in done.stdout
+    assert f"The net classifies {score:.4f} of 359 held-out images correctly." in done.stdout
     assert score > 0.7 and found["classes"] == list("0123456789")
     assert sum(found["confusion"][i][i] for i in range(10)) == round(score * 359)
     assert max(found["export_differences"].values()) <= 1e-5
@@ -65,6 +65,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.split()[0] == str(predicted[0])
 
 
+@pytest.mark.slow
 def test_stopped_resumed_and_from_a_config(train, capsys):
     """A run that was stopped ends like one that was not, and so does one from its results.json."""
     options = ("--accumulate", "3", "--average", "0.9", "--clip", "1", "--freeze", "1", "--warmup", "0.5")

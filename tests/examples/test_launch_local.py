@@ -52,6 +52,7 @@ def test_one_server_and_two_workers():
         assert lines == [f"{name} | round {i} [3.0, 3.0]" for i in range(3)]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_ends_the_job():
     """The other one waits for its gradients and would do so for ever."""
     status, out, err = launch(command=(sys.executable, "-c", WORKER, "--die"))

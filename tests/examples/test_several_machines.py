@@ -36,13 +36,14 @@ def test_two_workers_are_one_process(tmp_path):
     one, two = run(tmp_path, "--batch-size", "64", "--out", "one"), run(
         tmp_path, "--batch-size", "32", "--out", "two", "--kvstore", "dist_sync", workers=2)
     assert one.returncode == two.returncode == 0, one.stderr + two.stdout + two.stderr
-    assert two.stdout.count("held-out images rightly") == 1   # the first worker alone writes and reports
+    assert two.stdout.count("held-out images correctly") == 1   # the first worker alone writes and reports
     mine, theirs = parameters(tmp_path / "one"), parameters(tmp_path / "two")
     assert set(mine) == set(theirs) and any(name.startswith("state:") for name in mine)
     for name, value in mine.items():
         np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_role_script_of_the_documentation(tmp_path):
     """docs/several_machines.md's role.sh under mpirun's variables: a scheduler, a server and two workers."""
     page = (EXAMPLES.parent / "docs" / "several_machines.md").read_text()
@@ -138,7 +139,7 @@ def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
     os.kill(job.pid, signal.SIGINT)
     out, err = job.communicate()
     assert job.returncode == 130, err
-    assert "out/last.checkpoint is saved. To continue, run: " in out and "rightly" not in out
+    assert "out/last.checkpoint is saved. To continue, run: " in out and "correctly" not in out
     done = run(tmp_path, *options, "--out", "out", "--resume", "auto", workers=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The run continues from out/last.checkpoint" in done.stdout

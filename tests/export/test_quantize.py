@@ -9,7 +9,6 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from gluonops.commands import cli
 from gluonops.export import ExportedModel
@@ -196,6 +195,7 @@ def test_onnx_is_qdq_per_channel_and_runs(net, quantized):
             assert next(item.i for item in node.attribute if item.name == "axis") == 0
     assert not any(value.dtype == np.float32 and value.ndim > 1 for value in stored.values())
     data = images(5, seed=9)
+    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(str(folder / "net.onnx"), providers=["CPUExecutionProvider"])
     assert error(session.run(None, {"data": data.asnumpy()}), outputs_of(net, data)) < CLOSE
     assert 0 < result.errors["ONNX"] < CLOSE
@@ -204,6 +204,7 @@ def test_onnx_is_qdq_per_channel_and_runs(net, quantized):
 def test_onnxruntime_computes_it_in_integers(quantized, tmp_path):
     """Not one convolution or dense layer is left in float after its fusion."""
     folder, _ = quantized
+    onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")

@@ -1,6 +1,7 @@
 """The C++ that is written from the contracts."""
 import importlib.util
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -72,13 +73,19 @@ def declare(package, more="", factor="1", record="", use="", derive=""):
 
 
 def test_it_needs_python_alone(tmp_path):
-    """Neither MXNet nor NumPy nor an installed gluonops: -I and -S leave all of them out of reach."""
+    """Neither MXNet nor NumPy nor an installed gluonops: -I and -S leave all of them out of reach.
+
+    Each operator is in one of the files that are compiled.
+    """
     done = subprocess.run([sys.executable, "-I", "-S", str(GENERATE), str(tmp_path / "generated")], text=True,
                           capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     kernels = {path.parent.name for path in (PACKAGE / "ops").glob("*/kernel.cc")}
-    assert {path.name for path in (tmp_path / "generated").iterdir()} == {
-        f"{name}.{suffix}" for name in kernels for suffix in ("h", "cc")}
+    units = list((tmp_path / "generated").glob("kernels?.cc"))
+    assert {path.name for path in (tmp_path / "generated").iterdir()} - {path.name for path in units} == {
+        "operators.cc", *[f"{name}.{suffix}" for name in kernels for suffix in ("h", "cc")]}
+    included = re.findall(r'"generated/(\w+)\.cc"', "".join(path.read_text() for path in units))
+    assert len(units) > 1 and sorted(included) == sorted(kernels)
 
 
 def test_what_does_not_change_is_left_alone(package, tmp_path):
@@ -98,13 +105,13 @@ def test_an_attribute_is_declared_once(package, tmp_path):
             'Attr("least", Optional(Float(low=0)), 1.5, "from where")')
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
-    header = source.with_suffix(".h").read_text()
+    header = source.with_name("scratch.h").read_text()
     for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep",
                  "struct ScratchKind { enum Value { A, BC }; };",
                  "ScratchKind::Value kind = ScratchKind::BC;   // which", "std::optional<int64_t> skip;   // which not",
                  "std::optional<double> least = 1.5;   // from where"):
         assert line in header
-    text = source.read_text()
+    text = source.with_name("operators.cc").read_text()
     for line in ('attrs.times = given.integer("times", attrs.times, 1);',
                  '"slope", attrs.slope, {"a finite number above 0", -INFINITY, 0.0, INFINITY});',
                  'attrs.kind = ScratchKind::Value(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
@@ -116,16 +123,17 @@ def test_an_attribute_is_declared_once(package, tmp_path):
 
 
 def compile_unit(package, folder):
-    """What the compiler says about the whole unit, with what MXNet asks of it."""
+    """What the compiler says about the kernels, which need nothing of MXNet, and about what MXNet asks for."""
     source, = load().generate(folder, package)
     try:
         compiler = build.find_compiler()
     except build.BuildError as error:
         pytest.skip(str(error))
-    include = ["-I", str(package), *build.includes(source), "-isystem", str(build.find_mxnet() / "include")]
-    done = subprocess.run([*compiler, *build.FLAGS, "-fsyntax-only", "-DGLUONOPS_REGISTER", *include, str(source)],
-                          text=True, capture_output=True, check=False)
-    return done.stderr[:3000]
+    include = ["-I", str(package), *build.includes(source)]
+    command = [*compiler, *build.FLAGS, "-fsyntax-only", "-DGLUONOPS_ENTRY", *include]
+    done = [subprocess.run([*command, *arguments], text=True, capture_output=True, check=False) for arguments in (
+        [source], ["-isystem", build.find_mxnet() / "include", source.with_name("operators.cc")])]
+    return "".join(each.stderr for each in done)[:3000]
 
 
 def test_an_attribute_reaches_the_kernel_from_one_line(package, tmp_path):

@@ -38,12 +38,11 @@ def run(name, attrs, inputs, head=None):
     return [output.asnumpy()] + [array.grad.asnumpy() for array in arrays if head is not None]
 
 
-@pytest.mark.parametrize("dtype", FLOATS + ("uint8", "int8", "int32", "int64"))
-@pytest.mark.parametrize("name, case", CASES)
+@pytest.mark.parametrize("name, case, dtype", [(name, case, dtype) for name, suite in SUITES.items()
+                                               for case in suite.cases for dtype in suite.axes("dtype")],
+                         ids=lambda value: getattr(value, "id", None))
 def test_output_and_gradient(name, case, dtype, rng):
     suite = SUITES[name]()
-    if dtype not in suite.op.types["T"]:
-        pytest.skip("not a type of this operator")
     attrs = suite.op.strings(suite.typed(case))
     arrays = suite.draw(case, dtype, rng)
     head = suite.head(case, arrays, rng).astype(dtype)

@@ -61,22 +61,10 @@ def test_loads_without_gluonops():
     assert python(code)[0].strip() == "[1.0, 2.0]"
 
 
-def test_works_after_fork_and_with_the_naive_engine():
+def test_it_is_small():
+    """It is in the wheels, which are downloaded."""
     require_library()
-    code = """
-import os, gluonops, mxnet as mx
-from gluonops.core import native
-assert native.load()
-x = mx.nd.ones((2000, 1000))
-mx.nd.gluonops_softmax(x).wait_to_read()
-child = os.fork()
-if not child:
-    mx.nd.gluonops_softmax(mx.nd.ones((2000, 1000))).wait_to_read()
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    python(code)
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "MXNET_ENGINE_TYPE": "NaiveEngine"}, check=True)
+    assert pathlib.Path(LIBRARY).stat().st_size <= 6_000_000
 
 
 @pytest.mark.parametrize("name, content, text", [
@@ -155,7 +143,7 @@ def test_a_library_that_counts_its_lines(tmp_path):
     code = "import gluonops, mxnet; gluonops.backend('native'); gluonops.ops.abs(mxnet.nd.ones(3)).asnumpy()"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "GLUONOPS_LIBRARY": str(library)}, check=True)
     counted = {path.stem for path in (tmp_path / "objects").glob("*.gcda")}
-    assert {"abs_base", "pool", "runtime"} <= counted
+    assert {"kernels0_base", "pool", "runtime"} <= counted
 
 
 @pytest.mark.slow

@@ -43,20 +43,19 @@ def run(code, **environment):
     return done.stdout.split()
 
 
-def test_fork_after_use():
+@pytest.mark.parametrize("engine", ["ThreadedEnginePerDevice", "NaiveEngine"])
+def test_fork_after_use(engine):
     """The child of a process that has used the kernels, and so OpenMP's threads, uses them too."""
     assert run("""
         import os
-        before = step()
+        def large():
+            return mx.nd.gluonops_softmax(mx.nd.ones((2000, 1000))).sum().asscalar()
+        before = step(), large()
         pid = os.fork()
         if pid == 0:
-            os._exit(0 if np.isfinite(step()) else 1)
-        print(os.waitpid(pid, 0)[1], np.isclose(before, step()))
-        """) == ["0", "True"]
-
-
-def test_naive_engine():
-    assert run("print(np.isfinite(step()))", MXNET_ENGINE_TYPE="NaiveEngine") == ["True"]
+            os._exit(0 if np.isfinite((step(), large())).all() else 1)
+        print(os.waitpid(pid, 0)[1], np.allclose(before, (step(), large())))
+        """, MXNET_ENGINE_TYPE=engine) == ["0", "True"]
 
 
 @pytest.mark.parametrize("static", [{}, {"static_alloc": True, "static_shape": True}], ids=["dynamic", "static"])

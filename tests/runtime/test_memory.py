@@ -286,7 +286,7 @@ def test_no_limit_is_none(tmp_path, limit):
 
 
 @needs_proc
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
+@pytest.mark.parametrize("backend", ["custom", "native", pytest.param("builtin", marks=pytest.mark.slow)])
 def test_soak(backend):
     """Training through our operators, and predicting: after the warm-up the process stops growing.
 
@@ -298,7 +298,7 @@ def test_soak(backend):
 
 
 @needs_proc
-@pytest.mark.parametrize("hybridized, np_shape", [(False, False), (True, True)])
+@pytest.mark.parametrize("hybridized, np_shape", [pytest.param(False, False, marks=pytest.mark.slow), (True, True)])
 def test_new_shapes_leave_nothing_behind(hybridized, np_shape):
     """The copy around a CustomOp uses no operator of oneDNN's: MXNet keeps some 10 kB for every new shape of one.
 

@@ -2,6 +2,7 @@
 import base64
 import csv
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import sysconfig
 import zipfile
 
+import mxnet
 import pytest
 from gluonops.runtime import arm_blas, mxnet_wheel, support
 
@@ -152,11 +154,18 @@ class TestInstall:
         spoilt = tmp_path / "spoilt" / STOCK
         spoilt.parent.mkdir()
         spoilt.write_bytes(stock.read_bytes().replace(b"its license", b"its licence"))
+        older = tmp_path / STOCK.replace("1.9.1", "1.8.0")
+        older.write_bytes(stock.read_bytes())
+        renamed = tmp_path / "renamed" / STOCK.replace("mxnet", "mxnet_cu117")
+        renamed.parent.mkdir()
+        renamed.write_bytes(stock.read_bytes())
         for words, text in (([], "pip download mxnet===1.9.1 failed: No matching distribution found"),
                             (["--wheel", cut], "is damaged or incomplete (File is not a zip file)"),
                             (["--wheel", spoilt], "is damaged or incomplete (Bad CRC-32 for file 'mxnet/LICENSE')"),
                             (["--wheel", tmp_path / "absent"], "absent: No such file or directory"),
-                            (["cu117", "--wheel", stock, "-o", "out"], "is not the original wheel of mxnet-cu117")):
+                            (["--wheel", older], "mxnet-1.8.0-py3-none-manylinux2014_x86_64.whl is not the original "
+                                                 "wheel of mxnet 1.9.1"),
+                            (["cu117", "--wheel", renamed, "-o", "out"], "is not the original wheel of mxnet-cu117")):
             done = environment(mxnet_wheel.__file__, *words)
             assert done.returncode == 1 and not done.stdout and text in done.stderr
             assert done.stderr.splitlines()[-1].startswith("gluonops.install-mxnet: ")
@@ -171,6 +180,14 @@ class TestInstall:
         monkeypatch.setattr(mxnet_wheel, "_installed", lambda name: None)
         assert mxnet_wheel.main([]) == 1
         assert "has no pip. Run: " in capsys.readouterr().err
+
+
+def test_the_doctor_names_another_mxnet(monkeypatch):
+    doctor = importlib.import_module("gluonops.runtime.doctor")
+    assert not any("tried with MXNet" in hint for hint in doctor.examine()["hints"])
+    monkeypatch.setattr(mxnet, "__version__", "1.8.0")
+    assert "gluonops was tried with MXNet 1.9.1 only, and this is 1.8.0. Run: gluonops install-mxnet" in (
+        doctor.examine()["hints"])
 
 
 def test_a_library_for_arm_needs_openblas(tmp_path):

@@ -25,7 +25,7 @@ def test_help_has_groups_and_defaults(options, capsys):
     assert all(f"\n{group}:\n" in said for group in ("data", "training", "machine", "run"))
     words = " ".join(said.split())
     assert "(default: 9)" in words and "(default: out/script)" in words and "(default: (40, 2))" in words
-    assert "0: none (default: 0)" in words and "(default: False)" not in words
+    assert "0: no average (default: 0)" in words and "(default: False)" not in words
     assert "(default: None)" not in words and "    python script.py" in said
     assert words.count("--root ROOT where the data is --count") == 1
 

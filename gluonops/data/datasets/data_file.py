@@ -72,10 +72,6 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     path : str or os.PathLike
         The file.
 
-    Returns
-    -------
-    DataFile
-
     Raises
     ------
     OpError

@@ -18,10 +18,6 @@ def canonicalize(model: ExportedModel) -> ExportedModel:
     ----------
     model : ExportedModel
 
-    Returns
-    -------
-    ExportedModel
-
     Raises
     ------
     OpError

@@ -22,10 +22,6 @@ def describe(model: ExportedModel) -> ExportedModel:
     Parameters
     ----------
     model : ExportedModel
-
-    Returns
-    -------
-    ExportedModel
     """
     model = model.copy()
     if not (model.has_label() or model.metadata.get("training")):

@@ -34,10 +34,6 @@ def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> Exported
         Lowered, or with MXNet's operators only.
     inference : bool, default True
         Whether the graph is for inference only, where dropouts are identities.
-
-    Returns
-    -------
-    ExportedModel
     """
     model = model.copy()
     graph = model.graph

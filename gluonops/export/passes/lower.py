@@ -31,10 +31,6 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     backend : {'builtin', 'custom', 'native', 'auto'}
         As for :func:`gluonops.backend`.
 
-    Returns
-    -------
-    ExportedModel
-
     Raises
     ------
     OpError

@@ -33,10 +33,6 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
     ----------
     model : ExportedModel
         For inference.
-
-    Returns
-    -------
-    ExportedModel
     """
     model = model.copy()
     for node in model.graph.nodes():

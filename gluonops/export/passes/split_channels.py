@@ -36,10 +36,6 @@ def split_channels(model: ExportedModel) -> ExportedModel:
     ----------
     model : ExportedModel
         For inference.
-
-    Returns
-    -------
-    ExportedModel
     """
     model = model.copy()
     for node in model.graph.nodes():

@@ -237,10 +237,6 @@ class LoadedClassifier(_LoadedNet):
             As in :meth:`classify`.
         predictions : sequence of Prediction, optional
             What to write. The default is ``classify(image, top=3)``.
-
-        Returns
-        -------
-        PIL.Image.Image
         """
         pixels = read_picture(image, self.where)
         predictions = self.classify(pixels, top=3) if predictions is None else predictions

@@ -48,6 +48,14 @@ struct View {
 
 typedef const View *Arrays;
 
+// A tensor without its address: this pass does not read it.
+inline View shape_of(const View &array)
+{
+    View result = array;
+    result.data = nullptr;
+    return result;
+}
+
 // An attribute that is an integer or a tuple of integers; an integer is values[0].
 struct Integers {
     bool is_tuple;

@@ -1,4 +1,4 @@
-// An operator for MXNet's lib_api.h. What is an operator's own is generated from its contract.py: see Registered.
+// An operator for MXNet's lib_api.h. What is an operator's own is generated from its contract.py: see Operator.
 #ifndef GLUONOPS_NATIVE_OPERATOR_H_
 #define GLUONOPS_NATIVE_OPERATOR_H_
 
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -52,14 +53,6 @@ inline std::vector<View> views(const std::vector<MXTensor> &arrays)
         view.sizes = &array.shape;
         result.push_back(view);
     }
-    return result;
-}
-
-// A tensor without its address: this pass does not read it.
-inline View shape_of(const View &array)
-{
-    View result = array;
-    result.data = nullptr;
     return result;
 }
 
@@ -180,89 +173,117 @@ class KeptTexts {
     std::vector<std::pair<std::string, std::string>> kept_;
 };
 
-// The functions that MXNet calls, from what is generated of an operator: NAME, INPUTS, OUTPUTS, Attrs, attributes(),
-// parse(), tensors(), types(), shapes(), forward() and backward().
+// An operator's attributes, whose type its own functions know.
+typedef std::shared_ptr<const void> AnyAttrs;
+
+// What is generated of an operator.
+struct Operator {
+    const char *name;
+    size_t inputs, outputs;
+    std::vector<const char *> (*attributes)();
+    AnyAttrs (*parse)(const Attributes &given);
+    Tensors (*tensors)(const void *attrs);
+    const TypeVariables &(*types)();
+    Shapes (*shapes)(const void *attrs, const std::vector<int> &ndims);
+    void (*forward)(const void *attrs, Arrays inputs, Arrays outputs);
+    void (*backward)(const void *attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results);
+};
+
+// The same of the generated struct Op.
 template <typename Op>
-struct Registered {
+Operator operator_of()
+{
     typedef typename Op::Attrs Attrs;
+    return {
+        Op::NAME, Op::INPUTS, Op::OUTPUTS, Op::attributes,
+        [](const Attributes &given) -> AnyAttrs { return std::make_shared<Attrs>(Op::parse(given)); },
+        [](const void *attrs) { return Op::tensors(*static_cast<const Attrs *>(attrs)); },
+        Op::types,
+        [](const void *attrs, const std::vector<int> &ndims) {
+            return Op::shapes(*static_cast<const Attrs *>(attrs), ndims);
+        },
+        [](const void *attrs, Arrays inputs, Arrays outputs) {
+            Op::forward(*static_cast<const Attrs *>(attrs), inputs, outputs);
+        },
+        [](const void *attrs, Arrays grads, Arrays inputs, Arrays outputs, Arrays results) {
+            Op::backward(*static_cast<const Attrs *>(attrs), grads, inputs, outputs, results);
+        }};
+}
 
-    static Attrs parse(const Strings &strings)
-    {
-        return Op::parse(Attributes(Op::NAME, strings, Op::attributes()));
-    }
+// The functions that MXNet calls, for one thread. What it asks of an operator is mostly what it asked the last time.
+class Registered {
+ public:
+    explicit Registered(const Operator &op) : op(op) {}
 
-    // The same for the functions of registration.h. Most calls in a thread have the attributes of the one before.
-    static const Attrs &parse(const Texts &texts)
+    AnyAttrs parse(const Strings &strings) const { return op.parse(Attributes(op.name, strings, op.attributes())); }
+
+    // The same for the functions of registration.h.
+    const void *parse(const Texts &texts)
     {
-        static thread_local KeptTexts kept;
-        static thread_local std::optional<Attrs> attrs;
-        if (!attrs || !(kept == texts)) {
-            attrs.reset();
-            kept.set(texts);
-            attrs = parse(Strings(texts.begin(), texts.end()));
+        if (!parsed || !(parsed_texts == texts)) {
+            parsed.reset();
+            parsed_texts.set(texts);
+            parsed = parse(Strings(texts.begin(), texts.end()));
         }
-        return *attrs;
+        return parsed.get();
     }
 
-    static MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
+    MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
     {
-        return guarded(Op::NAME, [&] {
+        return guarded(op.name, [&] {
             install_operators();
             if (strings.count(MX_STR_EXTRA_INPUTS))   // MXNet takes any number there
-                refuse(Op::NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
+                refuse(op.name, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
             parse(strings);
-            *inputs = Op::INPUTS;
-            *outputs = Op::OUTPUTS;
+            *inputs = int(op.inputs);
+            *outputs = int(op.outputs);
         });
     }
 
-    static MXReturnValue infer_type_of_strings(const Strings &strings, std::vector<int> *inputs,
-                                               std::vector<int> *outputs)
+    MXReturnValue infer_type_of_strings(const Strings &strings, std::vector<int> *inputs,
+                                        std::vector<int> *outputs)
     {
-        return guarded(Op::NAME, [&] {
+        return guarded(op.name, [&] {
             outputs->assign(outputs->size(), -1);
-            complete_types(parse(strings), inputs, outputs);
+            complete_types(parse(strings).get(), inputs, outputs);
         });
     }
 
-    static void infer_type(const Texts &texts, std::vector<int> *inputs, std::vector<int> *outputs)
+    void infer_type(const Texts &texts, std::vector<int> *inputs, std::vector<int> *outputs)
     {
-        reported(Op::NAME, [&] { complete_types(parse(texts), inputs, outputs); });
+        reported(op.name, [&] { complete_types(parse(texts), inputs, outputs); });
     }
 
     // Every tensor's type from those of the inputs.
-    static void complete_types(const Attrs &attrs, std::vector<int> *inputs, std::vector<int> *outputs)
+    void complete_types(const void *attrs, std::vector<int> *inputs, std::vector<int> *outputs)
     {
-        check_count("inputs", inputs->size(), Op::INPUTS);
-        check_count("outputs", outputs->size(), Op::OUTPUTS);
-        const std::vector<int> types = inferred_types(Op::NAME, Op::types(), Op::tensors(attrs), *inputs);
+        check_count("inputs", inputs->size(), op.inputs);
+        check_count("outputs", outputs->size(), op.outputs);
+        const std::vector<int> types = inferred_types(op.name, op.types(), op.tensors(attrs), *inputs);
         for (size_t i = 0; i < types.size(); ++i)
-            assign(types[i], i < Op::INPUTS ? &(*inputs)[i] : &(*outputs)[i - Op::INPUTS]);
+            assign(types[i], i < op.inputs ? &(*inputs)[i] : &(*outputs)[i - op.inputs]);
     }
 
-    static void assign(int type, int *known)
+    void assign(int type, int *known)
     {
         if (*known == -1)
             *known = type;
         else if (type != -1 && type != *known)
-            refuse(Op::NAME, std::string("an output has dtype ") + type_name(*known) + "; expected " + type_name(type),
+            refuse(op.name, std::string("an output has dtype ") + type_name(*known) + "; expected " + type_name(type),
                    "Pass another array as out");
     }
 
-    // Every tensor's shape from those that are known, forwards and backwards. Most calls in a thread ask what the one
-    // before has asked.
-    static void infer_shape(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
+    // Every tensor's shape from those that are known, forwards and backwards.
+    void infer_shape(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     {
-        static thread_local KeptTexts kept;
-        static thread_local PartialShapes known_inputs, known_outputs, found_inputs, found_outputs;
-        const bool asked = found_inputs.size() && kept == texts && known_inputs == *inputs &&
+        const bool asked = found_inputs.size() && inferred_texts == texts && known_inputs == *inputs &&
                            known_outputs == *outputs;
         if (!asked) {
             found_inputs.clear();
-            kept.set(texts);
+            inferred_texts.set(texts);
             known_inputs = *inputs;
             known_outputs = *outputs;
-            reported(Op::NAME, [&] { complete(parse(texts), inputs, outputs); });
+            reported(op.name, [&] { complete(parse(texts), inputs, outputs); });
             found_inputs = *inputs;
             found_outputs = *outputs;
         }
@@ -270,30 +291,30 @@ struct Registered {
         *outputs = found_outputs;
     }
 
-    static void complete(const Attrs &attrs, PartialShapes *inputs, PartialShapes *outputs)
+    void complete(const void *attrs, PartialShapes *inputs, PartialShapes *outputs)
     {
-        check_count("inputs", inputs->size(), Op::INPUTS);
-        check_count("outputs", outputs->size(), Op::OUTPUTS);
-        const Tensors tensors = Op::tensors(attrs);
+        check_count("inputs", inputs->size(), op.inputs);
+        check_count("outputs", outputs->size(), op.outputs);
+        const Tensors tensors = op.tensors(attrs);
         std::vector<int> ndims;
         std::vector<Known> known;
         for (size_t i = 0; i < tensors.size(); ++i) {
-            const PartialShape &shape = i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS];
+            const PartialShape &shape = i < op.inputs ? (*inputs)[i] : (*outputs)[i - op.inputs];
             known.push_back({tensors[i].name, shape.has_ndim, shape.sizes});
-            if (i < Op::INPUTS)
+            if (i < op.inputs)
                 ndims.push_back(shape.has_ndim ? int(shape.sizes.size()) : -1);
         }
         if (!known[0].given)
             ndims[0] = only_ndim(attrs, ndims, known);
         if (ndims[0] < 0)
             return;
-        const std::vector<Shape> shapes = solve(Op::NAME, Op::shapes(attrs, ndims), known);
+        const std::vector<Shape> shapes = solve(op.name, op.shapes(attrs, ndims), known);
         for (size_t i = 0; i < tensors.size(); ++i)
-            (i < Op::INPUTS ? (*inputs)[i] : (*outputs)[i - Op::INPUTS]) = PartialShape{true, shapes[i]};
+            (i < op.inputs ? (*inputs)[i] : (*outputs)[i - op.inputs]) = PartialShape{true, shapes[i]};
     }
 
     // The first input's number of dimensions, where the other tensors leave just one; else -1.
-    static int only_ndim(const Attrs &attrs, std::vector<int> ndims, const std::vector<Known> &known)
+    int only_ndim(const void *attrs, std::vector<int> ndims, const std::vector<Known> &known)
     {
         int found = -1;
         for (int ndim = 1; ndim <= MAX_NDIM; ++ndim) {
@@ -307,11 +328,11 @@ struct Registered {
         return found;
     }
 
-    static bool fits(const Attrs &attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
+    bool fits(const void *attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
     {
         std::vector<Pattern> patterns;
         try {
-            patterns = Op::shapes(attrs, ndims).patterns;
+            patterns = op.shapes(attrs, ndims).patterns;
         } catch (const Refusal &) {
             return false;
         }
@@ -326,30 +347,30 @@ struct Registered {
     // lib_api.h's inference, which MXNet uses where install_operators() could not do better. It shows no output. A shape
     // that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the largest
     // number and goes back as 0.
-    static MXReturnValue infer_shape_of_strings(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
-                                                std::vector<std::vector<unsigned>> *outputs)
+    MXReturnValue infer_shape_of_strings(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
+                                         std::vector<std::vector<unsigned>> *outputs)
     {
-        return guarded(Op::NAME, [&] {
+        return guarded(op.name, [&] {
             PartialShapes known_inputs, known_outputs(outputs->size());
             for (const std::vector<unsigned> &shape : *inputs) {
                 known_inputs.push_back({!shape.empty(), {}});
                 for (const unsigned size : shape)
                     known_inputs.back().sizes.push_back(size == ~0u ? UNKNOWN : int64_t(size));
             }
-            complete(parse(strings), &known_inputs, &known_outputs);
+            complete(parse(strings).get(), &known_inputs, &known_outputs);
             *inputs = as_unsigned(known_inputs);
             *outputs = as_unsigned(known_outputs);
         });
     }
 
-    static std::vector<std::vector<unsigned>> as_unsigned(const PartialShapes &shapes)
+    std::vector<std::vector<unsigned>> as_unsigned(const PartialShapes &shapes)
     {
         std::vector<std::vector<unsigned>> result;
         for (const PartialShape &shape : shapes) {
             result.emplace_back();
             for (const int64_t size : shape.sizes) {
                 if (size >= int64_t(~0u))
-                    refuse(Op::NAME, "a shape is " + shape_text(shape.sizes) + "; expected sizes below 2**32 - 1",
+                    refuse(op.name, "a shape is " + shape_text(shape.sizes) + "; expected sizes below 2**32 - 1",
                            "Choose smaller shapes or attributes");
                 result.back().push_back(size == UNKNOWN ? 0 : unsigned(size));
             }
@@ -358,87 +379,108 @@ struct Registered {
     }
 
     // A graph from elsewhere may give a node any number of inputs.
-    static void check_count(const char *what, size_t count, size_t expected)
+    void check_count(const char *what, size_t count, size_t expected)
     {
         if (count != expected)
-            refuse(Op::NAME, "the node has " + std::to_string(count) + " " + what + "; expected " +
+            refuse(op.name, "the node has " + std::to_string(count) + " " + what + "; expected " +
                    std::to_string(expected), "Correct the graph");
     }
 
-    static MXReturnValue forward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
-                                            std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
+    MXReturnValue forward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
+                                     std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
     {
-        return guarded(Op::NAME, [&] { run_forward(parse(strings), views(*inputs), views(*outputs)); });
+        return guarded(op.name, [&] { run_forward(parse(strings).get(), views(*inputs), views(*outputs)); });
     }
 
-    static MXReturnValue backward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
-                                             std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
+    MXReturnValue backward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
+                                      std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
     {
-        return guarded(Op::NAME, [&] { run_backward(parse(strings), views(*inputs), views(*outputs)); });
+        return guarded(op.name, [&] { run_backward(parse(strings).get(), views(*inputs), views(*outputs)); });
     }
 
-    static void forward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void forward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        reported(Op::NAME, [&] { run_forward(parse(texts), inputs, outputs); });
+        reported(op.name, [&] { run_forward(parse(texts), inputs, outputs); });
     }
 
-    static void backward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void backward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        reported(Op::NAME, [&] { run_backward(parse(texts), inputs, outputs); });
+        reported(op.name, [&] { run_backward(parse(texts), inputs, outputs); });
     }
 
-    static void run_forward(const Attrs &attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void run_forward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        check_count("inputs", inputs.size(), Op::INPUTS);
+        check_count("inputs", inputs.size(), op.inputs);
         verify(attrs, inputs, 0, outputs);
         if (!inputs[0].size() && outputs[0].size())   // a kernel would leave the output unwritten
-            refuse(Op::NAME, std::string(Op::tensors(attrs)[0].name) + " has shape " + shape_text(inputs[0].shape()) +
+            refuse(op.name, std::string(op.tensors(attrs)[0].name) + " has shape " + shape_text(inputs[0].shape()) +
                    ", which has no elements; expected some, because the output has shape " +
                    shape_text(outputs[0].shape()), "Leave such a call out");
-        Op::forward(attrs, inputs.data(), outputs.data());
+        op.forward(attrs, inputs.data(), outputs.data());
     }
 
     // MXNet hands over the head gradients, the inputs and the outputs, and wants the gradient of every input.
-    static void run_backward(const Attrs &attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void run_backward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        check_count("inputs of the gradient", inputs.size(), Op::INPUTS + 2 * Op::OUTPUTS);
-        verify(attrs, inputs, Op::OUTPUTS, {});
+        check_count("inputs of the gradient", inputs.size(), op.inputs + 2 * op.outputs);
+        verify(attrs, inputs, op.outputs, {});
         const Arrays all = inputs.data();
-        Op::backward(attrs, all, all + Op::OUTPUTS, all + Op::OUTPUTS + Op::INPUTS, outputs.data());
+        op.backward(attrs, all, all + op.outputs, all + op.outputs + op.inputs, outputs.data());
     }
 
     // A tensor without dimensions passes shape inference as one of unknown shape: the kernels must not see it.
-    static void verify(const Attrs &attrs, const std::vector<View> &inputs, size_t first,
-                       const std::vector<View> &outputs)
+    void verify(const void *attrs, const std::vector<View> &inputs, size_t first, const std::vector<View> &outputs)
     {
         if (!inputs[first].shape().empty())
             return;
-        const Tensors tensors = Op::tensors(attrs);
+        const Tensors tensors = op.tensors(attrs);
         std::vector<int> ndims;
         std::vector<Known> known;
         for (size_t i = 0; i < tensors.size(); ++i) {
-            const bool input = i < Op::INPUTS;
+            const bool input = i < op.inputs;
             known.push_back({tensors[i].name, input || !outputs.empty(),
                              input              ? inputs[first + i].shape()
                              : outputs.empty() ? Shape()
-                                                : outputs[i - Op::INPUTS].shape()});
+                                                : outputs[i - op.inputs].shape()});
             if (input)
                 ndims.push_back(int(known[i].shape.size()));
         }
-        solve(Op::NAME, Op::shapes(attrs, ndims), known);
+        solve(op.name, op.shapes(attrs, ndims), known);
     }
+
+ private:
+    const Operator op;
+    KeptTexts parsed_texts, inferred_texts;
+    AnyAttrs parsed;
+    PartialShapes known_inputs, known_outputs, found_inputs, found_outputs;
+};
+
+// The one of an operator and a thread.
+template <typename Op>
+Registered &registered()
+{
+    static thread_local Registered made(operator_of<Op>());
+    return made;
+}
+
+// A function of it, for MXNet.
+template <typename Op, auto function> struct Of;
+template <typename Op, typename Result, typename... Args, Result (Registered::*function)(Args...)>
+struct Of<Op, function> {
+    static Result call(Args... args) { return (registered<Op>().*function)(args...); }
 };
 
 #define GLUONOPS_REGISTER_OP(graph_name, Op)                                                     \
     REGISTER_OP(graph_name)                                                                      \
-        .setParseAttrs(Registered<Op>::parse_attributes)                                         \
-        .setInferType(Registered<Op>::infer_type_of_strings)                                     \
-        .setInferShape(Registered<Op>::infer_shape_of_strings)                                   \
-        .setForward(Registered<Op>::forward_of_strings, "cpu")                                   \
-        .setBackward(Registered<Op>::backward_of_strings, "cpu");                                \
-    const Registration registration(#graph_name, Op::INPUTS, Op::OUTPUTS, Registered<Op>::infer_shape, \
-                                    Registered<Op>::infer_type, Registered<Op>::forward,         \
-                                    Registered<Op>::backward);
+        .setParseAttrs(Of<Op, &Registered::parse_attributes>::call)                              \
+        .setInferType(Of<Op, &Registered::infer_type_of_strings>::call)                          \
+        .setInferShape(Of<Op, &Registered::infer_shape_of_strings>::call)                        \
+        .setForward(Of<Op, &Registered::forward_of_strings>::call, "cpu")                        \
+        .setBackward(Of<Op, &Registered::backward_of_strings>::call, "cpu");                     \
+    const Registration registration_of_##graph_name(                                             \
+        #graph_name, Op::INPUTS, Op::OUTPUTS, Of<Op, &Registered::infer_shape>::call,            \
+        Of<Op, &Registered::infer_type>::call, Of<Op, &Registered::forward>::call,               \
+        Of<Op, &Registered::backward>::call);
 
 }  // namespace gluonops
 

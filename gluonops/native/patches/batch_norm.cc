@@ -1,13 +1,13 @@
 // See batch_norm.h. Compiled once per instruction set; the first compilation chooses among them.
 #include "batch_norm.h"
 
-#ifdef GLUONOPS_REGISTER
+#ifdef GLUONOPS_ENTRY
 #include <vector>
 #endif
 
 namespace gluonops {
 
-#ifndef GLUONOPS_REGISTER
+#ifndef GLUONOPS_ENTRY
 namespace GLUONOPS_TARGET {
 
 void run_norm(const NormForward &call, const NormMemory &memory) { run(call, memory); }

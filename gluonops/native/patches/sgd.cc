@@ -7,7 +7,7 @@
 
 namespace gluonops {
 
-#ifndef GLUONOPS_REGISTER
+#ifndef GLUONOPS_ENTRY
 namespace GLUONOPS_TARGET {
 
 void run_sgd_update(const SgdCall &call) { sgd_update(call); }
@@ -17,7 +17,7 @@ void run_sgd_update(const SgdCall &call) { sgd_update(call); }
 
 }  // namespace gluonops
 
-#ifdef GLUONOPS_REGISTER
+#ifdef GLUONOPS_ENTRY
 #include <dmlc/strtonum.h>
 
 #include <locale>

@@ -18,15 +18,18 @@ namespace GLUONOPS_TARGET {
 // outer, and of two lines.
 struct PieceSteps { int64_t outer, line; };
 
-// Copies pieces of BYTES bytes, for each of `outers` and a range of lines.
-template <int BYTES>
-GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *from, PieceSteps from_step,
+// Copies pieces of `bytes` bytes, for each of `outers` and a range of lines: the first PART bytes and the last ones, which
+// may overlap.
+template <int PART>
+GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t bytes,
                                      int64_t outers, int64_t first_line, int64_t end_line)
 {
     for (int64_t outer = 0; outer < outers; ++outer)
         for (int64_t line = first_line; line < end_line; ++line) {
             char *target = to + outer * to_step.outer + line * to_step.line;
-            memcpy(target, from + outer * from_step.outer + line * from_step.line, BYTES);
+            const char *source = from + outer * from_step.outer + line * from_step.line;
+            memcpy(target, source, PART);
+            memcpy(target + bytes - PART, source + bytes - PART, PART);
         }
 }
 
@@ -128,7 +131,7 @@ void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps fro
 {
     enum { SIDE = Squares<Word>::SIDE, NUMBERS = Squares<Word>::NUMBERS, BYTES = sizeof(Word) };
     if (outers < NUMBERS || lines < SIDE)
-        return copy_each_piece<BYTES>(to, to_step, from, from_step, outers, 0, lines);
+        return copy_each_piece<BYTES>(to, to_step, from, from_step, BYTES, outers, 0, lines);
     const bool packs = from_step.line == BYTES;   // else it unpacks
     for (int64_t i = 0; i < outers; i += NUMBERS)
         for (int64_t j = 0; j < lines; j += SIDE) {
@@ -145,30 +148,29 @@ void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps fro
 
 const int64_t LINES_AT_ONCE = 128;   // of a matrix, which stay in the first-level cache while all pieces are copied
 
-// Copies pieces of BYTES bytes, for each of `outers` and each of `lines`.
-template <int BYTES>
-void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
+// Copies pieces of more than 4 bytes, for each of `outers` and each of `lines`.
+template <int PART>
+void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t bytes, int64_t outers,
+                 int64_t lines)
 {
-    if constexpr (BYTES == 2)
-        return copy_numbers<uint16_t>(to, to_step, from, from_step, outers, lines);
-    if constexpr (BYTES == 4)
-        return copy_numbers<uint32_t>(to, to_step, from, from_step, outers, lines);
-    if constexpr (BYTES == 8)
-        return copy_numbers<uint64_t>(to, to_step, from, from_step, outers, lines);
     for (int64_t first = 0; first < lines; first += LINES_AT_ONCE) {
         const int64_t end = first + LINES_AT_ONCE < lines ? first + LINES_AT_ONCE : lines;
-        copy_each_piece<BYTES>(to, to_step, from, from_step, outers, first, end);
+        copy_each_piece<PART>(to, to_step, from, from_step, bytes, outers, first, end);
     }
 }
 
-typedef void (*CopyPieces)(char *, PieceSteps, const char *, PieceSteps, int64_t, int64_t);
-
-// The function for pieces of an even number of bytes, less than a vector of 64.
-template <int... HALVES>
-CopyPieces copy_pieces_of(int64_t bytes, std::integer_sequence<int, HALVES...>)
+// Copies pieces of an even number of bytes, less than a vector of 64.
+inline void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t bytes,
+                        int64_t outers, int64_t lines)
 {
-    static constexpr CopyPieces functions[] = {copy_pieces<2 * HALVES + 2>...};
-    return functions[bytes / 2 - 1];
+    switch (bytes) {
+    case 2: return copy_numbers<uint16_t>(to, to_step, from, from_step, outers, lines);
+    case 4: return copy_numbers<uint32_t>(to, to_step, from, from_step, outers, lines);
+    case 8: return copy_numbers<uint64_t>(to, to_step, from, from_step, outers, lines);
+    }
+    const auto copy = bytes < 8 ? copy_pieces<4> : bytes <= 16 ? copy_pieces<8> : bytes <= 32 ? copy_pieces<16>
+                                                                                               : copy_pieces<32>;
+    copy(to, to_step, from, from_step, bytes, outers, lines);
 }
 
 // As many items as fill whole cache lines, at least `items`. Vectors do not cross a line then.
@@ -385,9 +387,8 @@ class ColumnBlock {
 
     void copy(T *to, PieceSteps to_step, const T *from, PieceSteps from_step) const
     {
-        const auto function = copy_pieces_of(sizes.inner * int64_t(sizeof(T)), std::make_integer_sequence<int, 31>());
-        function(reinterpret_cast<char *>(to), to_step, reinterpret_cast<const char *>(from), from_step, pieces,
-                 sizes.length);
+        copy_pieces(reinterpret_cast<char *>(to), to_step, reinterpret_cast<const char *>(from), from_step,
+                    sizes.inner * int64_t(sizeof(T)), pieces, sizes.length);
     }
 };
 

@@ -171,7 +171,7 @@ template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
 {
     const int64_t run = sizes.inner == 1 ? sizes.length : block_columns<T>(sizes);
-    return sizes.elements() * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES && run * int64_t(sizeof(T)) >= 512;
+    return streams<T>(sizes.elements()) && run * int64_t(sizeof(T)) >= 512;
 }
 
 const int64_t MAX_SCRATCH_BYTES = 1 << 20;

@@ -32,7 +32,7 @@ GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
 template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, int64_t tensors)
 {
-    return sizes.elements() * int64_t(sizeof(T)) * tensors >= SHORT_STREAMING_MIN_BYTES;
+    return streams<T>(sizes.elements() * tensors, SHORT_STREAMING_MIN_BYTES);
 }
 
 // For every vector of a period of elements: the row of each lane. The rows count from that of the vector's first run.

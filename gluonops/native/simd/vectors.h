@@ -5,8 +5,10 @@
 
 #include <stdint.h>
 #include <string.h>
-#if defined(__x86_64__)
+#if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__x86_64__)
+#include <emmintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -59,6 +61,11 @@ GLUONOPS_INLINE Doubles broadcast(double x) { return x - Doubles{}; }
 GLUONOPS_INLINE Ints broadcast(int32_t x) { return x - Ints{}; }
 GLUONOPS_INLINE Longs broadcast(int64_t x) { return x - Longs{}; }
 
+// A number in every lane of a V.
+template <typename V> GLUONOPS_INLINE V every(double x);
+template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
+template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
+
 // 0, 1, 2 and so on.
 template <typename T>
 GLUONOPS_INLINE typename Simd<T>::Indices lane_numbers()
@@ -83,43 +90,55 @@ GLUONOPS_INLINE Doubles load(const double *from, FullMask)
     return v;
 }
 
+GLUONOPS_INLINE void store(float *to, Floats v, FullMask) { memcpy(to, &v, WIDTH); }
+GLUONOPS_INLINE void store(double *to, Doubles v, FullMask) { memcpy(to, &v, WIDTH); }
+
+#if defined(__AVX512F__)
 GLUONOPS_INLINE Floats load(const Half *from, FullMask)
 {
-#if defined(__AVX512F__)
     return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
+}
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+{
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(to),
+                        _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 #elif defined(__F16C__) && defined(__AVX2__)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask)
+{
     return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+}
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+{
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
+}
 #elif defined(__aarch64__)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask)
+{
     return Floats(vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t *>(from))));
+}
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+{
+    vst1_f16(reinterpret_cast<float16_t *>(to), vcvt_f16_f32(float32x4_t(v)));
+}
 #else
+GLUONOPS_OUTLINE Floats load(const Half *from, FullMask)
+{
     Floats v;
     for (int lane = 0; lane < WIDTH / 4; ++lane)
         v[lane] = widen(from[lane]);
     return v;
-#endif
 }
-
-GLUONOPS_INLINE void store(float *to, Floats v, FullMask) { memcpy(to, &v, WIDTH); }
-GLUONOPS_INLINE void store(double *to, Doubles v, FullMask) { memcpy(to, &v, WIDTH); }
-
-GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+GLUONOPS_OUTLINE void store(Half *to, Floats v, FullMask)
 {
-#if defined(__AVX512F__)
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(to),
-                        _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#elif defined(__F16C__) && defined(__AVX2__)
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
-#elif defined(__aarch64__)
-    vst1_f16(reinterpret_cast<float16_t *>(to), vcvt_f16_f32(float32x4_t(v)));
-#else
     for (int lane = 0; lane < WIDTH / 4; ++lane)
         to[lane] = narrow(v[lane]);
-#endif
 }
+#endif
 
 // The first lanes of a vector; the others are `fill`.
 template <typename T>
-GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, PartialMask mask, typename Simd<T>::Scalar fill)
+GLUONOPS_OUTLINE typename Simd<T>::Vector load(const T *from, PartialMask mask, typename Simd<T>::Scalar fill)
 {
     enum { LANES = Simd<T>::LANES };
     T buffer[LANES] = {};
@@ -131,7 +150,7 @@ GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, PartialMask mask, t
 }
 
 template <typename T>
-GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, PartialMask mask)
+GLUONOPS_OUTLINE void store(T *to, typename Simd<T>::Vector v, PartialMask mask)
 {
     T buffer[Simd<T>::LANES];
     store(buffer, v, FullMask());
@@ -180,35 +199,22 @@ GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask mask, type
 
 // A streaming store bypasses the caches, and its address is aligned. It pays for results much larger than the caches:
 // an ordinary store first reads the line that it overwrites. Call store_fence() before another thread reads.
+#if defined(__AVX2__)
+enum { HAS_STREAMING_STORES = true };
 GLUONOPS_INLINE void streaming_store(float *to, Floats v)
 {
 #if defined(__AVX512F__)
     _mm512_stream_ps(to, __m512(v));
-#elif defined(__AVX2__)
+#else
     _mm256_stream_ps(to, __m256(v));
-#elif defined(__x86_64__)
-    _mm_stream_ps(to, __m128(v));
-#else
-    store(to, v, FullMask());
 #endif
 }
-
-GLUONOPS_INLINE void streaming_store(double *to, Doubles v)
-{
-    streaming_store(reinterpret_cast<float *>(to), Floats(v));
-}
-
-GLUONOPS_INLINE void streaming_store(Half *to, Floats v)
-{
-#if defined(__AVX512F__)
-    _mm256_stream_si256(reinterpret_cast<__m256i *>(to),
-                        _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#elif defined(__F16C__) && defined(__AVX2__)
-    _mm_stream_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
 #else
-    store(to, v, FullMask());
+enum { HAS_STREAMING_STORES = false };
 #endif
-}
+
+template <typename T, typename V>
+GLUONOPS_INLINE void streaming_store(T *to, V v) { store(to, v, FullMask()); }
 
 GLUONOPS_INLINE void store_fence()
 {

@@ -66,9 +66,6 @@ struct Normal {
 
 #include "formulas.cuh"
 
-template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
-template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
-
 // Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
 const int64_t ACTIVATION_RUN = 4096;
 
@@ -115,7 +112,7 @@ inline void activate_gradient(const T *output_grad, const T *data, T *data_grad,
 template <typename T>
 GLUONOPS_INLINE bool streams_activation(int64_t size)
 {
-    return size * int64_t(sizeof(T)) >= ACTIVATION_STREAMING_MIN_BYTES;
+    return streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
 }
 
 // The two passes, from the arguments of an operator.

@@ -1,8 +1,8 @@
 // Blocks that share a row. Each leaves partial results in scratch memory, and the last one to come finishes the row. It
 // combines them in the order of the blocks, so the result does not depend on which block comes last.
 
-// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and what
-// the others had written before they were counted is there.
+// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and
+// what the others had written before they were counted is there.
 __device__ inline bool is_last_of(unsigned all, unsigned *count)
 {
     __threadfence();
@@ -11,8 +11,8 @@ __device__ inline bool is_last_of(unsigned all, unsigned *count)
     return last;
 }
 
-// A count for each row, which is 0 before a launch and after it, and behind them the partial results. Other blocks write
-// these during a launch, so they are volatile.
+// A count for each row, which is 0 before a launch and after it, and behind them the partial results. Other blocks
+// write these during a launch, so they are volatile.
 template <typename A>
 struct Scratch {
     unsigned *counts;   // every other number

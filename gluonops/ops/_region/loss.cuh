@@ -1,11 +1,13 @@
-// What the losses of maps share: a thread per prediction, blocks that share an image, and the sums of its parts.
+// What the losses of maps share. Forward has steps:
+//     ASSIGN    a thread per ground truth finds the predictions to which it is assigned;
+//     COMPUTE   gridDim.y blocks share an image, a thread per prediction. The last block adds up the sums of all.
+#include "../_blocks/blocks.cuh"
 #include "../_region/parts.cuh"
 #include "../_region/truth.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
-enum { TARGET = 12 };         // numbers in `partial` for each ground truth
-enum { HELD_TARGETS = 128 };  // ground truths of an image that a block holds in shared memory
-enum Step { ASSIGN, COMPUTE, COMBINE };
+enum { THREADS = 256 };
+enum { TARGET = 12 };   // numbers in `partial` for each ground truth
+enum Step { ASSIGN, COMPUTE };
 
 // The place of a prediction, whose number is anchor * cells + cell. 32 bits hold it, because more predictions fit into no
 // memory.
@@ -69,18 +71,6 @@ __device__ bool any_overlaps(const Item *targets, int count, const Edges<A> &box
     return most > share * box.area;
 }
 
-struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
-
-// Which of the 32 predictions from `first` on have a ground truth assigned: a bit for each. A warp looks together.
-template <typename Targets>
-__device__ unsigned assigned_predictions(const Targets &targets, int first)
-{
-    unsigned assigned = 0;
-    for (int t = threadIdx.x % 32; t < targets.count; t += 32)
-        assigned |= targets.assigned_predictions(t, first);
-    return reduce_warp(assigned, Or());
-}
-
 // `Targets` are the ground truths of the first image: `all` of them, their `rows` and `count`, and its `map`. These are
 // those of image `b`.
 template <typename Targets>
@@ -92,7 +82,7 @@ __device__ Targets of_image(Targets targets, int64_t b)
     return targets;
 }
 
-// Step ASSIGN, where a block does not hold the ground truths of an image.
+// Step ASSIGN.
 template <typename Targets>
 __device__ void assign(const Targets &targets, int64_t batch)
 {
@@ -100,19 +90,6 @@ __device__ void assign(const Targets &targets, int64_t batch)
         const Targets own = of_image(targets, t / targets.count);
         own.all[t % targets.count].set(own.truth(t % targets.count), own);
     }
-}
-
-// The ground truths of an image, in shared memory where there are at most HELD_TARGETS. Of each of `targets.all` there is
-// what step ASSIGN has found out, else the block finds it out here.
-template <typename Targets>
-__device__ Targets hold(Targets targets)
-{
-    __shared__ typename Targets::Item held[HELD_TARGETS];
-    targets.held = held;
-    for (int t = threadIdx.x; targets.is_held() && t < targets.count; t += THREADS)
-        held[t].set(targets.truth(t), targets);
-    __syncthreads();   // all are assigned, and the sums of the image before are read
-    return targets;
 }
 
 // Whether a row is neither a box nor padding. A warp looks together.
@@ -125,66 +102,25 @@ __device__ bool any_invalid(const Targets &targets)
     return reduce_warp(invalid, Sum()) > 0;
 }
 
-// Where an image's gradient goes.
+// Where an image's gradient goes, from a place on.
 template <typename A> struct Gradient {
     A *first;
-    int64_t size;
     int request;
-
-    // Whether one block sets all of an image to 0 before it computes what is not 0.
-    __device__ bool is_cleared() const { return request == WRITE && gridDim.y == 1; }
-
-    __device__ void clear() const
-    {
-        if (is_cleared())
-            fill(first, size, A(0));
-    }
-
-    // This block's share becomes NaN.
-    __device__ void spoil() const
-    {
-        const int64_t share = (size + gridDim.y - 1) / gridDim.y, start = blockIdx.y * share;
-        if (request != NOTHING && start < size)
-            fill(first + start, minimum(share, size - start), not_a_number<A>());
-    }
 
     __device__ Gradient behind(int64_t elements) const
     {
-        const Gradient rest = {first + elements, size - elements, request};
+        const Gradient rest = {first + elements, request};
         return rest;
     }
 
     __device__ void put(int64_t i, A value) const { store(first, i, value, request); }
 
-    // 0 for `count` elements, a step apart.
-    __device__ void put_zeros(int64_t i, int count, int64_t step) const
+    // The same value for `count` elements, a step apart.
+    __device__ void put_all(int64_t i, int count, int64_t step, A value) const
     {
-        if (request != WRITE || is_cleared())
-            return;
-        A *to = first + i;
 #pragma unroll 4
-        for (int c = 0; c < count; ++c, to += step)
-            *to = 0;
-    }
-
- private:
-    // The block's threads set `count` elements to a value.
-    __device__ static void fill(A *to, int64_t count, A value)
-    {
-        enum { SIZE = Pack<A>::SIZE };
-        const int64_t behind_pack = reinterpret_cast<size_t>(to) % 16 / sizeof(A);
-        const int64_t head = minimum(count, (SIZE - behind_pack) % SIZE), packs = (count - head) / SIZE;
-        const int64_t tail = head + packs * SIZE;
-        if (threadIdx.x < head)
-            to[threadIdx.x] = value;
-        if (threadIdx.x < count - tail)
-            to[tail + threadIdx.x] = value;
-        Pack<A> pack;
-        pack.fill(value);
-        A *place = to + head + SIZE * threadIdx.x;
-#pragma unroll 4
-        for (int64_t i = threadIdx.x; i < packs; i += THREADS, place += SIZE * THREADS)
-            copy_pack(place, 0, pack, WRITE);
+        for (int c = 0; c < count; ++c)
+            put(i + c * step, value);
     }
 };
 
@@ -197,36 +133,70 @@ template <typename T, typename A> struct Outputs {
     template <typename Targets>
     __device__ Gradient<A> gradient_of(const Targets &of_image, int64_t b) const
     {
-        const int64_t size = of_image.map.size();
-        const Gradient<A> own = {gradient + b * size, size, gradient_request};
+        const Gradient<A> own = {gradient + b * of_image.map.size(), gradient_request};
         return own;
     }
 };
 
-// The results of image `b`, from the sums of the blocks that shared it.
+// The results of image `b`, by the last of its blocks. `own` are the sums of this thread.
 template <typename T, typename A>
-__device__ void combine_image(const Partials<PARTS> &partials, int64_t b, const Outputs<T, A> &outputs)
+__device__ void write_parts(const A *own, const Scratch<A> &scratch, int64_t b, const Outputs<T, A> &outputs)
 {
-    A sums[PARTS] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-    for (int block = 0; block < gridDim.y; ++block)
-#pragma unroll
-        for (int p = 0; p < PARTS; ++p)
-            sums[p] += A(partials.of_block(b, block)[p]);
-    A loss = 0;
-#pragma unroll
     for (int p = 0; p < PARTS; ++p) {
-        loss += p <= CLASS_PART ? sums[p] : A(0);
-        store(outputs.parts, b * PARTS + p, sums[p], outputs.parts_request);
+        const A sum = reduce_block(own[p], Sum());
+        if (threadIdx.x == 0)
+            scratch.partial[(b * gridDim.y + blockIdx.y) * PARTS + p] = sum;
+    }
+    if (!scratch.is_last_block(b, gridDim.y) || threadIdx.x > 0)
+        return;
+    A loss = 0;
+    for (int p = 0; p < PARTS; ++p) {
+        const A sum = scratch.sum(b * gridDim.y * PARTS + p, gridDim.y, PARTS);
+        loss += p <= CLASS_PART ? sum : A(0);
+        store(outputs.parts, b * PARTS + p, sum, outputs.parts_request);
     }
     store(outputs.output, b, loss, outputs.output_request);
 }
 
-// Step COMBINE.
-template <typename T, typename A>
-__device__ void combine(const Partials<PARTS> &partials, int64_t batch, const Outputs<T, A> &outputs)
+// One image. An invalid row of its ground truth makes it NaN.
+template <typename Targets, typename T, typename A>
+__device__ void compute_image(const Targets &targets, const Scratch<A> &scratch, int64_t b,
+                              const Outputs<T, A> &outputs)
 {
-    for (int64_t b = first_item(); b < batch; b += item_step())
-        combine_image(partials, b, outputs);
+    const typename Targets::ImageMap &map = targets.map;
+    const Gradient<A> gradient = outputs.gradient_of(targets, b);
+    const bool is_invalid = any_invalid(targets);
+    __shared__ A of_threads[THREADS][PARTS];   // registers are short
+    A *const parts = of_threads[threadIdx.x];
+    for (int p = 0; p < PARTS; ++p)
+        parts[p] = is_invalid ? not_a_number<A>() : A(0);
+    const int predictions = int(map.anchors * map.cells());   // more fit into no memory
+    for (int n = blockIdx.y * THREADS + threadIdx.x; n < predictions; n += gridDim.y * THREADS) {
+        const Prediction at(n, map.height, map.width);
+        if (is_invalid)
+            gradient.put_all(map.place(at), map.channels(), map.cells(), not_a_number<A>());
+        else
+            targets.compute(at, gradient, parts);
+    }
+    write_parts(parts, scratch, b, outputs);
+}
+
+// Both steps. `targets` are those of the first image, in `partial`: TARGET numbers for each ground truth. Behind them is
+// what the blocks of an image share.
+template <typename Targets, typename T, typename A>
+__device__ void map_loss_forward(const Targets &targets, double *partial, int64_t step, int64_t batch,
+                                 const Outputs<T, A> &outputs)
+{
+    double *const shared = partial + batch * targets.count * TARGET;
+    if (step == ASSIGN) {
+        clear_counts(shared, batch);
+        if (blockIdx.y == 0)
+            assign(targets, batch);
+        return;
+    }
+    const Scratch<A> scratch(shared, batch);
+    for (int64_t b = blockIdx.x; b < batch; b += gridDim.x)
+        compute_image(of_image(targets, b), scratch, b, outputs);
 }
 
 // Backward: the gradients of the images' losses, times the head gradients. `size`: the elements of an image's map.
@@ -237,67 +207,3 @@ __device__ void scale_gradient(const T *__restrict__ output_grad, const A *__res
     for (int64_t i = first_item(); i < batch * size; i += item_step())
         store(data_grad, i, load(gradient, i) * load(output_grad, quotient(i, size)), data_grad_request);
 }
-
-// The sums of a prediction's parts that a thread, or a warp, adds up where only its objectness has a target.
-template <typename A> struct BackgroundSums { A coordinates, no_objectness, cost; };
-
-// The sums of a block, in shared memory: the first lane of a warp adds to those of its warp.
-template <typename A> struct BlockSums {
-    A (*of_warps)[PARTS];
-
-    __device__ A *own() const { return of_warps[threadIdx.x / 32]; }
-
-    __device__ void clear() const
-    {
-        for (int p = 0; threadIdx.x % 32 == 0 && p < PARTS; ++p)
-            own()[p] = 0;
-    }
-
-    __device__ void add(const BackgroundSums<A> &background) const
-    {
-        const A coordinates = reduce_warp(background.coordinates, Sum());
-        const A no_objectness = reduce_warp(background.no_objectness, Sum());
-        const A cost = reduce_warp(background.cost, Sum());
-        if (threadIdx.x % 32 != 0)
-            return;
-        own()[COORDINATES] += coordinates;
-        own()[NO_OBJECTNESS] += no_objectness;
-        own()[COST] += cost;
-    }
-
-    // What each thread of the warp has.
-    __device__ void add(const A *parts) const
-    {
-#pragma unroll
-        for (int p = 0; p < PARTS; ++p) {
-            const A sum = reduce_warp(parts[p], Sum());
-            if (threadIdx.x % 32 == 0)
-                own()[p] += sum;
-        }
-    }
-
-    // NaN in each if the image has an invalid row. They are the results where an image has one block.
-    template <typename T>
-    __device__ void write(bool is_invalid, const Partials<PARTS> &partials, int64_t b,
-                          const Outputs<T, A> &outputs) const
-    {
-        __syncthreads();   // the sums of all warps are there
-        if (threadIdx.x >= 32)
-            return;
-        const int part = threadIdx.x;
-        A sum = is_invalid ? not_a_number<A>() : A(0), loss = 0;
-        for (int warp = 0; part < PARTS && warp < WARPS; ++warp)
-            sum += of_warps[warp][part];
-        for (int p = 0; p <= CLASS_PART; ++p)
-            loss += __shfl_sync(0xffffffffu, sum, p);
-        if (part >= PARTS)
-            return;
-        if (gridDim.y > 1) {
-            partials.own(b)[part] = sum;
-            return;
-        }
-        store(outputs.parts, b * PARTS + part, sum, outputs.parts_request);
-        if (part == 0)
-            store(outputs.output, b, loss, outputs.output_request);
-    }
-};

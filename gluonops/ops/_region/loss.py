@@ -7,10 +7,9 @@ from ...core.contract import BLOCK, Arg, Attr, Bool, Out, Rows, Steps
 from .contract import count
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-PREDICTIONS = 512    # that a block of threads takes, where an image has several
-MANY_BLOCKS = 256    # that are enough for a GPU: so many images have one each
+PREDICTIONS = 256    # that a block of threads takes, where an image has several
+MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
 TARGET = 12          # numbers for a ground truth
-HELD_TARGETS = 128   # ground truths of an image that a block holds in shared memory, as in loss.cuh
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -55,10 +54,9 @@ def elements(attrs, known: dict) -> tuple[int, int]:
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: assign the ground truths, compute, and combine the sums of the blocks that share an image.
+    """In forward: assign the ground truths; compute, where the last block of an image adds up the sums of its blocks.
 
-    ``partial`` has TARGET numbers for each ground truth, and the parts of each of these blocks. Blocks that hold the
-    ground truths assign them themselves, and one block has nothing to combine.
+    ``partial`` has TARGET numbers for each ground truth, and for each image a count and the parts of its blocks.
     """
     if direction == "backward":
         return Steps()
@@ -66,6 +64,4 @@ def steps(direction: str, attrs, known: dict) -> Steps:
     truths = known["truth"][1]
     predictions = count(attrs) * height * width
     blocks = max(1, min(math.ceil(predictions / PREDICTIONS), MANY_BLOCKS // max(1, batch)))
-    is_needed = {0: truths > HELD_TARGETS, 1: True, 2: blocks > 1}
-    wanted = [step for step, needed in is_needed.items() if needed]
-    return Steps(blocks, batch * (truths * TARGET + blocks * len(PARTS)), wanted)
+    return Steps(blocks, batch * (truths * TARGET + 1 + blocks * len(PARTS)), (0, 1))

@@ -104,7 +104,7 @@ def _image_sum(F, values):
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
-def by_anchor(F, values):
+def by_anchor(F, values: Array) -> Array:
     """(B, 1, A, H, W) as (B, A, 1, H, W)."""
     return F.swapaxes(values, dim1=1, dim2=2)
 
@@ -113,7 +113,7 @@ def _activation(F, attrs, numbers):
     return numbers if attrs.new_coords else F.sigmoid(numbers)
 
 
-def entropy(F, attrs, numbers, target):
+def entropy(F, attrs, numbers: Array, target: Array) -> Array:
     """The loss whose derivative by a number of the map is ``activation - target``."""
     if attrs.new_coords:
         return F.square(F.broadcast_sub(numbers, target)) / 2

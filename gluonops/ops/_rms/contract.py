@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
+from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
 from .._softmax.contract import length_for, power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
@@ -11,8 +11,8 @@ WARP = 32            # threads
 THREADS = 256        # of a block
 MOST_BLOCKS = 512    # of backward; each has sums of its own for the gradient of the scale
 
-DATA = "batch..., channels@axis, ..."
-ROWS_AND_AXIS = "batch..., 1, ..."   # one value per row, as keepdims shape
+DATA = "batch..., channels@axis, inner..."
+ROWS_AND_AXIS = "batch..., 1, inner..."   # one value per row, as keepdims shape
 
 
 def sizes(attrs, known: dict) -> tuple[int, int, int]:
@@ -92,6 +92,11 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         types={"T": FLOATS},
         shapes=Shapes(data=DATA, scale="channels", output=DATA, inverse=ROWS_AND_AXIS),
         backward=("output_grad", "data", "scale", "inverse"),
+        # Where rows are columns, each sample is a block.
+        derived={"share": "1 / max(1, channels)" if by_mean else "1.0",
+                 "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
+        constants={"MOST_BLOCKS": 64},
+        scratch=(Array("partial", "A", "blocks * channels", "backward"),),
         cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
         accumulate_fp32=True,
     )

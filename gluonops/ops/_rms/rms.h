@@ -12,51 +12,8 @@
 
 namespace gluonops {
 
-struct RmsCall {
-    int type;
-    RowSizes sizes;
-    double share, eps;
-    const void *data, *scale;
-    void *output, *inverse;             // forward; backward reads the inverse
-    const void *output_grad;            // backward
-    void *data_grad, *scale_grad;
-    double *partial;                    // of the gradient of the scale, for every block
-    int64_t blocks;
-};
-
-const int64_t RMS_MOST_BLOCKS = 64;   // of rows whose elements are neighbours
-
-// The number of blocks of rows in backward.
-inline int64_t rms_blocks(const RowSizes &sizes)
-{
-    return sizes.outer < RMS_MOST_BLOCKS ? sizes.outer : RMS_MOST_BLOCKS;
-}
-
-template <typename Call, typename Attrs, typename Tensors>
-inline Call rms_call(const Attrs &attrs, const Tensors &tensors, bool by_mean)
-{
-    Call call = {};
-    call.type = tensors.data.type;
-    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
-    call.share = by_mean && call.sizes.length ? 1.0 / double(call.sizes.length) : 1.0;
-    call.eps = attrs.eps;
-    call.data = tensors.data.data;
-    call.scale = tensors.scale.data;
-    call.output = tensors.output.data;
-    call.inverse = tensors.inverse.data;
-    return call;
-}
-
-// What backward has besides. Where rows are columns, every sample is a block.
-template <typename Call, typename Tensors>
-inline void add_backward(Call &call, const Tensors &tensors, Workspace &memory)
-{
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    call.scale_grad = tensors.scale_grad.data;
-    call.blocks = call.sizes.inner == 1 ? rms_blocks(call.sizes) : call.sizes.outer;
-    call.partial = memory.zeros<double>(call.blocks * call.sizes.length);
-}
+template <template <typename> class Args, typename T>
+GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, args.channels, args.inner}; }
 
 namespace GLUONOPS_TARGET {
 
@@ -64,27 +21,24 @@ GLUONOPS_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
 GLUONOPS_INLINE double square_root(double x) { return __builtin_sqrt(x); }
 
 template <typename A>
-GLUONOPS_INLINE A inverse_root(A squares, const RmsCall &call)
-{
-    return 1 / square_root(squares * A(call.share) + A(call.eps));
-}
+GLUONOPS_INLINE A inverse_root(A squares, A share, A eps) { return 1 / square_root(squares * share + eps); }
 
-template <bool STREAMING, typename T>
-inline void rms_rows(const RmsCall &call)
+template <bool STREAMING, template <typename> class Args, typename T>
+inline void rms_rows(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = call.sizes.length;
-    const T *data = static_cast<const T *>(call.data), *scale = static_cast<const T *>(call.scale);
-    T *output = static_cast<T *>(call.output);
-    A *inverse = static_cast<A *>(call.inverse);
-    const RmsCall *shared = &call;
-    parallel_rows(call.sizes, 2 * sizeof(T), [=](int64_t row) {
+    const int64_t length = args.channels;
+    const T *data = args.data, *scale = args.scale;
+    T *output = args.output;
+    A *inverse = args.inverse;
+    const A share = args.share, eps = A(args.eps);
+    parallel_rows(row_sizes(args), 2 * sizeof(T), [=](int64_t row) {
         const T *x = data + row * length;
         const A squares = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto values = load(x + i, mask, A(0));
             return values * values;
         });
-        const A by_root = inverse_root(squares, *shared);
+        const A by_root = inverse_root(squares, share, eps);
         inverse[row] = by_root;
         write_row<STREAMING>(output + row * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(x + i, mask, A(0)) * by_root * load(scale + i, mask, A(0));
@@ -92,15 +46,15 @@ inline void rms_rows(const RmsCall &call)
     });
 }
 
-template <bool STREAMING, typename T>
-inline void rms_columns(const RmsCall &call)
+template <bool STREAMING, template <typename> class Args, typename T>
+inline void rms_columns(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const RowSizes sizes = call.sizes;
-    const T *data = static_cast<const T *>(call.data), *scale = static_cast<const T *>(call.scale);
-    T *output = static_cast<T *>(call.output);
-    A *inverses = static_cast<A *>(call.inverse);
-    const RmsCall *shared = &call;
+    const RowSizes sizes = row_sizes(args);
+    const T *data = args.data, *scale = args.scale;
+    T *output = args.output;
+    A *inverses = args.inverse;
+    const A share = args.share, eps = A(args.eps);
     parallel_column_blocks<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
         alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
         A *by_root = buffer;
@@ -112,7 +66,7 @@ inline void rms_columns(const RmsCall &call)
             });
         }
         for (int64_t j = 0; j < columns; ++j) {
-            by_root[j] = inverse_root(by_root[j], *shared);
+            by_root[j] = inverse_root(by_root[j], share, eps);
             inverses[first_row + j] = by_root[j];
         }
         for (int64_t c = 0; c < sizes.length; ++c) {
@@ -125,27 +79,27 @@ inline void rms_columns(const RmsCall &call)
     });
 }
 
-template <typename T>
-inline void rms_forward(const RmsCall &call)
+template <template <typename> class Args, typename T>
+inline void rms_forward(const Args<T> &args)
 {
-    const bool rows = call.sizes.inner == 1;
-    if (use_streaming_stores<T>(call.sizes))
-        rows ? rms_rows<true, T>(call) : rms_columns<true, T>(call);
+    const bool rows = args.inner == 1;
+    if (use_streaming_stores<T>(row_sizes(args)))
+        rows ? rms_rows<true>(args) : rms_columns<true>(args);
     else
-        rows ? rms_rows<false, T>(call) : rms_columns<false, T>(call);
+        rows ? rms_rows<false>(args) : rms_columns<false>(args);
 }
 
-template <bool STREAMING, typename T>
-inline void rms_rows_backward(const RmsCall &call)
+template <bool STREAMING, template <typename> class Args, typename T>
+inline void rms_rows_backward(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t outer = call.sizes.outer, length = call.sizes.length, blocks = call.blocks;
-    const T *data = static_cast<const T *>(call.data), *scale = static_cast<const T *>(call.scale);
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    T *data_grad = static_cast<T *>(call.data_grad);
-    const A *inverse = static_cast<const A *>(call.inverse);
-    A *partial = reinterpret_cast<A *>(call.partial);
-    const A share = A(call.share);
+    const int64_t outer = args.batch, length = args.channels, blocks = args.blocks;
+    const T *data = args.data, *scale = args.scale;
+    const T *output_grad = args.output_grad;
+    T *data_grad = args.data_grad;
+    const A *inverse = args.inverse;
+    A *partial = args.partial;
+    const A share = args.share;
     const int64_t bytes = blocks ? 3 * int64_t(sizeof(T)) * length * (outer / blocks) : 0;
     parallel_for(blocks, bytes, [=](int64_t begin, int64_t end) {
         for (int64_t block = begin; block < end; ++block) {
@@ -168,18 +122,18 @@ inline void rms_rows_backward(const RmsCall &call)
     });
 }
 
-template <bool STREAMING, typename T>
-inline void rms_columns_backward(const RmsCall &call)
+template <bool STREAMING, template <typename> class Args, typename T>
+inline void rms_columns_backward(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    const RowSizes sizes = call.sizes;
-    const T *data = static_cast<const T *>(call.data), *scale = static_cast<const T *>(call.scale);
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    T *data_grad = static_cast<T *>(call.data_grad);
-    const A *inverses = static_cast<const A *>(call.inverse);
-    A *partial = reinterpret_cast<A *>(call.partial);
-    const A share = A(call.share);
+    const RowSizes sizes = row_sizes(args);
+    const T *data = args.data, *scale = args.scale;
+    const T *output_grad = args.output_grad;
+    T *data_grad = args.data_grad;
+    const A *inverses = args.inverse;
+    A *partial = args.partial;
+    const A share = args.share;
     const int64_t most_columns = block_columns<T>(sizes);
     parallel_for(sizes.outer, 3 * sizes.length * sizes.inner * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         alignas(64) A dot_buffer[MAX_BLOCK_COLUMNS];
@@ -225,28 +179,28 @@ inline void rms_columns_backward(const RmsCall &call)
 }
 
 // The data's gradient in rows of a single element. Its difference cancels: 1 - u^2 * share is eps / root^2.
-template <typename T>
-inline void rms_single_gradient(const RmsCall &call)
+template <template <typename> class Args, typename T>
+inline void rms_single_gradient(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t rows = call.sizes.rows();
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    const A *inverse = static_cast<const A *>(call.inverse);
-    const A scale = load_scalar(static_cast<const T *>(call.scale)), eps = A(call.eps);
-    write_row<false>(static_cast<T *>(call.data_grad), rows, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    const int64_t rows = row_sizes(args).rows();
+    const T *output_grad = args.output_grad;
+    const A *inverse = args.inverse;
+    const A scale = load_scalar(args.scale), eps = A(args.eps);
+    write_row<false>(args.data_grad, rows, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto by_root = load(inverse + i, mask, A(0));
         return load(output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
     });
 }
 
 // The sums of all blocks.
-template <typename T>
-inline void rms_scale_gradient(const RmsCall &call)
+template <template <typename> class Args, typename T>
+inline void rms_scale_gradient(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = call.sizes.length, blocks = call.blocks;
-    const A *partial = reinterpret_cast<const A *>(call.partial);
-    T *scale_grad = static_cast<T *>(call.scale_grad);
+    const int64_t length = args.channels, blocks = args.blocks;
+    const A *partial = args.partial;
+    T *scale_grad = args.scale_grad;
     write_row<false>(scale_grad, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         auto sum = broadcast(A(0));
         for (int64_t block = 0; block < blocks; ++block)
@@ -255,18 +209,18 @@ inline void rms_scale_gradient(const RmsCall &call)
     });
 }
 
-template <typename T>
-inline void rms_backward(const RmsCall &call)
+template <template <typename> class Args, typename T>
+inline void rms_backward(const Args<T> &args)
 {
-    const bool rows = call.sizes.inner == 1;
-    const bool streaming = use_streaming_stores<T>(call.sizes);
-    if (rows && !call.sizes.empty())
-        streaming ? rms_rows_backward<true, T>(call) : rms_rows_backward<false, T>(call);
-    if (!rows && !call.sizes.empty())
-        streaming ? rms_columns_backward<true, T>(call) : rms_columns_backward<false, T>(call);
-    if (call.sizes.length == 1)
-        rms_single_gradient<T>(call);
-    rms_scale_gradient<T>(call);
+    const RowSizes sizes = row_sizes(args);
+    const bool rows = sizes.inner == 1, streaming = use_streaming_stores<T>(sizes);
+    if (rows && !sizes.empty())
+        streaming ? rms_rows_backward<true>(args) : rms_rows_backward<false>(args);
+    if (!rows && !sizes.empty())
+        streaming ? rms_columns_backward<true>(args) : rms_columns_backward<false>(args);
+    if (sizes.length == 1)
+        rms_single_gradient(args);
+    rms_scale_gradient(args);
 }
 
 }  // namespace GLUONOPS_TARGET

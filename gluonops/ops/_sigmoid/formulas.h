@@ -19,13 +19,12 @@ struct SigmoidOf {
 
 // Which labels are ignored.
 struct IgnoredLabel {
-    bool ignores;
-    double label;
+    Optional<int64_t> label;
 
     template <typename V>
     GLUONOPS_INLINE V unless_ignored(V value, V y) const
     {
-        return ignores ? (y == every<V>(label) ? every<V>(0) : value) : value;
+        return label.given ? (y == every<V>(double(label.value)) ? every<V>(0) : value) : value;
     }
 };
 

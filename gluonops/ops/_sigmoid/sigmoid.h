@@ -6,37 +6,7 @@
 
 namespace gluonops {
 
-struct SigmoidCall {
-    int type;
-    int64_t size;
-    const void *data, *label;
-    const void *output_grad;   // backward
-    void *result;
-    bool ignores;
-    double ignore_label;
-};
-
-// The call without what follows from an operator's own attributes.
-template <typename Call, typename Attrs, typename Tensors>
-inline Call sigmoid_call(const Attrs &attrs, const Tensors &tensors)
-{
-    Call call = {};
-    call.type = tensors.data.type;
-    call.size = tensors.data.size();
-    call.data = tensors.data.data;
-    call.label = tensors.label.data;
-    call.output_grad = tensors.output_grad.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    call.ignores = attrs.ignore_label.has_value();
-    call.ignore_label = double(attrs.ignore_label.value_or(0));
-    return call;
-}
-
 namespace GLUONOPS_TARGET {
-
-template <typename V> GLUONOPS_INLINE V every(double x);
-template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
-template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
 
 // 2 artanh(z) by its series z + z^3 / 3 + z^5 / 5 + ...
 template <int TERMS, typename V>
@@ -96,14 +66,13 @@ void write_lines(const Lines &given, int64_t tensors, T *result, const Term &ter
     });
 }
 
-// The same of a call: formula(x, y, line, i, mask), times the head gradient in backward.
-template <bool BACKWARD, typename T, typename Formula>
-void sigmoid_lines(const SigmoidCall &call, const Lines &lines, const Formula &formula)
+// The loss or its gradient: formula(x, y, line, i, mask), times the head gradient in backward.
+template <bool BACKWARD, template <typename> class Args, typename T, typename Formula>
+void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formula)
 {
     typedef typename Simd<T>::Scalar A;
-    const T *data = static_cast<const T *>(call.data), *label = static_cast<const T *>(call.label);
-    const T *output_grad = static_cast<const T *>(call.output_grad);
-    T *result = static_cast<T *>(call.result);
+    const T *data = args.data, *label = args.label, *output_grad = args.output_grad;
+    T *result = BACKWARD ? args.data_grad : args.output;
     const auto term = [=](int64_t line, int64_t first, int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto x = load(data + first + i, mask, A(0)), y = load(label + first + i, mask, A(0));
         const auto value = formula(x, y, line, i, mask);
@@ -114,8 +83,8 @@ void sigmoid_lines(const SigmoidCall &call, const Lines &lines, const Formula &f
             return value;
         }
     };
-    const int64_t tensors = BACKWARD ? 4 : 3, item = int64_t(sizeof(T));
-    if (lines.size * item >= STREAMING_MIN_BYTES && lines.length * item >= 512)
+    const int64_t tensors = BACKWARD ? 4 : 3;
+    if (streams<T>(lines.size) && lines.length * int64_t(sizeof(T)) >= 512)
         write_lines<true>(lines, tensors, result, term);
     else
         write_lines<false>(lines, tensors, result, term);

@@ -68,9 +68,9 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
                                    const RowLabels<typename Accumulator<T>::type> &labels, const Formula &formula)
 {
     typedef typename Accumulator<T>::type A;
-    const Gathering<A, SoftmaxSums<A>::NUMBERS> gathering(partial, count);
+    const Scratch<A> scratch(partial, count);
     if (step == 0) {
-        gathering.empty();
+        clear_counts(partial, count);
         return;
     }
     const FormulaLosses<T, L, Formula> losses = {data, label, output, max, log_sum, output_request, max_request,
@@ -89,7 +89,7 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
         // What the end of the row computes again is not held in registers.
         const bool reads = at.exists && (!labels.ignores || labels.class_id(label, at.row) != IGNORED);
         SoftmaxSums<A> sums;
-        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, gathering, sums);
+        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, scratch, sums);
         if (has_sums && at.is_first_in_block())
             losses.write(at.row, rows.start(at.row), sums);
     }

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import KEPT_NUMBERS, Attr, Int, Refused, Steps
+from ...core.contract import Attr, Int, Refused, Steps
+from .._blocks import contract as blocks
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -110,8 +111,9 @@ def shared_rows(attrs, known: dict, number_of_parts: int, numbers: int) -> Steps
     A kernel leaves it as the next launch needs it. Step 0 prepares what is too large to be kept.
     """
     outer, _, inner = rows(attrs, known["data"])
-    size = outer * inner * (1 + number_of_parts * numbers) if number_of_parts > 1 else 0
-    return Steps(number_of_parts, size, (1,) if size <= KEPT_NUMBERS else (0, 1))
+    if number_of_parts == 1:
+        return Steps()
+    return blocks.shared_rows(outer * inner, number_of_parts, outer * inner * number_of_parts * numbers)
 
 
 def gathered(attrs, known: dict, numbers: int) -> Steps:

@@ -6,7 +6,7 @@
 //
 //     a source   the sums of a part of a row, such as SoftmaxSource; sum_row sums it over the row;
 //     sums       what is summed, such as SoftmaxSums; Exchange carries it from block to block where all blocks of a row
-//                need it, and Gathering to one of them;
+//                need it; else the last one gathers it;
 //     a formula  the new value of an element from the old one and its number, for RowChunk::apply.
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
@@ -475,25 +475,6 @@ struct SoftmaxSums {
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
-// A count of blocks for each row that blocks share, in front of what they tell each other.
-struct BlockCounts {
-    unsigned *counts;   // of every other one
-
-    __device__ explicit BlockCounts(double *partial) : counts(reinterpret_cast<unsigned *>(partial)) {}
-
-    // Whether the block of this thread is the last one.
-    __device__ bool is_last(int64_t row) const { return is_last_of(gridDim.y, counts + 2 * row); }
-};
-
-// Sets memory to 0: step 0 of a kernel, where more is shared than is kept between launches.
-__device__ inline void set_zeros(double *partial, int64_t size)
-{
-    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
-    const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
-    for (int64_t i = first; i < size; i += threads * gridDim.x * gridDim.y)
-        partial[i] = 0;
-}
-
 // Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part, behind the counts. A place
 // is EMPTY until its number is there, which is written at once and needs no fence. The last block of a row empties its
 // places again.
@@ -511,14 +492,15 @@ struct Exchange {
         return reinterpret_cast<int64_t *>(partial) + rows + (row * gridDim.y + part) * NUMBERS;
     }
 
-    __device__ void empty() const { set_zeros(partial, rows * (1 + gridDim.y * NUMBERS)); }
+    __device__ void empty() const { clear_counts(partial, rows * (1 + gridDim.y * NUMBERS)); }
 
     // The block has read all places of the row. Nobody needs them after the last block.
     __device__ void leave(int64_t row) const
     {
         if (threadIdx.x >= 32)
             return;
-        const int last = threadIdx.x == 0 && BlockCounts(partial).is_last(row);
+        unsigned *const counts = Scratch<double>(partial, rows).counts;
+        const int last = threadIdx.x == 0 && is_last_of(gridDim.y, counts + 2 * row);
         if (!__shfl_sync(0xffffffffu, last, 0))
             return;
         for (int i = threadIdx.x; i < int(gridDim.y) * NUMBERS; i += 32)
@@ -630,59 +612,38 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
     }
 }
 
-// Where the blocks of a row leave the sums of its parts, if only one block needs those of the row: NUMBERS places for each
-// part, behind the counts. The last block to come adds up the sums.
-template <typename A, int NUMBERS>
-struct Gathering {
-    double *partial;
-    int64_t rows;
-
-    __device__ Gathering(double *partial, int64_t rows) : partial(partial), rows(rows) {}
-
-    __device__ void empty() const { set_zeros(partial, rows); }
-
-    // The sums of this block's part become those of the row. Whether this block has them.
-    template <typename Sums>
-    __device__ bool gather(const RowLoop &at, Sums &sums, Sums none) const
-    {
-        __shared__ bool is_last;
-        if (threadIdx.x == 0) {
+// The sums of this block's part become those of the row, if it is the last block of the row. Whether it is.
+template <typename A, typename Sums>
+__device__ bool gather(const RowLoop &at, const Scratch<A> &scratch, Sums &sums, Sums none)
+{
+    volatile A *const of_row = scratch.partial + at.row * gridDim.y * Sums::NUMBERS;
+    if (threadIdx.x == 0)
 #pragma unroll
-            for (int i = 0; i < Sums::NUMBERS; ++i)
-                of_part(at.row, at.part)[i] = sums.number(i);
-            is_last = BlockCounts(partial).is_last(at.row);
-        }
-        __syncthreads();   // the block has been counted
-        if (!is_last)
-            return false;
-        sums = none;
-        for (int part = threadIdx.x; part < gridDim.y; part += blockDim.x) {
-            Sums other = none;
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            of_row[at.part * Sums::NUMBERS + i] = sums.number(i);
+    if (!scratch.is_last_block(at.row, gridDim.y))
+        return false;
+    sums = none;
+    for (int part = threadIdx.x; part < gridDim.y; part += blockDim.x) {
+        Sums other = none;
 #pragma unroll
-            for (int i = 0; i < Sums::NUMBERS; ++i)
-                other.number(i) = of_part(at.row, part)[i];
-            sums.add(other);
-        }
-        reduce_sums<A>(sums);
-        return true;
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            other.number(i) = of_row[part * Sums::NUMBERS + i];
+        sums.add(other);
     }
-
- private:
-    __device__ volatile A *of_part(int64_t row, int part) const
-    {
-        return reinterpret_cast<A *>(partial + rows) + (row * gridDim.y + part) * NUMBERS;
-    }
-};
+    reduce_sums<A>(sums);
+    return true;
+}
 
 // As sum_row, where one block of a row needs the sums: whether it is this one.
-template <typename Source, typename A, int NUMBERS>
+template <typename Source, typename A>
 __device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads,
-                             const Gathering<A, NUMBERS> &gathering, typename Source::Sums &sums)
+                             const Scratch<A> &scratch, typename Source::Sums &sums)
 {
     typename Source::Held held;
     sums = source.sum(start, at.part, reads, held);
     reduce_sums<A>(sums);
-    return gridDim.y == 1 || gathering.gather(at, sums, source.none());
+    return gridDim.y == 1 || gather(at, scratch, sums, source.none());
 }
 
 // The logits of a softmax. They are held as exponentials.

@@ -153,7 +153,8 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             else
                 softmax_row_by_row<STREAMING>(from, to, end - begin, length, scale, exponentials);
         };
-        scale == A(1) ? compute(A(1)) : compute(scale);   // the compiler leaves a product with 1 out
+        const bool is_one = HAS_STREAMING_STORES && scale == A(1);   // where speed matters
+        is_one ? compute(A(1)) : compute(scale);                    // the compiler leaves a product with 1 out
         store_fence();
     });
 }

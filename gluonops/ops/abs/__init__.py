@@ -33,18 +33,11 @@ def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=rede
     ----------
     data : NDArray or Symbol
         Any shape; float16, float32, float64, uint8, int8, int32 or int64.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``. Gradient: ``output_grad * sign(data)``, 0 where ``data`` is 0 or NaN.
-
-    Raises
-    ------
-    OpError
-        The dtype is not supported.
 
     Examples
     --------

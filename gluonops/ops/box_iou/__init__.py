@@ -44,18 +44,11 @@ def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=
         Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.
     format : {'corner', 'center'}, default 'corner'
         What the four numbers of a box are: (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         (..., N, M), from 0 to 1; the dtype of ``lhs``.
-
-    Raises
-    ------
-    OpError
-        A shape or dtype does not fit, or the format is unknown.
 
     Examples
     --------

@@ -7,11 +7,9 @@ from ...core.contract import BLOCK, FLOATS, Arg, Cuda, Op, Out, Shapes, Steps
 from .._blocks.contract import shared_rows
 from .._boxes.contract import FORMAT, is_center
 
-ROWS = 16        # boxes of lhs that a thread has in forward
-BAND = 1024      # boxes of lhs that a block has in backward
-COLUMNS = 32     # boxes of rhs that a block has in backward
-WARPS = 8        # of a block, each of which has a box of lhs in backward
-SUMS = 5         # of a box, over its pairs
+ROWS = 16     # boxes of lhs that a thread has in forward
+BAND = 256    # boxes of lhs that a block has in backward
+SUMS = 5      # of a box, over its pairs
 
 
 def sizes(known: dict) -> tuple[int, int, int]:
@@ -30,15 +28,10 @@ def divided(count: int, by: int) -> int:
     return -(-count // by)
 
 
-def tiles(known: dict) -> int:
-    """The number of tiles of boxes of rhs, each of which a block has."""
-    sets, _, rhs_count = sizes(known)
-    return sets * divided(rhs_count, COLUMNS)
-
-
 def bands(known: dict) -> int:
-    """The number of bands of boxes of lhs."""
-    return divided(sizes(known)[1], BAND)
+    """The number of bands of boxes of lhs, of all sets."""
+    sets, lhs_count, _ = sizes(known)
+    return sets * divided(lhs_count, BAND)
 
 
 def forward_work(attrs, known: dict) -> tuple[int, int]:
@@ -48,17 +41,16 @@ def forward_work(attrs, known: dict) -> tuple[int, int]:
 
 
 def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """A warp for each box of lhs, and a block for each tile of boxes of rhs and band of boxes of lhs."""
-    sets, lhs_count, _ = sizes(known)
-    return max(divided(sets * lhs_count, WARPS), tiles(known) * bands(known)), BLOCK
+    """A block for each band of boxes of lhs."""
+    return bands(known), BLOCK
 
 
 def steps(direction: str, attrs, known: dict) -> Steps:
-    """In backward the last block of a tile adds up the sums of all bands."""
+    """In backward the last block of a set adds up the sums of the boxes of rhs over all bands."""
     if direction == "forward":
         return Steps()
     sets, _, rhs_count = sizes(known)
-    return shared_rows(tiles(known), 1, bands(known) * sets * rhs_count * SUMS)
+    return shared_rows(sets, 1, bands(known) * rhs_count * SUMS)
 
 
 OP = Op(

@@ -1,28 +1,27 @@
-// box_iou. Forward: a thread has a box of rhs, and some boxes of lhs. Backward: a warp adds up the gradient of a box of lhs.
-// A block adds up those of 32 boxes of rhs over a band of the boxes of lhs, and the last one of all bands adds up their
-// sums.
+// box_iou. Forward: a thread has a box of rhs, and some boxes of lhs. Backward: a block has a band of the boxes of lhs of
+// a set, a thread each, and adds up the gradients of both sides' boxes. The last block of a set adds up those of rhs over
+// all bands.
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 enum { ROWS = 16 };      // boxes of lhs that a thread has in forward
-enum { BAND = 1024 };    // boxes of lhs that a block has in backward
 enum { NUMBERS = 4 };    // of a box
 
-template <typename T>
-__device__ Sides<typename Accumulator<T>::type> sides_at(const T *boxes, int64_t i, bool is_center)
+template <bool CENTER, typename T>
+__device__ Sides<typename Accumulator<T>::type> sides_at(const T *boxes, int64_t i)
 {
     BoxRow<typename Accumulator<T>::type> row;
 #pragma unroll
     for (int n = 0; n < NUMBERS; ++n)
         row.numbers[n] = load(boxes, NUMBERS * i + n);
-    return sides_of(row, is_center);
+    return sides_of(row, CENTER);
 }
 
-template <typename T>
-__global__ void box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output,
-                                double *__restrict__ partial, int output_request, int64_t step, int64_t sets,
-                                int64_t lhs_count, int64_t rhs_count, int64_t is_center)
+// CENTER: the format of the boxes.
+template <bool CENTER, typename T>
+__device__ void write_ious(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output, int request,
+                           int64_t sets, int64_t lhs_count, int64_t rhs_count)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t bands = (lhs_count + ROWS - 1) / ROWS;
@@ -30,53 +29,54 @@ __global__ void box_iou_forward(const T *__restrict__ lhs, const T *__restrict__
         const int64_t band = quotient(item, rhs_count), column = item - band * rhs_count;
         const int64_t set = quotient(band, bands), first = (band - set * bands) * ROWS;
         const int64_t end = minimum(first + ROWS, lhs_count);
-        const Sides<A> other = sides_at(rhs, set * rhs_count + column, is_center != 0);
+        const Sides<A> other = sides_at<CENTER>(rhs, set * rhs_count + column);
 #pragma unroll 4
         for (int64_t row = set * lhs_count + first; row < set * lhs_count + end; ++row) {
-            const BoxPair<A> pair(sides_at(lhs, row, is_center != 0), other, A(TINY_AREA));
-            store(output, row * rhs_count + column, pair.iou, output_request);
+            const BoxPair<A> pair(sides_at<CENTER>(lhs, row), other, A(TINY_AREA));
+            store(output, row * rhs_count + column, pair.iou, request);
         }
     }
 }
 
-// Whether an end of a box is that of the overlap. Ends that coincide are those of lhs.
-template <bool LHS, typename A>
-__device__ bool is_inside(A a, A b) { return LHS ? a >= b : a > b; }
+template <typename T>
+__global__ void box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output,
+                                double *__restrict__ partial, int output_request, int64_t step, int64_t sets,
+                                int64_t lhs_count, int64_t rhs_count, int64_t is_center)
+{
+    if (is_center)
+        write_ious<true>(lhs, rhs, output, output_request, sets, lhs_count, rhs_count);
+    else
+        write_ious<false>(lhs, rhs, output, output_request, sets, lhs_count, rhs_count);
+}
 
-// Sums over the pairs of a box: of the derivatives by its ends, where these are the overlap's, and of those by its area.
-// With the areas' sum a, the overlap i and the union u = a - i, the IoU's derivative is a / u^2 by i and -i / u^2 by an area.
-template <bool LHS, typename A>
-struct GradientSum {
+// Sums over the pairs of a box: of the derivatives by the sides of the overlaps, where an end of the box is that of the
+// overlap, and of those by its area, with the other sign. With the areas' sum a, the overlap i and the union u = a - i,
+// the IoU's derivative is a / u^2 by i, and -i / u^2 by an area.
+template <typename A>
+struct BoxSums {
     enum { COUNT = 5 };
     A left, top, right, bottom, area;
 
-    __device__ GradientSum() : left(0), top(0), right(0), bottom(0), area(0) {}
-
-    __device__ void add(const Sides<A> &box, const Sides<A> &other, A head)
-    {
-        const A w = smaller(box.across.high, other.across.high) - larger(box.across.low, other.across.low);
-        const A h = smaller(box.down.high, other.down.high) - larger(box.down.low, other.down.low);
-        const A areas = box.across.size * box.down.size + other.across.size * other.down.size + A(TINY_AREA);
-        const A intersection = w * h, inverse = reciprocal(areas - intersection);
-        const A scale = smaller(w, h) > 0 ? head * inverse * inverse : A(0);
-        const A by_intersection = scale * smaller(areas, -lowest<A>());   // of an infinite box it is 0
-        left -= is_inside<LHS>(box.across.low, other.across.low) ? by_intersection * h : A(0);
-        right += is_inside<LHS>(other.across.high, box.across.high) ? by_intersection * h : A(0);
-        top -= is_inside<LHS>(box.down.low, other.down.low) ? by_intersection * w : A(0);
-        bottom += is_inside<LHS>(other.down.high, box.down.high) ? by_intersection * w : A(0);
-        area -= areas != areas ? areas : scale * intersection;   // NaN, also of boxes that are apart
-    }
+    __device__ BoxSums() : left(0), top(0), right(0), bottom(0), area(0) {}
 
     __device__ A &number(int n)
     {
         return n == 0 ? left : n == 1 ? top : n == 2 ? right : n == 3 ? bottom : area;
     }
 
-    template <typename T>
-    __device__ void store_at(T *grad, int64_t i, const Sides<A> &box, bool is_center, int request) const
+    // Gives each lane of a warp those of the next one.
+    __device__ void rotate()
     {
-        const Box<A> by = {left + right, top + bottom, (right - left) / 2 + area * box.down.size,
-                           (bottom - top) / 2 + area * box.across.size};
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n)
+            number(n) = __shfl_sync(0xffffffffu, number(n), (threadIdx.x + 1) % 32);
+    }
+
+    template <typename T>
+    __device__ void store_gradient(T *grad, int64_t i, const Sides<A> &box, bool is_center, int request) const
+    {
+        const Box<A> by = {right - left, bottom - top, (right + left) / 2 - area * box.down.size,
+                           (bottom + top) / 2 - area * box.across.size};
         const BoxRow<A> gradient = row_gradient(by, is_center);
 #pragma unroll
         for (int n = 0; n < NUMBERS; ++n)
@@ -84,95 +84,109 @@ struct GradientSum {
     }
 };
 
+// Adds a pair to the sums of its boxes. Ends that coincide count as those of lhs.
+template <typename A>
+__device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A head, BoxSums<A> &of_lhs, BoxSums<A> &of_rhs)
+{
+    const A w = smaller(lhs.across.high, rhs.across.high) - larger(lhs.across.low, rhs.across.low);
+    const A h = smaller(lhs.down.high, rhs.down.high) - larger(lhs.down.low, rhs.down.low);
+    const A areas = lhs.across.size * lhs.down.size + rhs.across.size * rhs.down.size + A(TINY_AREA);
+    const A intersection = w * h, inverse = reciprocal(areas - intersection);
+    const A scale = smaller(w, h) > 0 ? head * inverse * inverse : A(0);
+    const A by_area = areas != areas ? areas : scale * intersection;   // NaN, also of boxes that are apart
+    of_lhs.area += by_area;
+    of_rhs.area += by_area;
+    const A by_intersection = scale * smaller(areas, -lowest<A>());   // of an infinite box it is 0
+    add_to_one(lhs.across.low, rhs.across.low, by_intersection, h, of_lhs.left, of_rhs.left);
+    add_to_one(lhs.down.low, rhs.down.low, by_intersection, w, of_lhs.top, of_rhs.top);
+    add_to_one(rhs.across.high, lhs.across.high, by_intersection, h, of_lhs.right, of_rhs.right);
+    add_to_one(rhs.down.high, lhs.down.high, by_intersection, w, of_lhs.bottom, of_rhs.bottom);
+}
+
 template <typename T> struct Tensors {
     const T *output_grad, *lhs, *rhs;
     T *lhs_grad, *rhs_grad;
     int lhs_request, rhs_request;
-    int64_t sets, lhs_count, rhs_count;
-    bool is_center;
-
-    __device__ int64_t column_tiles() const { return (rhs_count + 31) / 32; }
-    __device__ int64_t bands() const { return (lhs_count + BAND - 1) / BAND; }
+    int64_t lhs_count, rhs_count;
 };
 
-// The gradient of a box of lhs, by a warp.
-template <typename T>
-__device__ void sum_row(const Tensors<T> &tensors, int64_t row)
+// The pairs of a band of boxes of lhs, a thread each, with 32 boxes of rhs. In each turn the lanes of a warp have another
+// box of rhs each, whose sums go from lane to lane. The sums of rhs over the band go to scratch memory.
+template <bool CENTER, typename T, typename A>
+__device__ void sum_tile(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t set, int64_t band, int64_t first,
+                         const Sides<A> &box, int64_t row, bool exists, BoxSums<A> &of_lhs)
 {
-    typedef typename Accumulator<T>::type A;
-    const int64_t first_rhs = quotient(row, tensors.lhs_count) * tensors.rhs_count;
-    const Sides<A> box = sides_at(tensors.lhs, row, tensors.is_center);
-    GradientSum<true, A> sum;
-    for (int64_t column = threadIdx.x % 32; column < tensors.rhs_count; column += 32)
-        sum.add(box, sides_at(tensors.rhs, first_rhs + column, tensors.is_center),
-                load(tensors.output_grad, row * tensors.rhs_count + column));
-#pragma unroll
-    for (int n = 0; n < sum.COUNT; ++n)
-        sum.number(n) = reduce_warp(sum.number(n), Sum());
-    if (threadIdx.x % 32 == 0)
-        sum.store_at(tensors.lhs_grad, row, box, tensors.is_center, tensors.lhs_request);
-}
-
-// The gradients of a tile of boxes of rhs, a lane each. Each warp has every WARPS-th box of a band of lhs.
-template <typename T, typename A>
-__device__ void sum_tile(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t tile, int64_t band)
-{
-    typedef GradientSum<false, A> BoxSum;
-    __shared__ A of_warps[BoxSum::COUNT][WARPS][32];
+    typedef BoxSums<A> Sums;
+    __shared__ A of_warps[Sums::COUNT][WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t set = quotient(tile, tensors.column_tiles());
-    const int64_t column = (tile - set * tensors.column_tiles()) * 32 + lane;
-    const bool exists = column < tensors.rhs_count;
-    const int64_t rhs_box = set * tensors.rhs_count + minimum(column, tensors.rhs_count - 1);
-    const int64_t first = set * tensors.lhs_count, end = first + minimum((band + 1) * BAND, tensors.lhs_count);
-    const Sides<A> box = sides_at(tensors.rhs, rhs_box, tensors.is_center);
-    BoxSum sum;
-    for (int64_t row = first + band * BAND + warp; row < end && exists; row += WARPS)
-        sum.add(box, sides_at(tensors.lhs, row, tensors.is_center),
-                load(tensors.output_grad, row * tensors.rhs_count + column));
-#pragma unroll
-    for (int n = 0; n < BoxSum::COUNT; ++n)
-        of_warps[n][warp][lane] = sum.number(n);
-    __syncthreads();   // the sums of all warps
-    const int64_t places = tensors.sets * tensors.rhs_count * BoxSum::COUNT;   // of a band in scratch memory
-    if (warp < BoxSum::COUNT && exists) {
-        A number = 0;
-        for (int other = 0; other < WARPS; ++other)
-            number += of_warps[warp][other][lane];
-        scratch.partial[band * places + rhs_box * BoxSum::COUNT + warp] = number;
+    const int columns = int(minimum(tensors.rhs_count - first, 32));
+    Sums of_rhs;
+    for (int turn = 0; turn < 32; ++turn) {
+        const int column = (lane + turn) % 32;
+        if (exists && column < columns) {
+            const Sides<A> other = sides_at<CENTER>(tensors.rhs, set * tensors.rhs_count + first + column);
+            const A head = load(tensors.output_grad, row * tensors.rhs_count + first + column);
+            add_pair(box, other, head, of_lhs, of_rhs);
+        }
+        of_rhs.rotate();
     }
-    if (!scratch.is_last_block(tile, tensors.bands()) || warp > 0 || !exists)
-        return;
-    BoxSum all;
+    __syncthreads();   // the sums of the tile before are read
 #pragma unroll
-    for (int n = 0; n < BoxSum::COUNT; ++n)
-        all.number(n) = scratch.sum(rhs_box * BoxSum::COUNT + n, tensors.bands(), places);
-    all.store_at(tensors.rhs_grad, rhs_box, box, tensors.is_center, tensors.rhs_request);
+    for (int n = 0; n < Sums::COUNT; ++n)
+        of_warps[n][warp][lane] = of_rhs.number(n);
+    __syncthreads();   // the sums of all warps
+    if (warp < Sums::COUNT && lane < columns) {
+        A sum = 0;
+        for (int other = 0; other < WARPS; ++other)
+            sum += of_warps[warp][other][lane];
+        scratch.partial[(band * Sums::COUNT + warp) * tensors.rhs_count + first + lane] = sum;
+    }
+}
+
+// The boxes of lhs of a band of a set; and those of rhs, by the last of the set's bands.
+template <bool CENTER, typename T, typename A>
+__device__ void sum_band(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t band, int64_t bands)
+{
+    const int64_t set = quotient(band, bands), in_set = (band - set * bands) * THREADS + threadIdx.x;
+    const bool exists = in_set < tensors.lhs_count;
+    const int64_t row = set * tensors.lhs_count + minimum(in_set, tensors.lhs_count - 1);
+    const Sides<A> box = sides_at<CENTER>(tensors.lhs, row);
+    BoxSums<A> of_lhs;
+    for (int64_t first = 0; first < tensors.rhs_count; first += 32)
+        sum_tile<CENTER>(tensors, scratch, set, band, first, box, row, exists, of_lhs);
+    if (exists)
+        of_lhs.store_gradient(tensors.lhs_grad, row, box, CENTER, tensors.lhs_request);
+    if (!scratch.is_last_block(set, bands))
+        return;
+    const int64_t of_band = BoxSums<A>::COUNT * tensors.rhs_count;   // numbers in scratch memory
+    for (int64_t column = threadIdx.x; column < tensors.rhs_count; column += THREADS) {
+        BoxSums<A> all;
+#pragma unroll
+        for (int n = 0; n < BoxSums<A>::COUNT; ++n)
+            all.number(n) = scratch.sum((set * bands * BoxSums<A>::COUNT + n) * tensors.rhs_count + column, bands,
+                                        of_band);
+        const int64_t rhs_box = set * tensors.rhs_count + column;
+        all.store_gradient(tensors.rhs_grad, rhs_box, sides_at<CENTER>(tensors.rhs, rhs_box), CENTER,
+                           tensors.rhs_request);
+    }
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
 box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
                  T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
                  int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,
                  int64_t rhs_count, int64_t is_center)
 {
-    typedef typename Accumulator<T>::type A;
-    const Tensors<T> tensors = {output_grad, lhs, rhs, lhs_grad, rhs_grad, lhs_grad_request, rhs_grad_request, sets,
-                                lhs_count, rhs_count, is_center != 0};
-    const int64_t tiles = sets * tensors.column_tiles(), bands = tensors.bands();
-    if (step == 0) {
-        clear_counts(partial, tiles);
-        return;
-    }
-    const Scratch<A> scratch(partial, tiles);
-    const int64_t first_row = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
-    if (lhs_grad_request != NOTHING)
-        for (int64_t row = first_row; row < sets * lhs_count; row += int64_t(gridDim.x) * WARPS)
-            sum_row(tensors, row);
-    if (rhs_grad_request != NOTHING)
-        for (int64_t i = blockIdx.x; i < tiles * bands; i += gridDim.x) {
-            const int64_t tile = quotient(i, bands);
-            sum_tile(tensors, scratch, tile, i - tile * bands);
-        }
+    const Tensors<T> tensors = {output_grad, lhs, rhs, lhs_grad, rhs_grad, lhs_grad_request, rhs_grad_request,
+                                lhs_count, rhs_count};
+    const int64_t bands = (lhs_count + THREADS - 1) / THREADS;   // of a set
+    const Scratch<typename Accumulator<T>::type> scratch(partial, sets);
+    if (step == 0)
+        clear_counts(partial, sets);
+    for (int64_t band = blockIdx.x; band < sets * bands && step > 0; band += gridDim.x)
+        if (is_center)
+            sum_band<true>(tensors, scratch, band, bands);
+        else
+            sum_band<false>(tensors, scratch, band, bands);
 }

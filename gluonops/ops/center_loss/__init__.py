@@ -59,18 +59,11 @@ def center_loss(data: Array, label: Array, centers: Array, name: str | None = No
     centers : NDArray or Symbol
         (classes, features), the dtype of ``data``. In a graph its variable needs an explicit shape, such as
         ``mx.sym.var("centers", shape=(10, 2))``, because the number of classes does not follow from the data.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every sample, (batch,); the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        A shape or dtype does not fit.
 
     Examples
     --------

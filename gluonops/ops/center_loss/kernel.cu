@@ -53,8 +53,7 @@ __device__ int find_members(const L *__restrict__ label, int64_t first, int64_t 
         is_member[k] = own_first + k < end && class_of_label(labels[k], classes, false, 0) == class_id;
         own += is_member[k];
     }
-    __syncthreads();   // the members before are read
-    int place = sum_before<WARPS>(own, all);
+    int place = sum_before<WARPS>(own, all);   // behind its barrier the members before are read
 #pragma unroll
     for (int k = 0; k < OWN; ++k)
         if (is_member[k])

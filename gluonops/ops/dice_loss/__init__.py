@@ -62,18 +62,11 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
         What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
     squared : bool, default True
         Whether the denominator has the squares of the probabilities, as in the paper.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         (batch, classes), the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape, or an attribute is out of range.
 
     Examples
     --------

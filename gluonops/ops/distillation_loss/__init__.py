@@ -49,18 +49,11 @@ def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: 
         The axis of the classes.
     temperature : float, default 4.0
         Divides both logits; from 0.01 to below 256.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every row: the shape of ``data`` without ``axis``, the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``teacher`` has another shape or dtype, or an attribute is out of range.
 
     Examples
     --------

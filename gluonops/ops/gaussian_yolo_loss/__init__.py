@@ -108,8 +108,6 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
         Whether the target of the objectness is the square of the IoU.
     parts : bool, default False
         Whether to return the parts of the loss as well.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------

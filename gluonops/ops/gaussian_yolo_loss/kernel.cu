@@ -1,13 +1,10 @@
-// gaussian_yolo_loss. yolo_map.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward
+// gaussian_yolo_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward
 // twice the gradient.
 #include "../_region/yolo_map.cuh"
 #include "../_region/gaussian.cuh"
 
-// With more lanes, what each of them computes of the box takes longer than is won with the classes, which are few.
-template <typename A> struct Together<GaussianLoss<A> > { enum { LANES = 2 }; };
-
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
 gaussian_yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, T *__restrict__ output,
                            typename Accumulator<T>::type *__restrict__ parts,
                            typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,

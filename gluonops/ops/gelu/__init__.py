@@ -45,18 +45,11 @@ def gelu(data: Array, approximation: str = "erf", name: str | None = None) -> Ar
         Any shape; float16, float32 or float64.
     approximation : {'erf', 'tanh'}, default 'erf'
         The function itself, or the approximation by a hyperbolic tangent.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        The dtype is not a float, or ``approximation`` is unknown.
 
     Examples
     --------

@@ -67,19 +67,11 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
         The number of groups, by which the number of channels is divisible.
     eps : float, default 1e-5
         What is added to the variance, from 1e-12 to below 1.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        The number of channels is not divisible by ``num_groups``, ``gamma`` or ``beta`` has another size or dtype,
-        ``eps`` is out of range, or the dtype is not a float.
 
     Examples
     --------

@@ -59,8 +59,7 @@ struct TypedCall {
 
     bool streaming() const
     {
-        const int64_t bytes = batch * channels * inner * int64_t(sizeof(T));
-        return bytes >= STREAMING_MIN_BYTES && inner * int64_t(sizeof(T)) >= 512;
+        return streams<T>(batch * channels * inner) && inner * int64_t(sizeof(T)) >= 512;
     }
 };
 

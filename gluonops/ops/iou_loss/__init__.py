@@ -59,19 +59,12 @@ def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corne
         The measure of the overlap.
     format : {'corner', 'center'}, default 'corner'
         What the four numbers of a box are: (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every box, (batch, ...); the dtype of ``data``. From 0 to 1 for ``iou``, otherwise from 0 to 2, and
         more for ``ciou``.
-
-    Raises
-    ------
-    OpError
-        A shape or dtype does not fit, or an attribute is unknown.
 
     Examples
     --------

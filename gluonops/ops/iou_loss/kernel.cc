@@ -22,14 +22,14 @@ namespace {
 const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
 
 // The losses of the boxes from `first` on.
-template <int KIND, bool CENTER, typename T, typename Mask>
+template <int KIND, typename T, typename Mask>
 GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossCall &call, int64_t first, Mask mask)
 {
     typedef typename Simd<T>::Vector V;
     const V eps = Lanes<V>::all(LOSS_EPS);
     const BoxRow<V> row = load_boxes(static_cast<const T *>(call.data) + 4 * first, mask);
     const BoxRow<V> other = load_boxes(static_cast<const T *>(call.truth) + 4 * first, mask);
-    return box_loss_of(KIND, BoxPair<V>(sides_of(row, CENTER), sides_of(other, CENTER), eps), eps);
+    return box_loss_of(KIND, BoxPair<V>(sides_of(row, call.is_center), sides_of(other, call.is_center), eps), eps);
 }
 
 // Calls visit(first, mask) for all boxes, a vector at a time, on several threads.
@@ -50,27 +50,25 @@ void for_each_vector(const IouLossCall &call, const Visit &visit)
 }
 
 struct Forward {
-    template <int KIND, bool CENTER, typename T>
+    template <int KIND, typename T>
     static void run(const IouLossCall &given)
     {
         const IouLossCall call = given;
         for_each_vector<T>(call, [=](int64_t first, auto mask) {
-            const auto result = losses_at<KIND, CENTER, T>(call, first, mask);
-            store(static_cast<T *>(call.output) + first, result.loss, mask);
+            store(static_cast<T *>(call.output) + first, losses_at<KIND, T>(call, first, mask).loss, mask);
         });
     }
 };
 
 struct Backward {
-    template <int KIND, bool CENTER, typename T>
+    template <int KIND, typename T>
     static void run(const IouLossCall &given)
     {
+        typedef typename Simd<T>::Scalar A;
         const IouLossCall call = given;
         for_each_vector<T>(call, [=](int64_t first, auto mask) {
-            typedef typename Simd<T>::Scalar A;
             const auto head = load(static_cast<const T *>(call.output_grad) + first, mask, A(0));
-            const auto result = losses_at<KIND, CENTER, T>(call, first, mask);
-            auto gradient = row_gradient(result.gradient, CENTER);
+            auto gradient = row_gradient(losses_at<KIND, T>(call, first, mask).gradient, call.is_center);
             for (int n = 0; n < 4; ++n)
                 gradient.numbers[n] *= head;
             store_boxes(static_cast<T *>(call.data_grad) + 4 * first, gradient, mask);
@@ -78,36 +76,27 @@ struct Backward {
     }
 };
 
-template <typename Pass, bool CENTER, typename T>
+template <typename Pass, typename T>
 void dispatch_kind(const IouLossCall &call)
 {
     switch (call.kind) {
-    case IOU_LOSS: return Pass::template run<IOU_LOSS, CENTER, T>(call);
-    case GIOU_LOSS: return Pass::template run<GIOU_LOSS, CENTER, T>(call);
-    case DIOU_LOSS: return Pass::template run<DIOU_LOSS, CENTER, T>(call);
-    default: return Pass::template run<CIOU_LOSS, CENTER, T>(call);
+    case IOU_LOSS: return Pass::template run<IOU_LOSS, T>(call);
+    case GIOU_LOSS: return Pass::template run<GIOU_LOSS, T>(call);
+    case DIOU_LOSS: return Pass::template run<DIOU_LOSS, T>(call);
+    default: return Pass::template run<CIOU_LOSS, T>(call);
     }
-}
-
-template <typename Pass, typename T>
-void dispatch_format(const IouLossCall &call)
-{
-    if (call.is_center)
-        dispatch_kind<Pass, true, T>(call);
-    else
-        dispatch_kind<Pass, false, T>(call);
 }
 
 template <typename T>
 void forward(const IouLossCall &call)
 {
-    dispatch_format<Forward, T>(call);
+    dispatch_kind<Forward, T>(call);
 }
 
 template <typename T>
 void backward(const IouLossCall &call)
 {
-    dispatch_format<Backward, T>(call);
+    dispatch_kind<Backward, T>(call);
 }
 
 }  // namespace

@@ -3,35 +3,21 @@
 #include "../_rms/rms.h"
 
 namespace gluonops {
-
-struct L2NormalizeCall : RmsCall {};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const L2NormalizeCall &call)
+void forward(const L2NormalizeArgs<T> &args)
 {
-    rms_forward<T>(call);
+    rms_forward(args);
 }
 
 template <typename T>
-void backward(const L2NormalizeCall &call)
+void backward(const L2NormalizeArgs<T> &args)
 {
-    rms_backward<T>(call);
+    rms_backward(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline L2NormalizeCall adapt(const L2NormalizeAttrs &attrs, const L2NormalizeTensors &tensors, Workspace &memory)
-{
-    const bool by_mean = false;
-    L2NormalizeCall call = rms_call<L2NormalizeCall>(attrs, tensors, by_mean);
-    if (tensors.backward)
-        add_backward(call, tensors, memory);
-    return call;
-}
-
 }  // namespace gluonops

@@ -75,18 +75,11 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
         Places with this label do not count.
     class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         (batch,), the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape, or an attribute is out of range.
 
     Examples
     --------

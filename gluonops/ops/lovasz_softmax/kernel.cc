@@ -350,7 +350,7 @@ void write_gradient(const LovaszSoftmaxArgs<T> &given)
 template <typename T>
 void backward(const LovaszSoftmaxArgs<T> &args)
 {
-    if (class_rows(args).elements() * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES)
+    if (streams<T>(class_rows(args).elements()))
         write_gradient<true>(args);
     else
         write_gradient<false>(args);

@@ -88,18 +88,11 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
         Rows with this label have loss and gradient 0.
     class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every row, the shape of ``label``; the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape, or an attribute is out of range.
 
     Examples
     --------

@@ -35,18 +35,11 @@ def mish(data: Array, name: str | None = None) -> Array:
     ----------
     data : NDArray or Symbol
         Any shape; float16, float32 or float64.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        The dtype is not a float.
 
     Examples
     --------

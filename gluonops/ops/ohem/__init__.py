@@ -60,18 +60,11 @@ def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: f
         Larger losses are kept as well, however many there are.
     per_sample : bool, default False
         Whether each sample, an index of axis 0, has a selection of its own.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        An attribute is out of range, or the dtype is not supported.
 
     Examples
     --------

@@ -287,7 +287,7 @@ void write_gradient(const OhemCall &call)
 template <typename T>
 void backward(const OhemCall &call)
 {
-    if (call.selections * call.length * int64_t(sizeof(T)) >= STREAMING_MIN_BYTES)
+    if (streams<T>(call.selections * call.length))
         write_gradient<true, T>(call);
     else
         write_gradient<false, T>(call);

@@ -76,7 +76,6 @@ struct Part {
     __device__ void count_digits(unsigned *bins, const Lowest &lowest, int number) const
     {
         const Digit<T> digit(number);
-        __syncthreads();   // the bins before are read
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
             bins[bin] = 0;
         __syncthreads();   // the bins are empty

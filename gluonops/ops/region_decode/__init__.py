@@ -59,19 +59,12 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
         True: a softmax over the classes. False: one sigmoid per class.
     layout : {'boxes', 'map'}, default 'boxes'
         One row per box, or Darknet's map of activations.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         (B, A, H, W, 5+K). The last axis is (centre x, centre y, width, height, objectness, probabilities), with the
         box in fractions of the image. With ``layout="map"`` the shape is that of ``data``. The dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(5+K), or an attribute is out of range.
 
     Examples
     --------

@@ -151,8 +151,6 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         the generalized IoU with the ground truth.
     parts : bool, default False
         Whether to return the parts of the loss as well.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------

@@ -1,10 +1,5 @@
-// region_loss. Forward has steps:
-//     ASSIGN    a thread per ground truth finds the prediction to which it is assigned. A prediction is an anchor and a
-//               cell. Where an image has few ground truths, each block does so itself in the next step;
-//     COMPUTE   gridDim.y blocks share an image. A thread per prediction looks how much each ground truth overlaps the
-//               predicted box. Predictions that have a ground truth assigned are computed by a warp each;
-//     COMBINE   the sums of the blocks are added, where an image has several.
-// Bytes moved: forward five of the map's planes and the gradient, backward twice the gradient.
+// region_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward twice the
+// gradient.
 #include "../_region/region.cuh"
 #include "../_region/loss.cuh"
 
@@ -17,21 +12,12 @@ template <typename T, typename A> struct Map {
     const double *anchor_sizes;
     bool bias_match, softmax;
 
-    // The same map, of whose sizes the compiler knows nothing. Otherwise it computes what follows from them in front of
-    // all loops, and has no registers left for it.
-    __device__ Map again() const
-    {
-        Map same = *this;
-        same.classes = int(opaque(classes));
-        same.height = int(opaque(height));
-        same.width = int(opaque(width));
-        return same;
-    }
-
     __device__ int64_t cells() const { return int64_t(height) * width; }
-    __device__ int64_t size() const { return anchors * (5 + classes) * cells(); }
+    __device__ int channels() const { return 5 + classes; }
+    __device__ int64_t size() const { return anchors * channels() * cells(); }
     // Where the first number of a prediction is; the next ones are a plane apart.
-    __device__ int64_t place(int anchor, int cell) const { return anchor * (5 + classes) * cells() + cell; }
+    __device__ int64_t place(int anchor, int cell) const { return anchor * channels() * cells() + cell; }
+    __device__ int64_t place(const Prediction &at) const { return place(at.anchor, at.cell); }
     __device__ A anchor_w(int anchor) const { return A(anchor_sizes[2 * anchor]); }
     __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
 
@@ -98,52 +84,7 @@ template <typename A> struct __align__(16) Target : TargetBox<A> {
     }
 };
 
-// The ground truths of an image.
-template <typename T, typename A> struct Targets {
-    typedef Target<A> Item;
-    typedef Map<T, A> ImageMap;
-    Item *all;
-    const T *rows;
-    int count;
-    Map<T, A> map;
-    const Item *held;
-
-    __device__ Targets again() const
-    {
-        Targets same = *this;
-        same.map = map.again();
-        return same;
-    }
-
-    __device__ bool is_held() const { return count <= HELD_TARGETS; }
-    __device__ int prediction(int t) const { return is_held() ? held[t].prediction : all[t].prediction; }
-    __device__ A class_id(int t) const { return is_held() ? held[t].class_id : all[t].class_id; }
-    __device__ bool is_invalid(int t) const { return is_held() ? held[t].is_invalid : all[t].is_invalid; }
-
-    // Which of the 32 predictions from `first` on a ground truth is assigned to: a bit.
-    __device__ unsigned assigned_predictions(int t, int first) const
-    {
-        const unsigned place = prediction(t) - first;
-        return place < 32 ? 1u << place : 0;
-    }
-
-    __device__ GroundTruth<A> truth(int t) const
-    {
-        return GroundTruth<A>(rows, t, map.classes, map.height, map.width);
-    }
-
-    // Whether a ground truth behind number `t` is assigned to the same prediction: only the last one counts. A warp
-    // looks together.
-    __device__ bool is_replaced(int t, int prediction) const
-    {
-        int found = 0;
-        for (int later = t + 1 + threadIdx.x % 32; later < count; later += 32)
-            found += this->prediction(later) == prediction;
-        return reduce_lanes(found, Sum(), 32) > 0;
-    }
-};
-
-// The class logits of one prediction, read by a warp.
+// The class logits of one prediction.
 template <typename T, typename A> struct ClassLogits {
     const T *first;
     int64_t cells;
@@ -155,13 +96,9 @@ template <typename T, typename A> struct ClassLogits {
     {
         if (!softmax)
             return;
-        A sum = 0;
-        for (int k = threadIdx.x % 32; k < classes; k += 32)
-            max = Max()(A(load(first, k * cells)), max);
-        max = reduce_lanes(max, Max(), 32);
-        for (int k = threadIdx.x % 32; k < classes; k += 32)
-            sum += exponential(load(first, k * cells) - max);
-        log_sum = logarithm(reduce_lanes(sum, Sum(), 32));
+        const ClassMaxAndSum<A> total = class_max_and_sum<T, A>(first, classes, cells);
+        max = total.max;
+        log_sum = logarithm(total.sum);
     }
 
     __device__ A probability(int k) const
@@ -224,146 +161,122 @@ __device__ RegressionLoss<A> regress(const Predicted<A> &predicted, const Regres
     return total;
 }
 
-// A thread's prediction, to which no ground truth is assigned.
-template <typename T, typename A>
-__device__ void compute_unassigned(const Targets<T, A> &targets, const Loss<A> &loss, int prediction,
-                                   const Gradient<A> &gradient, BackgroundSums<A> &sums)
-{
-    const Map<T, A> &map = targets.map;
-    const Prediction at(prediction, map.height, map.width);
-    const int64_t cells = map.cells(), place = map.place(at.anchor, at.cell);
-    const Predicted<A> predicted(map, at, place);
-    const Edges<A> sides(predicted.box);
-    const bool overlaps = targets.is_held() ? any_overlaps(targets.held, targets.count, sides, loss.thresh)
-                                            : any_overlaps(targets.all, targets.count, sides, loss.thresh);
-    const Regression<A> to(loss, overlaps);
-    const RegressionLoss<A> own = regress(predicted, to, gradient, place, cells);
-    sums.coordinates += own.box;
-    sums.no_objectness += own.objectness;
-    sums.cost += own.cost;
-    gradient.put_zeros(place + 5 * cells, int(map.classes), cells);
-}
+// The ground truths of an image.
+template <typename T, typename A> struct Targets {
+    typedef Target<A> Item;
+    typedef Map<T, A> ImageMap;
+    Item *all;
+    const T *rows;
+    int count;
+    Map<T, A> map;
+    const Loss<A> &loss;
 
-// The prediction to which ground truth number `last` is assigned, and maybe some before it; by a warp. The lanes share
-// the classes, lane 0 does the rest.
-template <typename T, typename A>
-__device__ void compute_assigned(const Targets<T, A> &targets, const Loss<A> &loss, int last, int prediction,
-                                 const Gradient<A> &gradient, A *sums)
-{
-    const Map<T, A> &map = targets.map;
-    const Prediction at(prediction, map.height, map.width);
-    const int64_t cells = map.cells();
-    const int64_t place = map.place(at.anchor, at.cell);
-    const bool is_first_lane = threadIdx.x % 32 == 0;
-    const Box<A> box = Predicted<A>(map, at, place).box;
-    const ClassLogits<T, A> logits(map.data + place + 5 * cells, map.classes, cells, map.softmax);
+    __device__ A class_id(int t) const { return all[t].class_id; }
+    __device__ bool is_invalid(int t) const { return all[t].is_invalid; }
 
-    // With sigmoids boxes add up their classes, back to where the error of class 0 was exactly 0.
-    int first = -1;
-    A first_target = 0;
-    for (int t = 0; t <= last; ++t) {
-        if (targets.prediction(t) != prediction)
-            continue;
-        if (first < 0 || first_target == logits.probability(0)) {
-            first = t;
-            first_target = 0;
-        }
-        first_target = targets.class_id(t) == 0 ? A(1) : first_target;
-        if (is_first_lane) {
-            const A iou = iou_of(box, targets.truth(t).box);
-            sums[IOU] += iou;
-            sums[RECALL] += A(iou > A(0.5));
-            sums[PROBABILITY] += logits.probability(int(targets.class_id(t)));
-            sums[TRUTHS] += 1;
-        }
+    __device__ GroundTruth<A> truth(int t) const
+    {
+        return GroundTruth<A>(rows, t, map.classes, map.height, map.width);
     }
 
-    A class_loss = 0, cost = 0;
-    for (int k = threadIdx.x % 32; k < map.classes; k += 32) {
-        A class_target = 0;
-        for (int t = map.softmax ? last : first; t <= last; ++t) {
-            if (targets.prediction(t) == prediction && targets.class_id(t) == A(k))
-                class_target = 1;
-        }
-        const A weighted_error = loss.class_scale * (logits.probability(k) - class_target);
-        class_loss += loss.class_scale * logits.nll(k, class_target);
-        cost += weighted_error * weighted_error;
-        gradient.put(place + (5 + k) * cells, weighted_error);
+    // Of several ground truths that are assigned to a prediction, the last one counts.
+    __device__ void compute(const Prediction &at, const Gradient<A> &gradient, A *parts) const
+    {
+        const int number = int(at.anchor * map.cells()) + at.cell;
+        int last = count - 1;
+        while (last >= 0 && all[last].prediction != number)
+            --last;
+        const Predicted<A> predicted(map, at, map.place(at));
+        if (last < 0)
+            compute_unassigned(predicted, at, gradient, parts);
+        else
+            compute_assigned(predicted, at, last, number, gradient, parts);
     }
-    class_loss = reduce_warp(class_loss, Sum());
-    cost = reduce_warp(cost, Sum());
-    if (!is_first_lane)
-        return;
-    sums[CLASS_PART] += class_loss;
-    sums[COST] += cost;
 
-    const Predicted<A> predicted(map, at, place + opaque(0));   // read again: registers do not hold it all the time
-    const GroundTruth<A> assigned = targets.truth(last);
-    Regression<A> to(loss, false);
-    to.target[0] = assigned.box.x * A(map.width) - A(at.column);
-    to.target[1] = assigned.box.y * A(map.height) - A(at.row);
-    to.target[2] = logarithm(assigned.box.w * A(map.width) / map.anchor_w(at.anchor));
-    to.target[3] = logarithm(assigned.box.h * A(map.height) / map.anchor_h(at.anchor));
-    to.target[4] = loss.rescore ? iou_of(box, assigned.box) : A(1);
-    to.box_weight = loss.coord_scale * (2 - assigned.box.w * assigned.box.h);
-    to.object_weight = loss.object_scale;
-    if (loss.giou) {
+    __device__ void compute_unassigned(const Predicted<A> &predicted, const Prediction &at,
+                                       const Gradient<A> &gradient, A *parts) const
+    {
+        const int64_t cells = map.cells(), place = map.place(at);
+        const Regression<A> to(loss, any_overlaps(all, count, Edges<A>(predicted.box), loss.thresh));
+        const RegressionLoss<A> own = regress(predicted, to, gradient, place, cells);
+        parts[COORDINATES] += own.box;
+        parts[NO_OBJECTNESS] += own.objectness;
+        parts[COST] += own.cost;
+        gradient.put_all(place + 5 * cells, map.classes, cells, A(0));
+    }
+
+    // Ground truth number `last` is assigned to it, and maybe some before.
+    __device__ void compute_assigned(const Predicted<A> &predicted, const Prediction &at, int last, int number,
+                                     const Gradient<A> &gradient, A *parts) const
+    {
+        const int64_t cells = map.cells(), place = map.place(at);
+        const ClassLogits<T, A> logits(map.data + place + 5 * cells, map.classes, cells, map.softmax);
+
+        // With sigmoids boxes add up their classes, back to where the error of class 0 was exactly 0.
+        int first = -1;
+        A first_target = 0;
+        for (int t = 0; t <= last; ++t) {
+            if (all[t].prediction != number)
+                continue;
+            if (first < 0 || first_target == logits.probability(0)) {
+                first = t;
+                first_target = 0;
+            }
+            first_target = class_id(t) == 0 ? A(1) : first_target;
+            const A iou = iou_of(predicted.box, truth(t).box);
+            parts[IOU] += iou;
+            parts[RECALL] += A(iou > A(0.5));
+            parts[PROBABILITY] += logits.probability(int(class_id(t)));
+            parts[TRUTHS] += 1;
+        }
+
+        for (int k = 0; k < map.classes; ++k) {
+            A class_target = 0;
+            for (int t = map.softmax ? last : first; t <= last; ++t)
+                if (all[t].prediction == number && class_id(t) == A(k))
+                    class_target = 1;
+            const A weighted_error = loss.class_scale * (logits.probability(k) - class_target);
+            parts[CLASS_PART] += loss.class_scale * logits.nll(k, class_target);
+            parts[COST] += weighted_error * weighted_error;
+            gradient.put(place + (5 + k) * cells, weighted_error);
+        }
+
+        const Box<A> box = truth(last).box;
+        const RegressionLoss<A> own = regress(predicted, regression_to(box, predicted, at, parts), gradient, place,
+                                              cells);
+        parts[COORDINATES] += own.box;
+        parts[OBJECTNESS] += own.objectness;
+        parts[COST] += own.cost;
+    }
+
+    __device__ Regression<A> regression_to(const Box<A> &box, const Predicted<A> &predicted, const Prediction &at,
+                                           A *parts) const
+    {
+        Regression<A> to(loss, false);
+        to.target[0] = box.x * A(map.width) - A(at.column);
+        to.target[1] = box.y * A(map.height) - A(at.row);
+        to.target[2] = logarithm(box.w * A(map.width) / map.anchor_w(at.anchor));
+        to.target[3] = logarithm(box.h * A(map.height) / map.anchor_h(at.anchor));
+        to.target[4] = loss.rescore ? iou_of(predicted.box, box) : A(1);
+        to.box_weight = loss.coord_scale * (2 - box.w * box.h);
+        to.object_weight = loss.object_scale;
+        if (!loss.giou)
+            return to;
         const A eps = 0;
-        const BoxPair<A> pair(sides_of(box), sides_of(assigned.box), eps);
+        const BoxPair<A> pair(sides_of(predicted.box), sides_of(box), eps);
         const BoxLoss<A> giou = giou_loss_of(pair, eps);
-        sums[COORDINATES] += loss.coord_scale * giou.loss;
+        parts[COORDINATES] += loss.coord_scale * giou.loss;
         to.giou_error[0] = loss.coord_scale * giou.gradient.x / A(map.width);
         to.giou_error[1] = loss.coord_scale * giou.gradient.y / A(map.height);
-        to.giou_error[2] = loss.coord_scale * giou.gradient.w * box.w;
-        to.giou_error[3] = loss.coord_scale * giou.gradient.h * box.h;
+        to.giou_error[2] = loss.coord_scale * giou.gradient.w * predicted.box.w;
+        to.giou_error[3] = loss.coord_scale * giou.gradient.h * predicted.box.h;
         to.box_weight = 0;
+        return to;
     }
-    const RegressionLoss<A> own = regress(predicted, to, gradient, place, cells);
-    sums[COORDINATES] += own.box;
-    sums[OBJECTNESS] += own.objectness;
-    sums[COST] += own.cost;
-}
+};
 
-// Whether this block computes a prediction: it takes THREADS at a time, every gridDim.y-th time.
-__device__ inline bool is_own(int prediction)
-{
-    return prediction >= 0 && unsigned(prediction) / THREADS % gridDim.y == blockIdx.y;
-}
-
-// Those of one image.
-template <typename T, typename A>
-__device__ void compute_image(const Targets<T, A> &targets, const Loss<A> &loss, const Outputs<T, A> &outputs, int64_t b,
-                              const Partials<PARTS> &partials)
-{
-    __shared__ A of_warps[WARPS][PARTS];
-    const BlockSums<A> sums = {of_warps};
-    const Gradient<A> gradient = outputs.gradient_of(targets, b);
-    const bool is_invalid = any_invalid(targets);
-    sums.clear();
-    if (is_invalid)
-        gradient.spoil();
-    BackgroundSums<A> background = {0, 0, 0};
-    const unsigned predictions = unsigned(targets.map.anchors * targets.map.cells()), lane = threadIdx.x % 32;
-    const unsigned start = blockIdx.y * THREADS + threadIdx.x - lane;   // of the warp
-    const Targets<T, A> same = targets.again();
-    for (unsigned first = start; first < predictions && !is_invalid; first += gridDim.y * THREADS) {
-        const unsigned assigned = assigned_predictions(targets, first);
-        const bool is_assigned = assigned >> lane & 1;
-        if (first + lane < predictions && !is_assigned)
-            compute_unassigned(same, loss, first + lane, gradient, background);
-    }
-    sums.add(background);
-    for (int t = threadIdx.x / 32; t < targets.count && !is_invalid; t += WARPS) {
-        const int prediction = targets.prediction(t);
-        if (is_own(prediction) && !targets.is_replaced(t, prediction))
-            compute_assigned(targets.again(), loss, t, prediction, gradient, sums.own());
-    }
-    sums.write(is_invalid, partials, b, outputs);
-}
-
-// `partial`: TARGET numbers for each ground truth, then PARTS for each block of an image.
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
 region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, const L *__restrict__ seen,
                     T *__restrict__ output, typename Accumulator<T>::type *__restrict__ parts,
                     typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,
@@ -374,25 +287,14 @@ region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, con
                     const double *__restrict__ anchor_sizes)
 {
     typedef typename Accumulator<T>::type A;
-    const Map<T, A> map = {data, int(anchors), int(classes), int(height), int(width), anchor_sizes, bias_match != 0, softmax != 0};
-    const Targets<T, A> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, 0};
-    const Partials<PARTS> partials = {partial + batch * truths * TARGET, step};
-    const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
-    if (step == ASSIGN && blockIdx.y == 0)
-        assign(targets, batch);
-    if (step == COMBINE && blockIdx.y == 0)
-        combine(partials, batch, outputs);
-    if (step != COMPUTE)
-        return;
-
+    const Map<T, A> map = {data, int(anchors), int(classes), int(height), int(width), anchor_sizes, bias_match != 0,
+                           softmax != 0};
     const bool warm_up = double(load(seen, 0)) < double(warmup_images);
     const Loss<A> loss = {A(object_scale), A(noobject_scale), A(coord_scale), A(class_scale), A(thresh),
                           rescore != 0, warm_up, box_loss == GIOU};
-    for (int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
-        const Targets<T, A> own = of_image(targets, b);
-        outputs.gradient_of(own, b).clear();
-        compute_image(hold(own), loss, outputs, b, partials);
-    }
+    const Targets<T, A> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, loss};
+    const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
+    map_loss_forward(targets, partial, step, batch, outputs);
 }
 
 template <typename T, typename L>

@@ -55,19 +55,12 @@ def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = F
         The order of the output channels; see the page above (``help(gluonops.ops.reorg.__module__)``).
     reverse : bool, default False
         Compute depth to space.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         (B, C*s*s, H/s, W/s), or (B, C/s/s, H*s, W*s) with ``reverse``. The dtype of ``data``. Gradient: the head
         gradient, moved back.
-
-    Raises
-    ------
-    OpError
-        ``data`` does not have four dimensions, a size is not divisible, or the mode is unknown.
 
     Examples
     --------

@@ -55,19 +55,11 @@ def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name:
         The axis of the channels.
     eps : float, default 1e-6
         What is added under the root, from 1e-12 to below 1.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``axis`` does not exist, ``scale`` has another size or dtype, ``eps`` is out of range, or the dtype is not a
-        float.
 
     Examples
     --------

@@ -3,35 +3,21 @@
 #include "../_rms/rms.h"
 
 namespace gluonops {
-
-struct RmsNormCall : RmsCall {};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
-void forward(const RmsNormCall &call)
+void forward(const RmsNormArgs<T> &args)
 {
-    rms_forward<T>(call);
+    rms_forward(args);
 }
 
 template <typename T>
-void backward(const RmsNormCall &call)
+void backward(const RmsNormArgs<T> &args)
 {
-    rms_backward<T>(call);
+    rms_backward(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline RmsNormCall adapt(const RmsNormAttrs &attrs, const RmsNormTensors &tensors, Workspace &memory)
-{
-    const bool by_mean = true;
-    RmsNormCall call = rms_call<RmsNormCall>(attrs, tensors, by_mean);
-    if (tensors.backward)
-        add_backward(call, tensors, memory);
-    return call;
-}
-
 }  // namespace gluonops

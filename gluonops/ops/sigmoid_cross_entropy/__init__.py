@@ -51,18 +51,11 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
         The weight of positives, at least 0: one for each class, or a single one for all. The default is 1.
     ignore_label : int, optional
         Elements with this label have loss and gradient 0.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every element, in the shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape or dtype, or an attribute is out of range.
 
     Examples
     --------

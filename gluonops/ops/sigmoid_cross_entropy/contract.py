@@ -33,6 +33,7 @@ OP = Op(
     types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, label=LOGITS, output=LOGITS),
     backward=("output_grad", "data", "label"),
+    derived={"size": "data.size", "one_weight": "pos_weight is None or len(pos_weight) == 1"},
     cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
     accumulate_fp32=True,
     counts={"pos_weight": "classes"},

@@ -1,17 +1,8 @@
 // sigmoid_cross_entropy on the CPU. The weights of positives are constant in a line, or vary along it.
 #include "generated/sigmoid_cross_entropy.h"
-#include "../../native/simd/rows.h"
-#include "../_labels/labels.h"
 #include "../_sigmoid/sigmoid.h"
 
 namespace gluonops {
-
-struct SigmoidCrossEntropyCall : SigmoidCall {
-    RowSizes sizes;
-    ClassWeights weights;
-    bool single_weight;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -25,57 +16,45 @@ GLUONOPS_INLINE V term(const SigmoidCrossEntropy &formula, V x, V y, V weight)
 }
 
 template <bool BACKWARD, typename T>
-void run(const SigmoidCrossEntropyCall &call)
+void run(const SigmoidCrossEntropyArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const SigmoidCrossEntropy formula = {{call.ignores, call.ignore_label}};
-    const A *weights = static_cast<const A *>(call.weights.values);
-    const int64_t classes = call.sizes.length, inner = call.sizes.inner;
-    if (!call.size)
+    const SigmoidCrossEntropy formula = {{args.ignore_label}};
+    const A *weights = args.pos_weight.values;
+    const int64_t classes = args.classes, inner = args.inner;
+    if (!args.size)
         return;
-    if (!weights || call.single_weight) {
-        const A weight = weights ? weights[0] : A(1);
+    if (args.one_weight) {
+        const A weight = args.pos_weight.of(0);
         const auto at = [=](auto x, auto y, int64_t, int64_t, auto) GLUONOPS_LAMBDA {
             return term<BACKWARD>(formula, x, y, broadcast(weight));
         };
-        sigmoid_lines<BACKWARD, T>(call, Lines{SIGMOID_LINE, call.size}, at);
+        sigmoid_lines<BACKWARD>(args, Lines{SIGMOID_LINE, args.size}, at);
     } else if (inner == 1) {
         const auto at = [=](auto x, auto y, int64_t, int64_t i, auto mask) GLUONOPS_LAMBDA {
             return term<BACKWARD>(formula, x, y, load(weights + i, mask, A(0)));
         };
-        sigmoid_lines<BACKWARD, T>(call, Lines{classes, call.size}, at);
+        sigmoid_lines<BACKWARD>(args, Lines{classes, args.size}, at);
     } else {
         const auto at = [=](auto x, auto y, int64_t line, int64_t, auto) GLUONOPS_LAMBDA {
             return term<BACKWARD>(formula, x, y, broadcast(weights[line % classes]));
         };
-        sigmoid_lines<BACKWARD, T>(call, Lines{inner, call.size}, at);
+        sigmoid_lines<BACKWARD>(args, Lines{inner, args.size}, at);
     }
 }
 
 template <typename T>
-void forward(const SigmoidCrossEntropyCall &call)
+void forward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    run<false, T>(call);
+    run<false>(args);
 }
 
 template <typename T>
-void backward(const SigmoidCrossEntropyCall &call)
+void backward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    run<true, T>(call);
+    run<true>(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline SigmoidCrossEntropyCall adapt(const SigmoidCrossEntropyAttrs &attrs, const SigmoidCrossEntropyTensors &tensors,
-                                     Workspace &memory)
-{
-    SigmoidCrossEntropyCall call = sigmoid_call<SigmoidCrossEntropyCall>(attrs, tensors);
-    call.sizes = row_sizes(tensors.data.shape(), attrs.axis);
-    call.weights = class_weights(attrs.pos_weight, call.sizes.length, call.type, memory);
-    call.single_weight = attrs.pos_weight && attrs.pos_weight->size() == 1;
-    return call;
-}
-
 }  // namespace gluonops

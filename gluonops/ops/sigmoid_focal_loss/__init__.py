@@ -52,18 +52,11 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
         Exponent of the error, at least 0.
     ignore_label : int, optional
         Elements with this label have loss and gradient 0.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every element, in the shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape or dtype, or an attribute is out of range.
 
     Examples
     --------

@@ -27,6 +27,7 @@ OP = Op(
     refused=(Refused("alpha > 1", "alpha is above 1; expected at most 1, because negatives have the weight 1 - alpha",
                      "Pass another alpha, or -1 for no weights"),),
     backward=("output_grad", "data", "label"),
+    derived={"size": "data.size"},
     cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
     accumulate_fp32=True,
 )

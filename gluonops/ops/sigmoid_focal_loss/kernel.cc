@@ -3,46 +3,25 @@
 #include "../_sigmoid/sigmoid.h"
 
 namespace gluonops {
-
-struct SigmoidFocalLossCall : SigmoidCall {
-    double gamma, alpha;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
-SigmoidFocal formula_of(const SigmoidFocalLossCall &call)
-{
-    return {{call.ignores, call.ignore_label}, call.gamma, call.alpha};
-}
-
 template <typename T>
-void forward(const SigmoidFocalLossCall &call)
+void forward(const SigmoidFocalLossArgs<T> &args)
 {
-    const SigmoidFocal formula = formula_of(call);
+    const SigmoidFocal formula = {{args.ignore_label}, args.gamma, args.alpha};
     const auto at = [=](auto x, auto y, int64_t, int64_t, auto) GLUONOPS_LAMBDA { return formula.value(x, y); };
-    sigmoid_lines<false, T>(call, Lines{SIGMOID_LINE, call.size}, at);
+    sigmoid_lines<false>(args, Lines{SIGMOID_LINE, args.size}, at);
 }
 
 template <typename T>
-void backward(const SigmoidFocalLossCall &call)
+void backward(const SigmoidFocalLossArgs<T> &args)
 {
-    const SigmoidFocal formula = formula_of(call);
+    const SigmoidFocal formula = {{args.ignore_label}, args.gamma, args.alpha};
     const auto at = [=](auto x, auto y, int64_t, int64_t, auto) GLUONOPS_LAMBDA { return formula.slope(x, y); };
-    sigmoid_lines<true, T>(call, Lines{SIGMOID_LINE, call.size}, at);
+    sigmoid_lines<true>(args, Lines{SIGMOID_LINE, args.size}, at);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline SigmoidFocalLossCall adapt(const SigmoidFocalLossAttrs &attrs, const SigmoidFocalLossTensors &tensors,
-                                  Workspace &)
-{
-    SigmoidFocalLossCall call = sigmoid_call<SigmoidFocalLossCall>(attrs, tensors);
-    call.gamma = attrs.gamma;
-    call.alpha = attrs.alpha;
-    return call;
-}
-
 }  // namespace gluonops

@@ -46,18 +46,11 @@ def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | N
         The axis of the classes.
     temperature : float, default 1.0
         Divides the logits; above 0.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``. Values are from 0 to 1 and sum to 1 along ``axis``.
-
-    Raises
-    ------
-    OpError
-        ``axis`` does not exist, ``temperature`` is not above 0, or the dtype is an integer.
 
     Examples
     --------

@@ -68,18 +68,11 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
         Whether ``label`` holds class indices.
     class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every row: the shape of a sparse label, or of ``data`` without ``axis``. The dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape, or an attribute is out of range.
 
     Examples
     --------

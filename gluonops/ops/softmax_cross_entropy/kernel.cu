@@ -235,9 +235,9 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Gathering<A, TargetSums<A>::NUMBERS> gathering(partial, count);
+    const Scratch<A> scratch(partial, count);
     if (step == 0) {
-        gathering.empty();
+        clear_counts(partial, count);
         return;
     }
     const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
@@ -263,8 +263,8 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                                          || class_of(label, at.row, classes, ignores, ignore_label) != IGNORED);
         TargetSums<A> sums;
         const bool has_sums = is_dense || uniform > 0
-                              ? sum_row_once(with_targets, at, rows.start(at.row), reads, gathering, sums)
-                              : sum_row_once(logits, at, rows.start(at.row), reads, gathering, softmax_sums(sums));
+                              ? sum_row_once(with_targets, at, rows.start(at.row), reads, scratch, sums)
+                              : sum_row_once(logits, at, rows.start(at.row), reads, scratch, softmax_sums(sums));
         if (!has_sums || !at.is_first_in_block())
             continue;
 

@@ -56,18 +56,11 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
         A weight for each class, at least 0, or a single one for all. The default is 1.
     ignore_label : int, optional
         Rows with this label have loss and gradient 0.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The loss of every row, in the shape of the label; the dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` has a wrong shape, or an attribute is out of range.
 
     Examples
     --------

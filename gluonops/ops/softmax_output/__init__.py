@@ -56,18 +56,11 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
         Divisor of the gradient: 1, the batch size, or the number of labels that are not ignored.
     grad_scale : float, default 1.0
         Multiplies the gradient.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         Probabilities, with the shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        ``label`` does not have the shape of ``data`` without ``axis``, or an attribute is out of range.
 
     Examples
     --------

@@ -41,18 +41,11 @@ def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
         Any shape whose size along ``axis`` is even; float16, float32 or float64.
     axis : int, default -1
         The axis of the halves.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape of ``data`` with half the size along ``axis``; its dtype.
-
-    Raises
-    ------
-    OpError
-        ``axis`` does not exist, its size is odd, or the dtype is not a float.
 
     Examples
     --------

@@ -67,8 +67,7 @@ void backward_runs(const SwigluArgs<T> &args)
 template <typename T>
 bool streaming(const SwigluArgs<T> &args, int64_t halves)
 {
-    const int64_t item = int64_t(sizeof(T));
-    return halves * args.batch * args.length * item >= STREAMING_MIN_BYTES && args.length * item >= 512;
+    return streams<T>(halves * args.batch * args.length) && args.length * int64_t(sizeof(T)) >= 512;
 }
 
 template <typename T>

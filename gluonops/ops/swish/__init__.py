@@ -38,18 +38,11 @@ def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
         Any shape; float16, float32 or float64.
     beta : float, default 1.0
         Factor of x in the sigmoid, from 0 to below 1000.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape and dtype of ``data``.
-
-    Raises
-    ------
-    OpError
-        The dtype is not a float, or ``beta`` is out of range.
 
     Examples
     --------

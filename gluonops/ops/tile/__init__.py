@@ -34,18 +34,11 @@ def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | 
         does, so ``()`` is a copy.
     axis : int, default -1
         The axis that an integer repeats. Valid with an integer only.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------
     NDArray or Symbol
         The shape of ``data`` with the repeated axes multiplied. The dtype of ``data``. Gradient: the sum over copies.
-
-    Raises
-    ------
-    OpError
-        A count is below 1, ``axis`` does not exist, or ``axis`` is set with a tuple.
 
     Examples
     --------

@@ -52,8 +52,9 @@ image is the sum of the terms below. They use the cross-entropy of a number a wi
   .. math::
 
       \mathrm{iou\_normalizer} \, (2 - g_w g_h)
-      \left(s \, c(x, u_x) + s \, c(y, u_y) + \frac{(w - t_w)^2 + (h - t_h)^2}{2}\right) \qquad
-      u_x = \frac{t_x + (s - 1) / 2}{s}
+      \left(s \, c(x, u_x) + s \, c(y, u_y) + \frac{(w - t_w)^2 + (h - t_h)^2}{2}\right)
+
+      u_x = \frac{t_x + (s - 1) / 2}{s} \qquad u_y = \frac{t_y + (s - 1) / 2}{s}
 
   With another ``box_loss``: ``iou_normalizer`` times 1 minus IoU, GIoU, DIoU or CIoU. A later ground truth replaces an
   earlier one in the dialect ``pjreddie``. In ``alexeyab`` they add up; with ``iou_thresh`` below 1 the sum is divided
@@ -161,8 +162,6 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
         Whether the errors of classes have the weight of the focal loss.
     parts : bool, default False
         Whether to return the parts of the loss as well.
-    name : str, optional
-        Name of the node in a graph.
 
     Returns
     -------

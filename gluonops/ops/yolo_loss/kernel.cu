@@ -1,10 +1,9 @@
-// yolo_loss. yolo_map.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward
+// yolo_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward
 // twice the gradient.
 #include "../_region/yolo_map.cuh"
 
-// Only in float32 two blocks of threads have enough registers on every GPU.
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
 yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, T *__restrict__ output,
                   typename Accumulator<T>::type *__restrict__ parts,
                   typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,

@@ -5,9 +5,10 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import onnx
-import onnxruntime as ort
+import pytest
 from gluonops.core.optional import require
 
+ort = pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
 TOLERANCE = 1e-5   # of the largest value
 
 

@@ -211,6 +211,7 @@ def test_the_middle_of_an_image(rng):
 
 def test_refused(tmp_path, means, detector, export, monkeypatch):
     """What is no net for images, and options for the other kind of file."""
+    pytest.importorskip("onnxruntime")
     dense = mx.gluon.nn.Dense(2, in_units=3)
     dense.initialize()
     gops.export.symbol(dense, tmp_path / "dense", (1, 3))
@@ -259,6 +260,7 @@ def test_metadata_of_the_users(tmp_path):
     (b"Conv", b"\xffonv", "onnxruntime cannot read .*damaged.onnx"),
 ])
 def test_onnx_with_bytes_that_are_no_text(old, new, text, tmp_path, capfd):
+    pytest.importorskip("onnxruntime")
     net = mx.gluon.nn.HybridSequential()
     net.add(mx.gluon.nn.Conv2D(2, 3), mx.gluon.nn.Dense(2))
     net.initialize()

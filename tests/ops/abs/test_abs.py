@@ -13,6 +13,7 @@ class TestAbs(OpSuite):
         Case("one", ((1,),)),
         Case("prime", ((7, 13, 5),)),
         Case("beyond_1024", ((2, 1031),)),
+        Case("column", ((6, 1),)),
     )
     empty = Case("empty", ((0, 3),))
     table = (

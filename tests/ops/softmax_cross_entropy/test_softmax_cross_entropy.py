@@ -200,7 +200,7 @@ def test_the_weighted_mean_of_nothing():
     """0 and not NaN, if every row is ignored."""
     loss = gops.loss.SoftmaxCELoss(ignore_label=9, weighted_mean=True)
     np.testing.assert_array_equal(loss(mx.nd.ones((2, 3)), mx.nd.array([9, 9])).asnumpy(), [0, 0])
-    with pytest.raises(gops.OpError, match="weighted_mean is True, from_logits False, sparse_label False"):
+    with pytest.raises(gops.OpError, match="weighted_mean is True, from_logits is False and sparse_label is False"):
         gops.loss.SoftmaxCELoss(sparse_label=False, weighted_mean=True)
     with pytest.raises(gops.OpError, match="from_logits is True and class_weight is given"):
         gops.loss.SoftmaxCELoss(from_logits=True, class_weight=WEIGHTS)

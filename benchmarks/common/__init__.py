@@ -1,1 +1,0 @@
-"""What the benchmarks share: the machine, tables of text, results in files, and the suites of the operators."""

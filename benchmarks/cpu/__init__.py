@@ -1,0 +1,1 @@
+"""The operators beside their peers on the CPU."""

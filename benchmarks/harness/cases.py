@@ -1,0 +1,214 @@
+"""The words in which operators are declared, and the cases that follow: for the CPU, a GPU, and two commits.
+
+An operator is declared in ``benchmarks/operators/<op>.py``. That module imports neither gluonops nor MXNet, because a
+machine with a GPU may have neither. It may have the names in ``DEFAULTS``. An operator without such a module has the
+cases of its suite in ``tests/ops``, and one of a typical size.
+"""
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import types
+from collections.abc import Iterable, Iterator
+
+FLOATS = ("float32", "float16", "float64")
+INTEGERS = ("uint8", "int8", "int32", "int64")
+LABELS = ("int32", "uint8")   # the types of class indices beyond float32
+NODES = 64                    # operators in a chain
+LONGEST = 5                   # numbers of an attribute that are in a case's name
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A shape of the data, attributes, and the shapes of inputs that do not follow from the data's."""
+    shape: tuple
+    attrs: dict = dataclasses.field(default_factory=dict)
+    more: dict = dataclasses.field(default_factory=dict)
+    dtype: str = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """``at_least``: of the speed of the peer in a pass; ``copy`` is a copy of as many bytes."""
+    part: str
+    than: str
+    at_least: float
+
+
+# On a GPU, of an operator that only moves its data, and of one that computes meanwhile.
+AS_FAST_AS_A_COPY = (Target("forward", "copy", 0.9), Target("backward", "copy", 0.9), Target("forward", "torch", 1),
+                     Target("both", "torch", 1))
+NEARLY_AS_FAST_AS_A_COPY = (Target("forward", "copy", 0.85), Target("backward", "copy", 0.85))
+
+
+def always(attrs: dict, ndim: int) -> bool:
+    """``independent`` of an operator whose samples know nothing of each other."""
+    return True
+
+
+def unless_along_first(attrs: dict, ndim: int) -> bool:
+    """``independent`` of an operator that computes along its attribute ``axis``."""
+    return attrs["axis"] % ndim != 0
+
+
+DEFAULTS = {
+    "CPU": (),           # rows that are timed beside the peers on the CPU
+    "CHAINED": (),       # rows of NODES operators in a chain there, for the cost of a node
+    "COMMITS": (),       # rows that are timed in two commits, beside those of CPU
+    "TARGETS": (Target("both", "builtin", 2), Target("both", "torch", 1.3)),   # on the CPU
+    "GPU": (),           # rows that are timed on a GPU
+    "GPU_TARGETS": (),
+    "TYPICAL": (),       # rows that every float type goes through there
+    "SMALL": (),         # odd little rows, which are also added to, offset, and given labels of integers
+    "INTEGERS": None,    # rows for the integer types, where the operator takes them; None: those of SMALL
+    "VARIANTS": (),      # rows for what the attributes bring, in float32
+    "ALL_OUTPUTS": {},   # attributes with which the function returns every output that it can
+    "EXACT": (),         # results that have to be equal to NumPy's on a GPU, because elements only move
+    "COMPARED": 1 << 22,     # elements that NumPy computes at most
+    "independent": None,     # (attrs, ndim) -> whether a result depends on its own row of the first axis alone
+    "LIGER": False,      # whether Liger-Kernel has the function
+    "backends": None,    # shape -> the backends that are timed; None: all of them
+    "REFERENCE": "builtin",   # the peer that the others have to agree with on the CPU
+    "draw": None,        # (attrs, shapes, rng) -> inputs by name, in place of those of the oracle or random numbers
+    "in_torch": None,    # (attrs, ndim) -> ``run(torch, *inputs)``, or None where torch has no such function
+    "in_mxnet": None,    # (attrs, shape) -> peer -> ``run(F, *inputs)``, beside those of ``gluonops.bench.peers``
+    "in_numpy": None,    # (attrs) -> the functions of a CustomOp in NumPy: see ``benchmarks/cpu/numpy_peer.py``
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """An operator at one shape and dtype of its data.
+
+    ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
+    ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
+    aligned address every tensor starts. ``nodes``: how many operators there are in a chain.
+    """
+    op: str
+    shape: tuple
+    dtype: str = "float32"
+    attrs: dict = dataclasses.field(default_factory=dict)
+    more: dict = dataclasses.field(default_factory=dict)
+    label: str = "float32"
+    request: str = "write"
+    offset: int = 0
+    nodes: int = 1
+
+    @property
+    def name(self) -> str:
+        words = [self.op, *(_attribute(key, value) for key, value in self.attrs.items())]
+        words += [f"{name} {_dimensions(shape)}" for name, shape in self.more.items()]
+        if self.label != "float32":
+            words.append(f"label {self.label}")
+        if self.request == "add":
+            words.append("add")
+        if self.offset:
+            words.append(f"offset {self.offset}")
+        if self.nodes > 1:
+            words.append("per node")
+        return " ".join(words)
+
+    @property
+    def title(self) -> str:
+        return title({"name": self.name, "shape": self.shape, "dtype": self.dtype})
+
+
+def title(record: dict) -> str:
+    """The name of a case with the shape and dtype of its data."""
+    return f"{record['name']} ({_dimensions(record['shape'])}) {record['dtype']}"
+
+
+def _attribute(key, value):
+    if isinstance(value, tuple):
+        return _dimensions(value) if len(value) <= LONGEST else f"{key} of {len(value)}"
+    return value if isinstance(value, str) else f"{key}={value}"
+
+
+def _dimensions(shape):
+    return "x".join(map(str, shape))
+
+
+def declared(op: str) -> types.SimpleNamespace:
+    """What is declared of an operator, with the defaults for what is not."""
+    name = f"benchmarks.operators.{op}"
+    module = importlib.import_module(name) if importlib.util.find_spec(name) else types.SimpleNamespace()
+    return types.SimpleNamespace(**{**DEFAULTS, **vars(module)})
+
+
+def with_rows(op: str) -> types.SimpleNamespace:
+    """The same, with rows for what has none; they follow from the operator's suite and contract. Needs gluonops."""
+    from gluonops.bench.cases import typical
+
+    from . import suites
+
+    found = declared(op)
+    if not found.SMALL:
+        found.TYPICAL = [row(op, case.shapes, case.attrs) for case in suites.get(op).cases]
+        found.SMALL = found.TYPICAL[:1]
+    if not (found.CPU and found.GPU):
+        large = typical(op)
+        timed = row(op, large.shapes.values(), large.attrs)
+        found.CPU, found.GPU = found.CPU or [timed], found.GPU or [timed]
+    return found
+
+
+def row(op: str, shapes: Iterable[tuple], attrs: dict) -> Row:
+    """A row with the shapes of all inputs."""
+    from gluonops.core import registry
+
+    first, *others = registry.get(op).op.inputs
+    shape, *more = map(tuple, shapes)
+    return Row(shape, dict(attrs), {arg.name: shape for arg, shape in zip(others, more)})
+
+
+def on_cpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
+    """The cases that are timed beside the peers; the small ones if ``quick``."""
+    for op in ops:
+        found = with_rows(op)
+        for one in found.SMALL[:1] if quick else found.CPU:
+            yield case(op, one)
+        for one in found.CHAINED:
+            yield case(op, one, nodes=NODES)
+
+
+def of_commits(ops: Iterable[str]) -> Iterator[Case]:
+    """The first case of an operator's suite, whose time is the cost of a call, and its rows."""
+    from . import suites
+
+    for op in ops:
+        first, found = suites.get(op).cases[0], with_rows(op)
+        for one in (row(op, first.shapes, first.attrs), *found.CPU, *found.COMMITS):
+            yield case(op, one)
+
+
+def on_gpu(op: str) -> Iterator[Case]:
+    """The cases that are timed on a GPU."""
+    return (case(op, one) for one in with_rows(op).GPU)
+
+
+def small(op: str, dtypes: dict) -> Iterator[Case]:
+    """A GPU's small cases: every row in every dtype that its list covers."""
+    found = with_rows(op)
+    for dtype in FLOATS:
+        for one in found.TYPICAL:
+            yield case(op, one, dtype)
+    for dtype in INTEGERS:
+        if dtype in dtypes["T"]:
+            for one in found.SMALL if found.INTEGERS is None else found.INTEGERS:
+                yield case(op, one, dtype)
+    for one in found.VARIANTS:
+        yield case(op, one)
+    for one in found.SMALL:
+        yield case(op, one, request="add")
+        yield case(op, one, offset=1)
+        yield case(op, one, "float16", request="add", offset=3)
+    if "L" in dtypes:
+        for label in LABELS:
+            for one in found.SMALL:
+                yield case(op, one, label=label)
+
+
+def case(op: str, one: Row, dtype: str | None = None, **how) -> Case:
+    """The case of a row, in its own dtype unless another is given."""
+    return Case(op, one.shape, dtype or one.dtype, one.attrs, one.more, **how)

@@ -1,0 +1,73 @@
+"""The inputs of an operator: those that its declaration or its oracle draws, class indices, or random numbers."""
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterable
+
+import numpy as np
+
+from . import suites
+from .cases import declared
+
+PERIOD = 8388593   # a prime: large tensors repeat so many random numbers, out of step with every row
+
+
+def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Inputs by name, the same in every process.
+
+    Parameters
+    ----------
+    op : str
+    attrs : dict
+        Every attribute.
+    arrays : dict
+        Name -> (shape, dtype), of more than the inputs if need be.
+    classes : dict
+        Input of class indices -> how many classes there are.
+    names : iterable of str
+        What is wanted, in this order.
+    """
+    rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
+    shapes = {name: tuple(arrays[name][0]) for name in names if name in arrays}
+    drawn = {}
+    for function in (getattr(suites.oracle(op), "draw", None), declared(op).draw):
+        if function:
+            drawn.update(function(attrs, shapes, rng))
+
+    given = {}
+    for name in shapes:
+        shape, dtype = arrays[name]
+        if name in drawn:
+            given[name] = drawn[name].astype(dtype)
+        elif name in classes:
+            given[name] = _labels(rng, shape, classes[name], attrs).astype(dtype)
+        else:
+            given[name] = _numbers(rng, shape, dtype)
+    return given
+
+
+def of_case(case) -> dict[str, np.ndarray]:
+    """The inputs of a case in the contract's order, class indices in int64; needs gluonops."""
+    from gluonops.core import registry
+
+    op = registry.get(case.op).op
+    attrs = op.parse(case.attrs)
+    shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
+    variables, classes = op.type_vars(attrs), op.index_sizes(attrs, shapes)
+    arrays = {}
+    for arg in op.inputs:
+        dtype = case.dtype if variables[arg.name] == "T" else "float32"
+        arrays[arg.name] = shapes[arg.name], "int64" if arg.name in classes else dtype
+    return draw(case.op, attrs._asdict(), arrays, classes, arrays)
+
+
+def _labels(rng, shape, classes, attrs):
+    return suites.from_tests("oracles").draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
+
+
+def _numbers(rng, shape, dtype):
+    if np.dtype(dtype).kind != "f":
+        return rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
+    numbers = rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype)
+    return np.resize(numbers, shape)

@@ -1,0 +1,108 @@
+"""Times in records, targets, tables as text and in Markdown, and the places in pages where they go.
+
+A record is what was measured of a case. Its ``times`` are rows of a peer, milliseconds, and what else tells rows apart.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import statistics
+from collections.abc import Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "benchmarks" / "README.md"
+VERDICTS = {True: "passed", False: "MISSED", None: "-"}
+
+
+def of(record: dict, peer: str, figure: str = "ms", **where) -> float | None:
+    """A figure of a peer, in the row with these values; None where that was not measured."""
+    wanted = {"peer": peer, **where}.items()
+    return next((row.get(figure) for row in record["times"] if wanted <= row.items()), None)
+
+
+def speedup(record: dict, ours: str, than: str, **where) -> float | None:
+    """How many times as long as ours a peer takes: over the turns, which hit both alike, where these are known."""
+    turns = [of(record, peer, "turns", **where) for peer in (ours, than)]
+    if all(turns):
+        return statistics.median(theirs / mine for mine, theirs in zip(*turns))
+    mine, theirs = of(record, ours, **where), of(record, than, **where)
+    return theirs / mine if mine and theirs else None
+
+
+def compared(case: str, at_least: float, than: str, speed: float | None) -> dict:
+    """The verdict on a target of our speed, as a multiple of a peer's."""
+    words = f"as fast as {than}" if at_least == 1 else f"{at_least:.3g} x the speed of {than}"
+    if speed is None:
+        return verdict(case, words, "not measured", None)
+    if speed <= 0:   # a net's time less that of the net without the operator
+        return verdict(case, words, "within noise", None)
+    return verdict(case, words, f"{speed:.2f} x", speed >= at_least)
+
+
+def milliseconds(ms: float) -> str:
+    return f"{ms:.3g} ms" if abs(ms) >= 0.1 else f"{ms * 1e3:.1f} us"
+
+
+def cells(figures: Sequence[float | None], form: str = "{:.3g}") -> list[str]:
+    """Figures as text, and nothing where there is none."""
+    return ["" if figure is None else form.format(figure) for figure in figures]
+
+
+def amount(size: float) -> str:
+    """Bytes as a person says them."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of text with their columns below one another; the last column may have any width."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
+    padded = ([cell.ljust(width) for cell, width in zip(line, [*widths, 0])] for line in lines)
+    return ["  ".join(cells).rstrip() for cells in padded]
+
+
+def verdict(case: str, target: str, measured: str, passed: bool | None) -> dict:
+    """What became of one target in one case; ``passed`` is None where nothing was measured."""
+    return {"case": case, "target": target, "measured": measured, "passed": passed}
+
+
+def targets_text(verdicts: Sequence[dict]) -> str:
+    """The targets as lines of text."""
+    if not verdicts:
+        return "no target speaks of these cases"
+    lines = [[v["case"], v["target"], v["measured"], VERDICTS[v["passed"]]] for v in verdicts]
+    return "\n".join(aligned(lines))
+
+
+def targets_met(verdicts: Sequence[dict]) -> str:
+    """How many targets are met, as a sentence."""
+    passed = sum(v["passed"] is True for v in verdicts)
+    judged = sum(v["passed"] is not None for v in verdicts)
+    return f"{passed} of {judged} targets are met."
+
+
+def put(path: str | os.PathLike, name: str, body: str) -> None:
+    """Put text between the markers of :func:`marked`."""
+    page, markers = marked(path, name)
+    text = markers.sub(lambda match: f"{match[1]}{body}\n{match[2]}", page)
+    pathlib.Path(path).write_text(text, encoding="utf-8")
+
+
+def marked(path: str | os.PathLike, name: str) -> tuple[str, re.Pattern]:
+    """A file's text, and the pattern of what its markers ``<!-- name:begin -->`` and ``<!-- name:end -->`` hold.
+
+    Raises
+    ------
+    ValueError
+        There are no markers.
+    """
+    page = pathlib.Path(path).read_text(encoding="utf-8")
+    markers = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.S)
+    if not markers.search(page):
+        raise ValueError(f"{path} has no lines <!-- {name}:begin --> and <!-- {name}:end -->")
+    return page, markers
