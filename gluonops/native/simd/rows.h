@@ -7,8 +7,6 @@
 #ifndef GLUONOPS_NATIVE_ROWS_H_
 #define GLUONOPS_NATIVE_ROWS_H_
 
-#include <vector>
-
 #include "../kernel.h"
 
 namespace gluonops {
@@ -20,18 +18,6 @@ struct RowSizes {
     GLUONOPS_INLINE int64_t elements() const { return outer * length * inner; }
     GLUONOPS_INLINE bool empty() const { return !outer || !length || !inner; }
 };
-
-// The sizes for rows along `axis`, which may count from the back.
-inline RowSizes row_sizes(const std::vector<int64_t> &shape, int64_t axis)
-{
-    const int64_t ndim = int64_t(shape.size()), place = axis < 0 ? axis + ndim : axis;
-    RowSizes sizes = {1, shape[size_t(place)], 1};
-    for (int64_t i = 0; i < place; ++i)
-        sizes.outer *= shape[size_t(i)];
-    for (int64_t i = place + 1; i < ndim; ++i)
-        sizes.inner *= shape[size_t(i)];
-    return sizes;
-}
 
 namespace GLUONOPS_TARGET {
 

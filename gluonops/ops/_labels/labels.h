@@ -2,10 +2,6 @@
 #ifndef GLUONOPS_OPS_LABELS_H_
 #define GLUONOPS_OPS_LABELS_H_
 
-#include <optional>
-#include <vector>
-
-#include "../../native/mxnet/call.h"
 #include "../../native/kernel.h"
 
 namespace gluonops {
@@ -21,36 +17,6 @@ struct Labels {
 // From the arguments of an operator.
 template <typename Args>
 inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
-
-// A weight for each class in the type that the data is computed in, and their sum. Without weights `values` is null.
-struct ClassWeights {
-    const void *values;
-    double sum;
-};
-
-template <typename A>
-inline ClassWeights expanded_weights(const std::vector<double> &given, int64_t classes, Workspace &memory)
-{
-    A *values = memory.zeros<A>(classes);
-    double sum = 0;
-    for (int64_t i = 0; i < classes; ++i) {
-        const double weight = given[given.size() == 1 ? 0 : size_t(i)];
-        values[i] = A(weight);
-        sum += weight;
-    }
-    return {values, sum};
-}
-
-// From an attribute, which has a number for each class or a single one. `type` is the data's.
-inline ClassWeights class_weights(const std::optional<std::vector<double>> &given, int64_t classes, int type,
-                                  Workspace &memory)
-{
-    if (!given)
-        return {nullptr, 0};
-    if (type == FLOAT64)
-        return expanded_weights<double>(*given, classes, memory);
-    return expanded_weights<float>(*given, classes, memory);
-}
 
 namespace GLUONOPS_TARGET {
 
