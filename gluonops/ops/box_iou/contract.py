@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, Arg, Cuda, Op, Out, Shapes, Steps
+from ...core.contract import BLOCK, FLOATS, Arg, Array, Cuda, Op, Out, Shapes, Steps
 from .._blocks.contract import shared_rows
 from .._boxes.contract import FORMAT, is_center
 
@@ -62,7 +62,8 @@ OP = Op(
     outputs=(Out("output", "T", "(..., N, M)"),),
     attrs=(FORMAT,),
     types={"T": FLOATS},
-    shapes=Shapes(lhs="..., lhs_boxes, 4", rhs="..., rhs_boxes, 4", output="..., lhs_boxes, rhs_boxes"),
+    shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
+    scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
     backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,

@@ -8,17 +8,6 @@
 
 namespace gluonops {
 
-struct BoxIouCall {
-    int type;
-    int64_t sets, lhs_count, rhs_count;
-    bool is_center;
-    const void *lhs, *rhs;
-    void *output;               // forward
-    const void *output_grad;    // backward
-    void *lhs_grad, *rhs_grad;
-    double *planes;             // (sets, 4, rhs_count) of the type that is computed in, scratch memory
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -28,23 +17,23 @@ template <bool CENTER, typename T>
 struct Boxes {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    const BoxIouCall &call;
+    const BoxIouArgs<T> &args;
 
-    A *planes(int64_t set) const { return reinterpret_cast<A *>(call.planes) + set * 4 * call.rhs_count; }
+    A *planes(int64_t set) const { return args.planes + set * 4 * args.rhs_boxes; }
 
     void gather_planes() const
     {
-        const T *from = static_cast<const T *>(call.rhs);
-        for (int64_t set = 0; set < call.sets; ++set)
-            for (int64_t i = 0; i < call.rhs_count; ++i)
+        const T *from = args.rhs;
+        for (int64_t set = 0; set < args.sets; ++set)
+            for (int64_t i = 0; i < args.rhs_boxes; ++i)
                 for (int n = 0; n < 4; ++n)
-                    planes(set)[n * call.rhs_count + i] = load_scalar(from + (set * call.rhs_count + i) * 4 + n);
+                    planes(set)[n * args.rhs_boxes + i] = load_scalar(from + (set * args.rhs_boxes + i) * 4 + n);
     }
 
     // One box of lhs, in every lane.
     GLUONOPS_INLINE Sides<V> lhs_box(int64_t row) const
     {
-        const T *from = static_cast<const T *>(call.lhs) + 4 * row;
+        const T *from = args.lhs + 4 * row;
         BoxRow<V> box;
         for (int n = 0; n < 4; ++n)
             box.numbers[n] = broadcast(load_scalar(from + n));
@@ -57,18 +46,18 @@ struct Boxes {
     {
         BoxRow<V> boxes;
         for (int n = 0; n < 4; ++n)
-            boxes.numbers[n] = load(planes(set) + n * call.rhs_count + first, mask, A(0));
+            boxes.numbers[n] = load(planes(set) + n * args.rhs_boxes + first, mask, A(0));
         return sides_of(boxes, CENTER);
     }
 
     template <bool STREAMING>
     void iou_rows(int64_t begin, int64_t end) const
     {
-        const int64_t count = call.rhs_count;
+        const int64_t count = args.rhs_boxes;
         for (int64_t row = begin; row < end; ++row) {
-            const int64_t set = row / call.lhs_count;
+            const int64_t set = row / args.lhs_boxes;
             const Sides<V> box = lhs_box(row);
-            write_row<STREAMING>(static_cast<T *>(call.output) + row * count, count,
+            write_row<STREAMING>(args.output + row * count, count,
                                  [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return BoxPair<V>(box, rhs_boxes(set, i, mask), Lanes<V>::all(TINY_AREA)).iou;
             });
@@ -89,8 +78,8 @@ struct Boxes {
     void lhs_gradient(int64_t row) const
     {
         enum { LANES = Simd<T>::LANES };
-        const int64_t count = call.rhs_count, set = row / call.lhs_count;
-        const T *heads = static_cast<const T *>(call.output_grad) + row * count;
+        const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
+        const T *heads = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
         const V zero = broadcast(A(0));
         Box<V> sum = {zero, zero, zero, zero};
@@ -107,7 +96,7 @@ struct Boxes {
         const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
         const BoxRow<A> gradient = row_gradient(total, CENTER);
         for (int n = 0; n < 4; ++n)
-            store_scalar(static_cast<T *>(call.lhs_grad) + 4 * row + n, gradient.numbers[n]);
+            store_scalar(args.lhs_grad + 4 * row + n, gradient.numbers[n]);
     }
 
     template <typename Mask>
@@ -116,12 +105,12 @@ struct Boxes {
         const Sides<V> boxes = rhs_boxes(set, first, mask);
         const V zero = broadcast(A(0));
         Box<V> sum = {zero, zero, zero, zero};
-        for (int64_t row = set * call.lhs_count; row < (set + 1) * call.lhs_count; ++row) {
-            const T *heads = static_cast<const T *>(call.output_grad) + row * call.rhs_count;
+        for (int64_t row = set * args.lhs_boxes; row < (set + 1) * args.lhs_boxes; ++row) {
+            const T *heads = args.output_grad + row * args.rhs_boxes;
             const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
             add_gradient(sum, pair.exchanged(), load(heads + first, mask, A(0)));
         }
-        T *grad = static_cast<T *>(call.rhs_grad) + (set * call.rhs_count + first) * 4;
+        T *grad = args.rhs_grad + (set * args.rhs_boxes + first) * 4;
         store_boxes(grad, row_gradient(sum, CENTER), mask);
     }
 
@@ -129,7 +118,7 @@ struct Boxes {
     {
         enum { LANES = Simd<T>::LANES };
         for (int64_t i = begin; i < end; ++i) {
-            const int64_t set = i / vectors, first = i % vectors * LANES, rest = call.rhs_count - first;
+            const int64_t set = i / vectors, first = i % vectors * LANES, rest = args.rhs_boxes - first;
             if (rest >= LANES)
                 rhs_gradient(set, first, FullMask());
             else
@@ -140,7 +129,7 @@ struct Boxes {
     void forward() const
     {
         gather_planes();
-        const int64_t rows = call.sets * call.lhs_count, row_bytes = call.rhs_count * int64_t(sizeof(T));
+        const int64_t rows = args.sets * args.lhs_boxes, row_bytes = args.rhs_boxes * int64_t(sizeof(T));
         const bool streaming = rows * row_bytes >= STREAMING_MIN_BYTES && row_bytes >= 512;
         const Boxes boxes = *this;
         parallel_for(rows, row_bytes, [=](int64_t begin, int64_t end) {
@@ -156,58 +145,35 @@ struct Boxes {
         enum { LANES = Simd<T>::LANES };
         gather_planes();
         const Boxes boxes = *this;
-        parallel_for(call.sets * call.lhs_count, call.rhs_count * PAIR_BYTES, [=](int64_t begin, int64_t end) {
+        parallel_for(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t begin, int64_t end) {
             for (int64_t row = begin; row < end; ++row)
                 boxes.lhs_gradient(row);
         });
-        const int64_t vectors = (call.rhs_count + LANES - 1) / LANES;
-        parallel_for(call.sets * vectors, call.lhs_count * LANES * PAIR_BYTES, [=](int64_t begin, int64_t end) {
+        const int64_t vectors = (args.rhs_boxes + LANES - 1) / LANES;
+        parallel_for(args.sets * vectors, args.lhs_boxes * LANES * PAIR_BYTES, [=](int64_t begin, int64_t end) {
             boxes.rhs_gradients(begin, end, vectors);
         });
     }
 };
 
 template <typename T>
-void forward(const BoxIouCall &call)
+void forward(const BoxIouArgs<T> &args)
 {
-    if (call.is_center)
-        Boxes<true, T>{call}.forward();
+    if (args.format == BoxIouFormat::Center)
+        Boxes<true, T>{args}.forward();
     else
-        Boxes<false, T>{call}.forward();
+        Boxes<false, T>{args}.forward();
 }
 
 template <typename T>
-void backward(const BoxIouCall &call)
+void backward(const BoxIouArgs<T> &args)
 {
-    if (call.is_center)
-        Boxes<true, T>{call}.backward();
+    if (args.format == BoxIouFormat::Center)
+        Boxes<true, T>{args}.backward();
     else
-        Boxes<false, T>{call}.backward();
+        Boxes<false, T>{args}.backward();
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline BoxIouCall adapt(const BoxIouAttrs &attrs, const BoxIouTensors &tensors, Workspace &memory)
-{
-    const std::vector<int64_t> &shape = tensors.lhs.shape();
-    BoxIouCall call = {};
-    call.type = tensors.lhs.type;
-    call.sets = 1;
-    for (size_t i = 0; i + 2 < shape.size(); ++i)
-        call.sets *= shape[i];
-    call.lhs_count = shape[shape.size() - 2];
-    call.rhs_count = tensors.rhs.shape()[shape.size() - 2];
-    call.is_center = attrs.format == BoxIouAttrs::Format::Center;
-    call.lhs = tensors.lhs.data;
-    call.rhs = tensors.rhs.data;
-    call.output = tensors.output.data;
-    call.output_grad = tensors.output_grad.data;
-    call.lhs_grad = tensors.lhs_grad.data;
-    call.rhs_grad = tensors.rhs_grad.data;
-    call.planes = memory.zeros<double>(call.sets * 4 * call.rhs_count);
-    return call;
-}
-
 }  // namespace gluonops

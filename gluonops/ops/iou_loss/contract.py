@@ -34,6 +34,7 @@ OP = Op(
            FORMAT),
     types={"T": FLOATS},
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
+    derived={"count": "data.size // 4"},
     backward=("output_grad", "data", "truth"),
     cuda=Cuda(scalars=scalars, forward=boxes, backward=boxes),
     accumulate_fp32=True,

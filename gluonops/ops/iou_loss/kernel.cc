@@ -5,17 +5,6 @@
 
 namespace gluonops {
 
-struct IouLossCall {
-    int type;
-    int64_t count;              // of boxes
-    int kind;
-    bool is_center;
-    const void *data, *truth;
-    void *output;               // forward
-    const void *output_grad;    // backward
-    void *data_grad;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -23,21 +12,22 @@ const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
 
 // The losses of the boxes from `first` on.
 template <int KIND, typename T, typename Mask>
-GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossCall &call, int64_t first, Mask mask)
+GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossArgs<T> &args, int64_t first, Mask mask)
 {
     typedef typename Simd<T>::Vector V;
     const V eps = Lanes<V>::all(LOSS_EPS);
-    const BoxRow<V> row = load_boxes(static_cast<const T *>(call.data) + 4 * first, mask);
-    const BoxRow<V> other = load_boxes(static_cast<const T *>(call.truth) + 4 * first, mask);
-    return box_loss_of(KIND, BoxPair<V>(sides_of(row, call.is_center), sides_of(other, call.is_center), eps), eps);
+    const bool is_center = args.format == IouLossFormat::Center;
+    const BoxRow<V> row = load_boxes(args.data + 4 * first, mask);
+    const BoxRow<V> other = load_boxes(args.truth + 4 * first, mask);
+    return box_loss_of(KIND, BoxPair<V>(sides_of(row, is_center), sides_of(other, is_center), eps), eps);
 }
 
 // Calls visit(first, mask) for all boxes, a vector at a time, on several threads.
 template <typename T, typename Visit>
-void for_each_vector(const IouLossCall &call, const Visit &visit)
+void for_each_vector(const IouLossArgs<T> &args, const Visit &visit)
 {
     enum { LANES = Simd<T>::LANES };
-    const int64_t count = call.count, vectors = (count + LANES - 1) / LANES;
+    const int64_t count = args.count, vectors = (count + LANES - 1) / LANES;
     parallel_for(vectors, LANES * BOX_BYTES, [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t first = i * LANES;
@@ -51,71 +41,55 @@ void for_each_vector(const IouLossCall &call, const Visit &visit)
 
 struct Forward {
     template <int KIND, typename T>
-    static void run(const IouLossCall &given)
+    static void run(const IouLossArgs<T> &given)
     {
-        const IouLossCall call = given;
-        for_each_vector<T>(call, [=](int64_t first, auto mask) {
-            store(static_cast<T *>(call.output) + first, losses_at<KIND, T>(call, first, mask).loss, mask);
+        const IouLossArgs<T> args = given;
+        for_each_vector(args, [=](int64_t first, auto mask) {
+            store(args.output + first, losses_at<KIND>(args, first, mask).loss, mask);
         });
     }
 };
 
 struct Backward {
     template <int KIND, typename T>
-    static void run(const IouLossCall &given)
+    static void run(const IouLossArgs<T> &given)
     {
         typedef typename Simd<T>::Scalar A;
-        const IouLossCall call = given;
-        for_each_vector<T>(call, [=](int64_t first, auto mask) {
-            const auto head = load(static_cast<const T *>(call.output_grad) + first, mask, A(0));
-            auto gradient = row_gradient(losses_at<KIND, T>(call, first, mask).gradient, call.is_center);
+        const IouLossArgs<T> args = given;
+        const bool is_center = args.format == IouLossFormat::Center;
+        for_each_vector(args, [=](int64_t first, auto mask) {
+            const auto head = load(args.output_grad + first, mask, A(0));
+            auto gradient = row_gradient(losses_at<KIND>(args, first, mask).gradient, is_center);
             for (int n = 0; n < 4; ++n)
                 gradient.numbers[n] *= head;
-            store_boxes(static_cast<T *>(call.data_grad) + 4 * first, gradient, mask);
+            store_boxes(args.data_grad + 4 * first, gradient, mask);
         });
     }
 };
 
 template <typename Pass, typename T>
-void dispatch_kind(const IouLossCall &call)
+void dispatch_kind(const IouLossArgs<T> &args)
 {
-    switch (call.kind) {
-    case IOU_LOSS: return Pass::template run<IOU_LOSS, T>(call);
-    case GIOU_LOSS: return Pass::template run<GIOU_LOSS, T>(call);
-    case DIOU_LOSS: return Pass::template run<DIOU_LOSS, T>(call);
-    default: return Pass::template run<CIOU_LOSS, T>(call);
+    switch (args.kind) {
+    case IouLossKind::Iou: return Pass::template run<IOU_LOSS>(args);
+    case IouLossKind::Giou: return Pass::template run<GIOU_LOSS>(args);
+    case IouLossKind::Diou: return Pass::template run<DIOU_LOSS>(args);
+    default: return Pass::template run<CIOU_LOSS>(args);
     }
 }
 
 template <typename T>
-void forward(const IouLossCall &call)
+void forward(const IouLossArgs<T> &args)
 {
-    dispatch_kind<Forward, T>(call);
+    dispatch_kind<Forward>(args);
 }
 
 template <typename T>
-void backward(const IouLossCall &call)
+void backward(const IouLossArgs<T> &args)
 {
-    dispatch_kind<Backward, T>(call);
+    dispatch_kind<Backward>(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline IouLossCall adapt(const IouLossAttrs &attrs, const IouLossTensors &tensors, Workspace &)
-{
-    IouLossCall call = {};
-    call.type = tensors.data.type;
-    call.count = tensors.data.size() / 4;
-    call.kind = int(attrs.kind);
-    call.is_center = attrs.format == IouLossAttrs::Format::Center;
-    call.data = tensors.data.data;
-    call.truth = tensors.truth.data;
-    call.output = tensors.output.data;
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    return call;
-}
-
 }  // namespace gluonops

@@ -11,29 +11,6 @@
 
 namespace gluonops {
 
-// How many losses are kept.
-struct OhemRule {
-    bool counts, bounded;   // whether `keep` and `threshold` count
-    int64_t keep;
-    double ratio, threshold;
-
-    // Of `count` losses, `above` of which are above the threshold.
-    int64_t number(int64_t count, int64_t above) const
-    {
-        const int64_t wanted = counts ? keep : int64_t(ceil(ratio * double(count)));
-        return std::min(count, std::max(wanted, above));
-    }
-};
-
-struct OhemCall {
-    int type;
-    int64_t selections, length;
-    OhemRule rule;
-    const void *data;                    // forward
-    const void *output_grad, *output;    // backward
-    void *result;
-};
-
 const int64_t OHEM_BLOCK = 16384;   // losses
 const int OHEM_TILE = 256;        // losses whose keys are computed at once, in vectors
 const int OHEM_DIGIT_BITS = 11;   // a sign, an exponent of float and two bits more: a quarter of an octave
@@ -74,10 +51,11 @@ class Selection {
     typedef typename KeyOf<A>::Key Key;
     enum { SHIFT = 8 * sizeof(Key) - OHEM_DIGIT_BITS };   // of the highest digit
 
-    Selection(const OhemRule &rule, const T *data, int64_t length)
-        : rule(rule), data(data), length(length), blocks((length + OHEM_BLOCK - 1) / OHEM_BLOCK) {}
+    Selection(const OhemArgs<T> &args, int64_t index)
+        : args(args), data(args.data + index * args.length), output(args.output + index * args.length),
+          blocks((args.length + OHEM_BLOCK - 1) / OHEM_BLOCK) {}
 
-    void write(T *output) const
+    void write() const
     {
         std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
         BlockCounts *of_blocks = counts.data();
@@ -92,19 +70,27 @@ class Selection {
         }
         for (const int64_t of_one : of_digit)
             count += of_one;
-        const int64_t number = rule.number(count, above);
+        const int64_t number = kept_number(count, above);
         if (number == 0)
-            std::fill(output, output + length, T());
+            std::fill(output, output + args.length, T());
         else if (number == count)
-            write_from(Key(1), output);
+            write_from(Key(1));
         else
-            write_largest(number, of_digit, of_blocks, output);
+            write_largest(number, of_digit, of_blocks);
     }
 
  private:
-    OhemRule rule;
+    OhemArgs<T> args;
     const T *data;
-    int64_t length, blocks;
+    T *output;
+    int64_t blocks;
+
+    // How many of `count` losses are kept, `above` of which are above the threshold.
+    int64_t kept_number(int64_t count, int64_t above) const
+    {
+        const int64_t wanted = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(count)));
+        return std::min(count, std::max(wanted, above));
+    }
 
     GLUONOPS_INLINE Key key(int64_t i) const { return key_of(load_scalar(data + i)); }
 
@@ -115,7 +101,7 @@ class Selection {
         const Selection self = *this;
         parallel_for(blocks, OHEM_BLOCK * int64_t(2 * sizeof(T)), [=](int64_t first, int64_t last) {
             for (int64_t block = first; block < last; ++block)
-                body(self, block, block * OHEM_BLOCK, std::min(self.length, (block + 1) * OHEM_BLOCK));
+                body(self, block, block * OHEM_BLOCK, std::min(self.args.length, (block + 1) * OHEM_BLOCK));
         });
     }
 
@@ -142,9 +128,9 @@ class Selection {
                 ++of_digit[keys[i] >> SHIFT];
         });
         of_digit[0] -= not_counted;
-        for (int64_t i = begin; rule.bounded && i < end; ++i) {
+        for (int64_t i = begin; args.threshold.given && i < end; ++i) {
             const double loss = double(load_scalar(data + i));
-            counts->above += key(i) != 0 && !(loss <= rule.threshold);   // NaN is above
+            counts->above += key(i) != 0 && !(loss <= args.threshold.value);   // NaN is above
         }
     }
 
@@ -158,7 +144,7 @@ class Selection {
         return digit;
     }
 
-    void write_largest(int64_t number, const int64_t *of_digit, const BlockCounts *of_blocks, T *output) const
+    void write_largest(int64_t number, const int64_t *of_digit, const BlockCounts *of_blocks) const
     {
         const int digit = digit_of(of_digit, number);
         std::vector<Key> keys = gather(digit, of_digit[digit], of_blocks);
@@ -168,9 +154,9 @@ class Selection {
             left = narrow_down(keys.data(), left, shift, number);
         }
         if (left == number)
-            write_from(keys[0], output);
+            write_from(keys[0]);
         else
-            write_some(keys[0], number, output);
+            write_some(keys[0], number);
     }
 
     // The keys that count and have a digit. Their order does not matter.
@@ -218,16 +204,16 @@ class Selection {
     }
 
     // Keeps the losses whose keys are at least `lowest`.
-    void write_from(Key lowest, T *output) const
+    void write_from(Key lowest) const
     {
         for_each_block([=](const Selection &self, int64_t, int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i)
-                output[i] = self.key(i) >= lowest ? self.data[i] : T();
+                self.output[i] = self.key(i) >= lowest ? self.data[i] : T();
         });
     }
 
     // Keeps the losses whose keys are above `lowest`, and the first `number` of those that are equal to it.
-    void write_some(Key lowest, int64_t number, T *output) const
+    void write_some(Key lowest, int64_t number) const
     {
         std::vector<int64_t> equal(static_cast<size_t>(blocks));
         int64_t *of_blocks = equal.data();
@@ -248,31 +234,29 @@ class Selection {
                 const Key found = self.key(i);
                 const bool is_kept = found > lowest || (found == lowest && left > 0);
                 left -= found == lowest;
-                output[i] = is_kept ? self.data[i] : T();
+                self.output[i] = is_kept ? self.data[i] : T();
             }
         });
     }
 };
 
 template <typename T>
-void forward(const OhemCall &given)
+void forward(const OhemArgs<T> &given)
 {
-    const OhemCall call = given;
-    const T *data = static_cast<const T *>(call.data);
-    T *output = static_cast<T *>(call.result);
-    parallel_for(call.selections, call.length * int64_t(3 * sizeof(T)), [=](int64_t begin, int64_t end) {
+    const OhemArgs<T> args = given;
+    parallel_for(args.selections, args.length * int64_t(3 * sizeof(T)), [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-            Selection<T>(call.rule, data + i * call.length, call.length).write(output + i * call.length);
+            Selection<T>(args, i).write();
     });
 }
 
 template <bool STREAMING, typename T>
-void write_gradient(const OhemCall &call)
+void write_gradient(const OhemArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const T *output_grad = static_cast<const T *>(call.output_grad), *output = static_cast<const T *>(call.output);
-    T *data_grad = static_cast<T *>(call.result);
-    const int64_t size = call.selections * call.length;
+    const T *output_grad = args.output_grad, *output = args.output;
+    T *data_grad = args.data_grad;
+    const int64_t size = args.selections * args.length;
     parallel_for((size + OHEM_BLOCK - 1) / OHEM_BLOCK, OHEM_BLOCK * int64_t(3 * sizeof(T)),
                  [=](int64_t first, int64_t last) {
         const int64_t begin = first * OHEM_BLOCK, end = std::min(size, last * OHEM_BLOCK);
@@ -285,32 +269,14 @@ void write_gradient(const OhemCall &call)
 }
 
 template <typename T>
-void backward(const OhemCall &call)
+void backward(const OhemArgs<T> &args)
 {
-    if (streams<T>(call.selections * call.length))
-        write_gradient<true, T>(call);
+    if (streams<T>(args.selections * args.length))
+        write_gradient<true>(args);
     else
-        write_gradient<false, T>(call);
+        write_gradient<false>(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline OhemCall adapt(const OhemAttrs &attrs, const OhemTensors &tensors, Workspace &)
-{
-    OhemCall call = {};
-    call.type = tensors.data.type;
-    const int64_t batch = tensors.data.shape()[0], size = tensors.data.size();
-    call.selections = attrs.per_sample ? batch : 1;
-    call.length = attrs.per_sample && batch ? size / batch : size;
-    call.rule = {attrs.keep.has_value(), attrs.threshold.has_value(), attrs.keep.value_or(0), attrs.ratio,
-                 attrs.threshold.value_or(0)};
-    call.data = tensors.data.data;
-    call.output_grad = tensors.output_grad.data;
-    call.output = tensors.output.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 }  // namespace gluonops
