@@ -126,20 +126,18 @@ void tile_round()
 
 void reorg_round()
 {
-    const int64_t s = draw(1, 5);
     const int type = any_type();
-    ReorgCall call = {type, draw(0, 3), draw(1, 4), draw(1, 4) * s, (draw(0, 3) ? draw(1, 12) : draw(12, 90)) * s, s,
-                      draw(0, 1) == 1, draw(0, 1) == 1, nullptr, nullptr};
-    const int64_t items = call.batch * call.channels * call.height * call.width;
-    const Array from(type, items), to(type, items), back(type, items);
-    call.from = from.data();
-    call.to = to.data();
-    reorg_forward(call);
-    call.from = to.data();
-    call.to = back.data();
-    call.shrink = !call.shrink;
-    reorg_backward(call);
-    require(!memcmp(from.data(), back.data(), size_t(items * size_of(type))), "reorg there and back");
+    const ReorgAttrs attrs = {draw(1, 5), ReorgMode::Value(draw(0, 2)), draw(0, 1) == 1};
+    const int64_t s = attrs.stride, channels = draw(1, 4), height = draw(1, 4);
+    const int64_t width = draw(0, 3) ? draw(1, 12) : draw(12, 90);
+    const bool divides_channels = attrs.reverse || attrs.mode == ReorgMode::Darknet;
+    const int64_t block = attrs.reverse ? 1 : s;
+    const Array from(type, {draw(0, 3), channels * (divides_channels ? s * s : 1), height * block, width * block});
+    const Array to(type, from.items()), back(type, from.items());
+    const View inputs[] = {from.view()}, outputs[] = {to.view()}, grads[] = {back.view()};
+    reorg_forward(attrs, inputs, outputs);
+    reorg_backward(attrs, outputs, inputs, outputs, grads);
+    require(!memcmp(from.data(), back.data(), size_t(from.items() * size_of(type))), "reorg there and back");
 }
 
 // Plain tensors, and those in blocks of 8 and of 16 planes, of which a plain one becomes one first.
