@@ -56,7 +56,9 @@ void tile_large()
     Bytes from(size), to(3 * size);
     for (int64_t i = 0; i < size; ++i)
         from.data[i] = pattern(i);
-    tile_forward({INT8, 1, {size}, {3}, from.data, to.data});
+    const std::vector<int64_t> shape = {size}, output_shape = {3 * size};
+    const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &output_shape};
+    tile_forward({{false, {3}}, -1}, &input, &output);
     for (int64_t i = 0; i < 3 * size; ++i)
         require(to.data[i] == pattern(i % size), "tile", i);
 }

@@ -103,25 +103,23 @@ void abs_round()
 
 void tile_round()
 {
-    TileCall call = {any_type(), int(draw(1, 5)), {}, {}, nullptr, nullptr};
-    int64_t items = 1, copies = 1;
-    for (int l = 0; l < call.loops; ++l) {
-        call.size[l] = draw(0, 30) ? draw(1, l + 1 == call.loops ? 40 : 5) : 0;
-        call.repeats[l] = draw(1, l + 1 == call.loops ? 70 : 3);
-        items *= call.size[l];
-        copies *= call.repeats[l];
+    const int type = any_type(), ndim = int(draw(1, 5));
+    std::vector<int64_t> shape, repeats;
+    int64_t copies = 1;
+    for (int i = 1; i <= ndim; ++i) {
+        shape.push_back(draw(0, 30) ? draw(1, i == ndim ? 40 : 5) : 0);
+        repeats.push_back(draw(1, i == ndim ? 70 : 3));
+        copies *= repeats.back();
     }
-    if (call.loops == 1 && !draw(0, 3))
-        items = call.size[0] = draw(1000, 20000);
-    const Array data(call.type, items), output(call.type, items * copies), grad(call.type, items);
-    call.from = data.data();
-    call.to = output.data();
-    tile_forward(call);
-    if (items)
-        require(!memcmp(data.data(), output.data(), size_t(call.size[call.loops - 1] * size_of(call.type))), "tile");
-    call.from = output.data();
-    call.to = grad.data();
-    tile_backward(call);
+    if (ndim == 1 && !draw(0, 3))
+        shape[0] = draw(1000, 20000);
+    const TileAttrs attrs = {{true, repeats}, -1};
+    const Array data(type, shape), output(type, data.items() * copies), grad(type, shape);
+    const View inputs[] = {data.view()}, outputs[] = {output.view()}, grads[] = {grad.view()};
+    tile_forward(attrs, inputs, outputs);
+    if (data.items())
+        require(!memcmp(data.data(), output.data(), size_t(shape.back() * size_of(type))), "tile");
+    tile_backward(attrs, outputs, inputs, outputs, grads);
 }
 
 void reorg_round()
