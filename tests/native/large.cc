@@ -56,7 +56,9 @@ void tile_large()
     Bytes from(size), to(3 * size);
     for (int64_t i = 0; i < size; ++i)
         from.data[i] = pattern(i);
-    tile_forward({INT8, 1, {size}, {3}, from.data, to.data});
+    const std::vector<int64_t> shape = {size}, output_shape = {3 * size};
+    const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &output_shape};
+    tile_forward({{false, {3}}, -1}, &input, &output);
     for (int64_t i = 0; i < 3 * size; ++i)
         require(to.data[i] == pattern(i % size), "tile", i);
 }
@@ -67,7 +69,9 @@ void reorg_large()
     Bytes from(channels * height * width), to(channels * height * width);
     for (int64_t i = 0; i < channels * height * width; ++i)
         from.data[i] = pattern(i);
-    reorg_forward({INT8, 1, channels, height, width, 2, false, true, from.data, to.data});
+    const std::vector<int64_t> shape = {1, channels, height, width}, output_shape = {1, 4 * channels, h, w};
+    const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &output_shape};
+    reorg_forward({2, ReorgMode::DCR}, &input, &output);
     for (int64_t k = 0, i = 0; k < 4 * channels; ++k)
         for (int64_t y = 0; y < h; ++y)
             for (int64_t x = 0; x < w; ++x, ++i) {

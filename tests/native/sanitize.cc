@@ -103,43 +103,39 @@ void abs_round()
 
 void tile_round()
 {
-    TileCall call = {any_type(), int(draw(1, 5)), {}, {}, nullptr, nullptr};
-    int64_t items = 1, copies = 1;
-    for (int l = 0; l < call.loops; ++l) {
-        call.size[l] = draw(0, 30) ? draw(1, l + 1 == call.loops ? 40 : 5) : 0;
-        call.repeats[l] = draw(1, l + 1 == call.loops ? 70 : 3);
-        items *= call.size[l];
-        copies *= call.repeats[l];
+    const int type = any_type(), ndim = int(draw(1, 5));
+    std::vector<int64_t> shape, repeats;
+    int64_t copies = 1;
+    for (int i = 1; i <= ndim; ++i) {
+        shape.push_back(draw(0, 30) ? draw(1, i == ndim ? 40 : 5) : 0);
+        repeats.push_back(draw(1, i == ndim ? 70 : 3));
+        copies *= repeats.back();
     }
-    if (call.loops == 1 && !draw(0, 3))
-        items = call.size[0] = draw(1000, 20000);
-    const Array data(call.type, items), output(call.type, items * copies), grad(call.type, items);
-    call.from = data.data();
-    call.to = output.data();
-    tile_forward(call);
-    if (items)
-        require(!memcmp(data.data(), output.data(), size_t(call.size[call.loops - 1] * size_of(call.type))), "tile");
-    call.from = output.data();
-    call.to = grad.data();
-    tile_backward(call);
+    if (ndim == 1 && !draw(0, 3))
+        shape[0] = draw(1000, 20000);
+    const TileAttrs attrs = {{true, repeats}, -1};
+    const Array data(type, shape), output(type, data.items() * copies), grad(type, shape);
+    const View inputs[] = {data.view()}, outputs[] = {output.view()}, grads[] = {grad.view()};
+    tile_forward(attrs, inputs, outputs);
+    if (data.items())
+        require(!memcmp(data.data(), output.data(), size_t(shape.back() * size_of(type))), "tile");
+    tile_backward(attrs, outputs, inputs, outputs, grads);
 }
 
 void reorg_round()
 {
-    const int64_t s = draw(1, 5);
     const int type = any_type();
-    ReorgCall call = {type, draw(0, 3), draw(1, 4), draw(1, 4) * s, (draw(0, 3) ? draw(1, 12) : draw(12, 90)) * s, s,
-                      draw(0, 1) == 1, draw(0, 1) == 1, nullptr, nullptr};
-    const int64_t items = call.batch * call.channels * call.height * call.width;
-    const Array from(type, items), to(type, items), back(type, items);
-    call.from = from.data();
-    call.to = to.data();
-    reorg_forward(call);
-    call.from = to.data();
-    call.to = back.data();
-    call.shrink = !call.shrink;
-    reorg_backward(call);
-    require(!memcmp(from.data(), back.data(), size_t(items * size_of(type))), "reorg there and back");
+    const ReorgAttrs attrs = {draw(1, 5), ReorgMode::Value(draw(0, 2)), draw(0, 1) == 1};
+    const int64_t s = attrs.stride, channels = draw(1, 4), height = draw(1, 4);
+    const int64_t width = draw(0, 3) ? draw(1, 12) : draw(12, 90);
+    const bool divides_channels = attrs.reverse || attrs.mode == ReorgMode::Darknet;
+    const int64_t block = attrs.reverse ? 1 : s;
+    const Array from(type, {draw(0, 3), channels * (divides_channels ? s * s : 1), height * block, width * block});
+    const Array to(type, from.items()), back(type, from.items());
+    const View inputs[] = {from.view()}, outputs[] = {to.view()}, grads[] = {back.view()};
+    reorg_forward(attrs, inputs, outputs);
+    reorg_backward(attrs, outputs, inputs, outputs, grads);
+    require(!memcmp(from.data(), back.data(), size_t(from.items() * size_of(type))), "reorg there and back");
 }
 
 // Plain tensors, and those in blocks of 8 and of 16 planes, of which a plain one becomes one first.

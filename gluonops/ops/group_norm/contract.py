@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
+from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
 
 GROUPS = "batch, num_groups"
 SHORTEST_ROW = 2     # a length of 1 has another meaning; see Cuda
@@ -65,10 +65,13 @@ OP = Op(
     attrs=(Attr("num_groups", Int(1), 32, "number of groups that the channels are divided into"),
            Attr("eps", Float(low=1e-12, below=1), 1e-5, "added to the variance")),
     types={"T": FLOATS},
-    shapes=Shapes(data="batch, channels, ...", gamma="channels", beta="channels", output="batch, channels, ...",
-                  mean=GROUPS, inverse=GROUPS, whole="channels / num_groups"),
+    shapes=Shapes(data="batch, channels, inner...", gamma="channels", beta="channels",
+                  output="batch, channels, inner...", mean=GROUPS, inverse=GROUPS, whole="channels / num_groups"),
     remedies={"channels": "Choose another num_groups"},
     backward=("output_grad", "data", "gamma", "mean", "inverse"),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
+    derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # of a group
+    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # of each channel of a sample
+             Array("unit_sums", "float64", "batch * channels", "backward")),
 )

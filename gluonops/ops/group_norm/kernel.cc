@@ -8,60 +8,28 @@
 
 namespace gluonops {
 
-struct GroupNormCall {
-    int type;
-    int64_t batch, channels, groups, inner;
-    double eps;
-    const void *data, *gamma, *beta;
-    void *output, *mean, *inverse;                   // forward; backward reads mean and inverse
-    const void *output_grad;                         // backward
-    void *data_grad, *gamma_grad, *beta_grad;
-    double *head_sums, *unit_sums;                   // of each channel of a sample
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 GLUONOPS_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
 GLUONOPS_INLINE double square_root(double x) { return __builtin_sqrt(x); }
 
-// The call with typed pointers. A is what T computes in, and the type of mean and inverse.
+// Calls body(group) for the groups of all samples, on several threads.
+template <typename T, typename Body>
+void for_each_group(const GroupNormArgs<T> &args, int64_t bytes_per_element, const Body &body)
+{
+    parallel_for(args.batch * args.num_groups, args.length * bytes_per_element, [=](int64_t begin, int64_t end) {
+        for (int64_t group = begin; group < end; ++group)
+            body(group);
+        store_fence();
+    });
+}
+
 template <typename T>
-struct TypedCall {
-    typedef typename Simd<T>::Scalar A;
-    int64_t batch, channels, groups, inner, group_channels, length;
-    A eps;
-    const T *data, *gamma, *beta, *output_grad;
-    T *output, *data_grad, *gamma_grad, *beta_grad;
-    A *mean, *inverse;
-    double *head_sums, *unit_sums;
-
-    explicit TypedCall(const GroupNormCall &call)
-        : batch(call.batch), channels(call.channels), groups(call.groups), inner(call.inner),
-          group_channels(call.channels / call.groups), length(group_channels * call.inner), eps(A(call.eps)),
-          data(static_cast<const T *>(call.data)), gamma(static_cast<const T *>(call.gamma)),
-          beta(static_cast<const T *>(call.beta)), output_grad(static_cast<const T *>(call.output_grad)),
-          output(static_cast<T *>(call.output)), data_grad(static_cast<T *>(call.data_grad)),
-          gamma_grad(static_cast<T *>(call.gamma_grad)), beta_grad(static_cast<T *>(call.beta_grad)),
-          mean(static_cast<A *>(call.mean)), inverse(static_cast<A *>(call.inverse)), head_sums(call.head_sums),
-          unit_sums(call.unit_sums) {}
-
-    // Calls body(group) for the groups of all samples, on several threads.
-    template <typename Body>
-    void for_each_group(int64_t bytes_per_element, const Body &body) const
-    {
-        parallel_for(batch * groups, length * bytes_per_element, [=](int64_t begin, int64_t end) {
-            for (int64_t group = begin; group < end; ++group)
-                body(group);
-            store_fence();
-        });
-    }
-
-    bool streaming() const
-    {
-        return streams<T>(batch * channels * inner) && inner * int64_t(sizeof(T)) >= 512;
-    }
-};
+bool streaming(const GroupNormArgs<T> &args)
+{
+    return streams<T>(args.batch * args.channels * args.inner) && args.inner * int64_t(sizeof(T)) >= 512;
+}
 
 // The mean of a group's elements, and of their squared distances from it.
 template <typename A>
@@ -101,31 +69,31 @@ GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t
 }
 
 template <bool STREAMING, typename T>
-void normalize(const TypedCall<T> &given)
+void normalize(const GroupNormArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
-    const TypedCall<T> call = given;
-    call.for_each_group(2 * sizeof(T), [=](int64_t group) {
-        const T *x = call.data + group * call.length;
-        const Moments<A> moments = moments_of(x, call.length);
-        const A mean = moments.mean, inverse = 1 / square_root(moments.variance + call.eps);
-        call.mean[group] = mean;
-        call.inverse[group] = inverse;
+    const GroupNormArgs<T> args = given;
+    for_each_group(args, 2 * sizeof(T), [=](int64_t group) {
+        const T *x = args.data + group * args.length;
+        const Moments<A> moments = moments_of(x, args.length);
+        const A mean = moments.mean, inverse = 1 / square_root(moments.variance + A(args.eps));
+        args.mean[group] = mean;
+        args.inverse[group] = inverse;
 
-        const int64_t first_channel = group % call.groups * call.group_channels;
-        const T *gamma = call.gamma + first_channel, *beta = call.beta + first_channel;
-        T *to = call.output + group * call.length;
-        if (call.inner == 1) {   // vectors run along the channels
-            write_row<STREAMING>(to, call.length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        const int64_t first_channel = group % args.num_groups * args.group_channels;
+        const T *gamma = args.gamma + first_channel, *beta = args.beta + first_channel;
+        T *to = args.output + group * args.length;
+        if (args.inner == 1) {   // vectors run along the channels
+            write_row<STREAMING>(to, args.length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
                 return unit * load(gamma + i, mask, A(0)) + load(beta + i, mask, A(0));
             });
             return;
         }
-        for (int64_t c = 0; c < call.group_channels; ++c) {
-            const T *from = x + c * call.inner;
+        for (int64_t c = 0; c < args.group_channels; ++c) {
+            const T *from = x + c * args.inner;
             const A factor = inverse * load_scalar(gamma + c), shift = load_scalar(beta + c);
-            write_row<STREAMING>(to + c * call.inner, call.inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row<STREAMING>(to + c * args.inner, args.inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return (load(from + i, mask, A(0)) - mean) * factor + shift;
             });
         }
@@ -134,13 +102,13 @@ void normalize(const TypedCall<T> &given)
 
 // Of a group whose channels are single elements: their sums are the elements themselves.
 template <bool STREAMING, typename T>
-GLUONOPS_INLINE void group_of_elements(const TypedCall<T> &call, int64_t group)
+GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t group)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = call.length, first_channel = group % call.groups * call.group_channels;
-    const T *x = call.data + group * length, *head = call.output_grad + group * length;
-    const T *gamma = call.gamma + first_channel;
-    const A mean = call.mean[group], inverse = call.inverse[group];
+    const int64_t length = args.length, first_channel = group % args.num_groups * args.group_channels;
+    const T *x = args.data + group * length, *head = args.output_grad + group * length;
+    const T *gamma = args.gamma + first_channel;
+    const A mean = args.mean[group], inverse = args.inverse[group];
     const A share = 1 / A(length);
     const A head_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
@@ -151,10 +119,10 @@ GLUONOPS_INLINE void group_of_elements(const TypedCall<T> &call, int64_t group)
     });
     for (int64_t i = 0; i < length; ++i) {
         const A unit = (load_scalar(x + i) - mean) * inverse;
-        call.head_sums[group * length + i] = load_scalar(head + i);
-        call.unit_sums[group * length + i] = load_scalar(head + i) * unit;
+        args.head_sums[group * length + i] = load_scalar(head + i);
+        args.unit_sums[group * length + i] = load_scalar(head + i) * unit;
     }
-    write_row<STREAMING>(call.data_grad + group * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row<STREAMING>(args.data_grad + group * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
         const auto by_unit = load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
         return (by_unit - head_mean - unit * unit_mean) * inverse;
@@ -162,18 +130,18 @@ GLUONOPS_INLINE void group_of_elements(const TypedCall<T> &call, int64_t group)
 }
 
 template <bool STREAMING, typename T>
-GLUONOPS_INLINE void group_of_channels(const TypedCall<T> &call, int64_t group)
+GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t group)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t inner = call.inner, sample = group / call.groups;
-    const int64_t first_channel = group % call.groups * call.group_channels;
-    const T *x = call.data + group * call.length, *head = call.output_grad + group * call.length;
-    const T *gamma = call.gamma + first_channel;
-    const A mean = call.mean[group], inverse = call.inverse[group];
-    double *head_sums = call.head_sums + sample * call.channels + first_channel;
-    double *unit_sums = call.unit_sums + sample * call.channels + first_channel;
+    const int64_t inner = args.inner, sample = group / args.num_groups;
+    const int64_t first_channel = group % args.num_groups * args.group_channels;
+    const T *x = args.data + group * args.length, *head = args.output_grad + group * args.length;
+    const T *gamma = args.gamma + first_channel;
+    const A mean = args.mean[group], inverse = args.inverse[group];
+    double *head_sums = args.head_sums + sample * args.channels + first_channel;
+    double *unit_sums = args.unit_sums + sample * args.channels + first_channel;
     A head_mean = 0, unit_mean = 0;
-    for (int64_t c = 0; c < call.group_channels; ++c) {
+    for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
         const A head_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(channel_head + i, mask, A(0));
@@ -187,11 +155,11 @@ GLUONOPS_INLINE void group_of_channels(const TypedCall<T> &call, int64_t group)
         head_mean += load_scalar(gamma + c) * head_sum;
         unit_mean += load_scalar(gamma + c) * unit_sum;
     }
-    head_mean /= A(call.length);
-    unit_mean /= A(call.length);
-    for (int64_t c = 0; c < call.group_channels; ++c) {
+    head_mean /= A(args.length);
+    unit_mean /= A(args.length);
+    for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
-        T *to = call.data_grad + group * call.length + c * inner;
+        T *to = args.data_grad + group * args.length + c * inner;
         const A factor = load_scalar(gamma + c);
         write_row<STREAMING>(to, inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto unit = (load(channel + i, mask, A(0)) - mean) * inverse;
@@ -203,105 +171,71 @@ GLUONOPS_INLINE void group_of_channels(const TypedCall<T> &call, int64_t group)
 // Of a group of one or two elements: half the difference of their gradients is a multiple of the normalised data, and 1
 // minus the square of these is eps * inverse^2. The difference of the other groups' formula would cancel.
 template <typename T>
-GLUONOPS_INLINE void gradient_of_pair(const TypedCall<T> &call, int64_t group)
+GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t group)
 {
     typedef typename Simd<T>::Scalar A;
-    const T *head = call.output_grad + group * call.length;
-    const T *gamma = call.gamma + group % call.groups * call.group_channels;
-    const int64_t last = call.length - 1;
-    const A inverse = call.inverse[group];
+    const T *head = args.output_grad + group * args.length;
+    const T *gamma = args.gamma + group % args.num_groups * args.group_channels;
+    const int64_t last = args.length - 1;
+    const A inverse = args.inverse[group];
     const double first_gradient = double(load_scalar(head)) * load_scalar(gamma);
-    const double last_gradient = double(load_scalar(head + last)) * load_scalar(gamma + last / call.inner);
+    const double last_gradient = double(load_scalar(head + last)) * load_scalar(gamma + last / args.inner);
     const double half = last ? (first_gradient - last_gradient) / 2 : 0;
-    const A gradient = A(half) * (call.eps * inverse * inverse * inverse);
-    store_scalar(call.data_grad + group * call.length, gradient);
+    const A gradient = A(half) * (A(args.eps) * inverse * inverse * inverse);
+    store_scalar(args.data_grad + group * args.length, gradient);
     if (last)
-        store_scalar(call.data_grad + group * call.length + last, -gradient);
+        store_scalar(args.data_grad + group * args.length + last, -gradient);
 }
 
 template <bool STREAMING, typename T>
-void data_gradient(const TypedCall<T> &given)
+void data_gradient(const GroupNormArgs<T> &given)
 {
-    const TypedCall<T> call = given;
-    call.for_each_group(3 * sizeof(T), [=](int64_t group) {
-        if (call.inner == 1)
-            group_of_elements<STREAMING>(call, group);
+    const GroupNormArgs<T> args = given;
+    for_each_group(args, 3 * sizeof(T), [=](int64_t group) {
+        if (args.inner == 1)
+            group_of_elements<STREAMING>(args, group);
         else
-            group_of_channels<STREAMING>(call, group);
-        if (call.length <= 2)
-            gradient_of_pair(call, group);
+            group_of_channels<STREAMING>(args, group);
+        if (args.length <= 2)
+            gradient_of_pair(args, group);
     });
 }
 
 // The sum over the samples of each channel's sums.
 template <typename T>
-void sum_of_samples(const TypedCall<T> &call, const double *sums, T *gradient)
+void sum_of_samples(const GroupNormArgs<T> &args, const double *sums, T *gradient)
 {
     typedef typename Simd<T>::Scalar A;
-    for (int64_t c = 0; c < call.channels; ++c) {
+    for (int64_t c = 0; c < args.channels; ++c) {
         double sum = 0;
-        for (int64_t sample = 0; sample < call.batch; ++sample)
-            sum += sums[sample * call.channels + c];
+        for (int64_t sample = 0; sample < args.batch; ++sample)
+            sum += sums[sample * args.channels + c];
         store_scalar(gradient + c, A(sum));
     }
 }
 
 template <typename T>
-void forward(const GroupNormCall &call)
+void forward(const GroupNormArgs<T> &args)
 {
-    const TypedCall<T> typed(call);
-    if (!typed.length)
+    if (!args.length)
         return;
-    if (typed.streaming())
-        normalize<true>(typed);
+    if (streaming(args))
+        normalize<true>(args);
     else
-        normalize<false>(typed);
+        normalize<false>(args);
 }
 
 template <typename T>
-void backward(const GroupNormCall &call)
+void backward(const GroupNormArgs<T> &args)
 {
-    const TypedCall<T> typed(call);
-    if (typed.length && typed.streaming())
-        data_gradient<true>(typed);
-    else if (typed.length)
-        data_gradient<false>(typed);
-    sum_of_samples(typed, typed.unit_sums, typed.gamma_grad);
-    sum_of_samples(typed, typed.head_sums, typed.beta_grad);
+    if (args.length && streaming(args))
+        data_gradient<true>(args);
+    else if (args.length)
+        data_gradient<false>(args);
+    sum_of_samples(args, args.unit_sums, args.gamma_grad);
+    sum_of_samples(args, args.head_sums, args.beta_grad);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline GroupNormCall adapt(const GroupNormAttrs &attrs, const GroupNormTensors &tensors, Workspace &memory)
-{
-    const std::vector<int64_t> &shape = tensors.data.shape();
-    GroupNormCall call = {};
-    call.type = tensors.data.type;
-    call.batch = shape[0];
-    call.channels = shape[1];
-    call.groups = attrs.num_groups;
-    call.inner = 1;
-    for (size_t i = 2; i < shape.size(); ++i)
-        call.inner *= shape[i];
-    call.eps = attrs.eps;
-    call.data = tensors.data.data;
-    call.gamma = tensors.gamma.data;
-    call.beta = tensors.beta.data;
-    call.output = tensors.output.data;
-    call.mean = tensors.mean.data;
-    call.inverse = tensors.inverse.data;
-    if (!tensors.backward)
-        return call;
-
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    call.gamma_grad = tensors.gamma_grad.data;
-    call.beta_grad = tensors.beta_grad.data;
-    call.head_sums = memory.zeros<double>(call.batch * call.channels);
-    call.unit_sums = memory.zeros<double>(call.batch * call.channels);
-    return call;
-}
-
 }  // namespace gluonops

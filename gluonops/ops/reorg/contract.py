@@ -64,4 +64,12 @@ OP = Op(
     remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
     cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    derived={   # of the large image, as in large_image()
+        "size": "data.size",
+        "is_small": "reverse or mode == 'darknet'",   # whether data has the small image
+        "planes": "channels // (stride * stride) if is_small else channels",
+        "images": "batch * planes if mode == 'CRD' else batch",
+        "lines": "(1 if mode == 'CRD' else planes) * (height if is_small else height // stride)",
+        "cells": "width if is_small else width // stride",   # of a line
+    },
 )

@@ -10,15 +10,8 @@
 
 namespace gluonops {
 
-struct ReorgCall {
-    int type;
-    int64_t batch, channels, height, width;   // of the tensor with the large image
-    int64_t stride;
-    bool crd;      // the order of the small image's channels: CRD, else DCR
-    bool shrink;   // from the large image to the small one, else back
-    const void *from;
-    void *to;
-};
+// The large image as lines of `width` cells. A cell is stride * stride elements.
+struct Cells { int64_t images, lines, width, stride; };
 
 namespace GLUONOPS_TARGET {
 namespace {
@@ -152,24 +145,17 @@ GLUONOPS_INLINE void move_row(T *large, T *small, int64_t step, int64_t width, i
 // One of the tensors is read, the other written. Streaming stores were tried and do not pay: the parts of a row are
 // too short.
 template <bool SHRINK, int STRIDE, typename T>
-void move(const ReorgCall &call)
+void move(const Cells &cells, const T *from, T *to)
 {
-    T *large = static_cast<T *>(SHRINK ? const_cast<void *>(call.from) : call.to);
-    T *small = static_cast<T *>(SHRINK ? call.to : const_cast<void *>(call.from));
+    T *large = SHRINK ? const_cast<T *>(from) : to;
+    T *small = SHRINK ? to : const_cast<T *>(from);
 
-    const int64_t s = call.stride, squares = s * s, channels = call.channels;
-    const int64_t height = call.height / s, width = call.width / s, plane = height * width;   // of the small image
-    const bool crd = call.crd;
-    const int64_t step = crd ? plane : channels * plane;   // in the small image, from one (dy, dx) to the next
-
-    const int64_t rows = call.batch * channels * height;
-    parallel_for(rows, 2 * squares * width * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+    const int64_t s = cells.stride, squares = s * s, lines = cells.lines, width = cells.width;
+    const int64_t step = lines * width;   // in the small image, from one (dy, dx) to the next
+    parallel_for(cells.images * lines, 2 * squares * width * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-            const int64_t y = row % height, index = row / height;
-            const int64_t channel = index % channels, image = index / channels;
-            const int64_t first_plane = image * channels * squares + (crd ? channel * squares : channel);
-
-            T *small_row = small + first_plane * plane + y * width;
+            const int64_t image = row / lines, line = row % lines;
+            T *small_row = small + image * squares * step + line * width;
             T *large_rows = large + row * squares * width;
             for (int64_t dy = 0; dy < s; ++dy)
                 move_row<SHRINK, STRIDE, WIDTH>(large_rows + dy * s * width, small_row + dy * s * step, step, width, s);
@@ -177,37 +163,24 @@ void move(const ReorgCall &call)
     });
 }
 
-template <int STRIDE, typename T>
-void move(const ReorgCall &call)
-{
-    if (call.shrink)
-        move<true, STRIDE, T>(call);
-    else
-        move<false, STRIDE, T>(call);
-}
-
 // Small strides have vectors.
-template <typename T>
-void move_elements(const ReorgCall &call)
+template <bool SHRINK, typename T>
+void move_elements(const Cells &cells, const T *from, T *to)
 {
-    switch (call.stride) {
-    case 2: return move<2, T>(call);
-    case 3: return move<3, T>(call);
-    case 4: return move<4, T>(call);
-    default: return move<0, T>(call);
+    switch (cells.stride) {
+    case 2: return move<SHRINK, 2>(cells, from, to);
+    case 3: return move<SHRINK, 3>(cells, from, to);
+    case 4: return move<SHRINK, 4>(cells, from, to);
+    default: return move<SHRINK, 0>(cells, from, to);
     }
 }
 
 const int64_t PAGE = 4096;   // bytes that a thread copies at a time
 
 // A stride of 1 moves nothing.
-void copy(const ReorgCall &call)
+void copy(const char *from, char *to, int64_t bytes)
 {
-    const int64_t bytes = call.batch * call.channels * call.height * call.width * size_of(call.type);
     const int64_t pages = (bytes + PAGE - 1) / PAGE;
-    const char *from = static_cast<const char *>(call.from);
-    char *to = static_cast<char *>(call.to);
-
     parallel_for(pages, 2 * PAGE, [=](int64_t first_page, int64_t end_page) {
         const int64_t begin = first_page * PAGE;
         const int64_t end = end_page * PAGE < bytes ? end_page * PAGE : bytes;
@@ -222,50 +195,35 @@ template <> struct Word<1> { typedef uint8_t Type; };
 template <> struct Word<2> { typedef uint16_t Type; };
 template <> struct Word<4> { typedef uint32_t Type; };
 
+// `shrinks`: from the large image to the small one, else back.
 template <typename T>
-void forward(const ReorgCall &call)
+void permute(const ReorgArgs<T> &args, bool shrinks, const T *from, T *to)
 {
-    if (call.stride == 1)
-        copy(call);
+    typedef typename Word<sizeof(T)>::Type W;
+    const Cells cells = {args.images, args.lines, args.cells, args.stride};
+    const W *words = reinterpret_cast<const W *>(from);
+    W *moved = reinterpret_cast<W *>(to);
+    if (args.stride == 1)
+        copy(reinterpret_cast<const char *>(from), reinterpret_cast<char *>(to), args.size * int64_t(sizeof(T)));
+    else if (shrinks)
+        move_elements<true>(cells, words, moved);
     else
-        move_elements<typename Word<sizeof(T)>::Type>(call);
+        move_elements<false>(cells, words, moved);
 }
 
-// The transposed permutation; `adapt` chooses the direction.
 template <typename T>
-void backward(const ReorgCall &call)
+void forward(const ReorgArgs<T> &args)
 {
-    forward<T>(call);
+    permute(args, !args.reverse, args.data, args.output);
+}
+
+// The transposed permutation.
+template <typename T>
+void backward(const ReorgArgs<T> &args)
+{
+    permute(args, args.reverse, args.output_grad, args.data_grad);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline ReorgCall adapt(const ReorgAttrs &attrs, const ReorgTensors &tensors, Workspace &)
-{
-    typedef ReorgAttrs::Mode Mode;
-    const std::vector<int64_t> &shape = tensors.data.shape();
-    ReorgCall call = {};
-    call.type = tensors.data.type;
-    call.batch = shape[0];
-    call.channels = shape[1];
-    call.height = shape[2];
-    call.width = shape[3];
-    call.stride = attrs.stride;
-
-    // The data of a reversed reorg has the small image. Darknet's mode is DCR of the same memory, seen as a larger
-    // image.
-    if (attrs.reverse || attrs.mode == Mode::Darknet) {
-        call.channels /= attrs.stride * attrs.stride;
-        call.height *= attrs.stride;
-        call.width *= attrs.stride;
-    }
-    call.crd = attrs.mode == Mode::CRD;
-    call.shrink = attrs.reverse == tensors.backward;
-    call.from = tensors.backward ? tensors.output_grad.data : tensors.data.data;
-    call.to = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 }  // namespace gluonops

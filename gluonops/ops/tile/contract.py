@@ -12,6 +12,7 @@ from ...core.contract import (
     Cuda,
     Int,
     IntOrTuple,
+    Number,
     Op,
     Out,
     Refused,
@@ -142,4 +143,5 @@ OP = Op(
     backward=("output_grad",),
     cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
     accumulate_fp32=True,
+    derived={"loops": Number("TileLoops")},   # as in loops()
 )

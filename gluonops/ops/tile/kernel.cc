@@ -9,78 +9,67 @@
 
 namespace gluonops {
 
-enum { TILE_LOOPS = 8 + 1 };   // a loop for every count that the contract allows, and one in front of them
-
-struct TileCall {
-    int type;
-    int loops;   // at least one; the last one is the innermost
-    int64_t size[TILE_LOOPS];
-    int64_t repeats[TILE_LOOPS];
-    const void *from;
-    void *to;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 // The row of data that row `i` of the output repeats.
-int64_t origin(const TileCall &call, int64_t i)
+int64_t origin(const TileLoops &loops, int64_t i)
 {
     int64_t row = 0, stride = 1;
-    for (int l = call.loops - 2; l >= 0; --l) {
-        const int64_t output_size = call.size[l] * call.repeats[l];
-        row += i % output_size % call.size[l] * stride;
+    for (int l = loops.count - 2; l >= 0; --l) {
+        const int64_t output_size = loops.size[l] * loops.repeats[l];
+        row += i % output_size % loops.size[l] * stride;
         i /= output_size;
-        stride *= call.size[l];
+        stride *= loops.size[l];
     }
     return row;
 }
 
 // The row of the output that is the first copy of row `i` of data.
-int64_t first_copy(const TileCall &call, int64_t i)
+int64_t first_copy(const TileLoops &loops, int64_t i)
 {
     int64_t row = 0, stride = 1;
-    for (int l = call.loops - 2; l >= 0; --l) {
-        row += i % call.size[l] * stride;
-        i /= call.size[l];
-        stride *= call.size[l] * call.repeats[l];
+    for (int l = loops.count - 2; l >= 0; --l) {
+        row += i % loops.size[l] * stride;
+        i /= loops.size[l];
+        stride *= loops.size[l] * loops.repeats[l];
     }
     return row;
 }
 
 // How many rows copy `c` of any row lies behind the first copy.
-int64_t distance(const TileCall &call, int64_t c)
+int64_t distance(const TileLoops &loops, int64_t c)
 {
     int64_t rows = 0, stride = 1;
-    for (int l = call.loops - 2; l >= 0; --l) {
-        stride *= call.size[l];
-        rows += c % call.repeats[l] * stride;
-        c /= call.repeats[l];
-        stride *= call.repeats[l];
+    for (int l = loops.count - 2; l >= 0; --l) {
+        stride *= loops.size[l];
+        rows += c % loops.repeats[l] * stride;
+        c /= loops.repeats[l];
+        stride *= loops.repeats[l];
     }
     return rows;
 }
 
-// A call whose innermost loops are seen as one: `outside` has them merged into its last loop. `inside` has these loops
+// Loops of which the innermost are seen as one: `outside` has them merged into its last loop. `inside` has these loops
 // alone, with single elements as its rows.
-struct SplitCall { TileCall outside, inside; };
+struct SplitLoops { TileLoops outside, inside; };
 
 // `count` is less than TILE_LOOPS.
-SplitCall split(const TileCall &call, int count)
+SplitLoops split(const TileLoops &loops, int count)
 {
-    SplitCall result = {call, call};
-    TileCall &outside = result.outside, &inside = result.inside;
-    const int first = call.loops - count;
-    outside.loops = first + 1;
-    for (int l = first + 1; l < call.loops; ++l) {
-        outside.size[first] *= call.size[l];
-        outside.repeats[first] *= call.repeats[l];
+    SplitLoops result = {loops, loops};
+    TileLoops &outside = result.outside, &inside = result.inside;
+    const int first = loops.count - count;
+    outside.count = first + 1;
+    for (int l = first + 1; l < loops.count; ++l) {
+        outside.size[first] *= loops.size[l];
+        outside.repeats[first] *= loops.repeats[l];
     }
 
-    inside.loops = count + 1;
+    inside.count = count + 1;
     for (int l = 0; l < count; ++l) {
-        inside.size[l] = call.size[first + l];
-        inside.repeats[l] = call.repeats[first + l];
+        inside.size[l] = loops.size[first + l];
+        inside.repeats[l] = loops.repeats[first + l];
     }
     inside.size[count] = inside.repeats[count] = 1;
     return result;
@@ -89,27 +78,27 @@ SplitCall split(const TileCall &call, int count)
 // How many rows of data there are, and how many copies the output has of each of them.
 struct RowCounts { int64_t rows, copies; };
 
-RowCounts row_counts(const TileCall &call)
+RowCounts row_counts(const TileLoops &loops)
 {
     RowCounts counts = {1, 1};
-    for (int l = 0; l < call.loops - 1; ++l) {
-        counts.rows *= call.size[l];
-        counts.copies *= call.repeats[l];
+    for (int l = 0; l < loops.count - 1; ++l) {
+        counts.rows *= loops.size[l];
+        counts.copies *= loops.repeats[l];
     }
     return counts;
 }
 
-// The call with as many of its innermost loops in one as fit. `fits(inside)` says which do; at least one is merged.
+// The loops with as many of the innermost ones in one as fit. `fits(inside)` says which do; at least one is merged.
 template <typename Fits>
-SplitCall split_to_fit(const TileCall &call, int64_t fewest_rows, const Fits &fits)
+SplitLoops split_to_fit(const TileLoops &loops, int64_t fewest_rows, const Fits &fits)
 {
-    const int most = call.loops < TILE_LOOPS ? call.loops : TILE_LOOPS - 1;
+    const int most = loops.count < TILE_LOOPS ? loops.count : TILE_LOOPS - 1;
     for (int count = most; count > 1; --count) {
-        const SplitCall candidate = split(call, count);
+        const SplitLoops candidate = split(loops, count);
         if (row_counts(candidate.outside).rows >= fewest_rows && fits(candidate.inside))
             return candidate;
     }
-    return split(call, 1);
+    return split(loops, 1);
 }
 
 // Forward: bytes are copied, of whatever type. A segment is the innermost loop's data, which a row repeats.
@@ -160,7 +149,7 @@ const int64_t FEWEST_ROWS = 32;   // for which patterns are worth their computat
 class Permutation {
   public:
     // `inside` has the loops of a row, `size` is that of an element.
-    Permutation(const TileCall &inside, int64_t size)
+    Permutation(const TileLoops &inside, int64_t size)
         : segment(segment_bytes(inside, size)), row_bytes(whole_row_bytes(inside, size)), by_bytes(!repeats_words(inside, size)),
           rows_at_once(row_bytes < WIDTH ? WIDTH / row_bytes : 1)
     {
@@ -181,7 +170,7 @@ class Permutation {
         }
     }
 
-    static bool fits(const TileCall &inside, int64_t size)
+    static bool fits(const TileLoops &inside, int64_t size)
     {
         const int64_t longest = repeats_words(inside, size) ? int64_t(WIDTH) : int64_t(LANE);
         return segment_bytes(inside, size) <= longest && whole_row_bytes(inside, size) <= MOST_PATTERNS * WIDTH;
@@ -208,14 +197,14 @@ class Permutation {
     alignas(64) Pattern patterns[MOST_PATTERNS] = {};
     uint8_t source[MOST_PATTERNS * WIDTH];   // of every byte of a row, in its segment
 
-    static bool repeats_words(const TileCall &inside, int64_t size)
+    static bool repeats_words(const TileLoops &inside, int64_t size)
     {
-        return inside.size[inside.loops - 2] * size % 4 == 0;
+        return inside.size[inside.count - 2] * size % 4 == 0;
     }
 
-    static int64_t segment_bytes(const TileCall &inside, int64_t size) { return row_counts(inside).rows * size; }
+    static int64_t segment_bytes(const TileLoops &inside, int64_t size) { return row_counts(inside).rows * size; }
 
-    static int64_t whole_row_bytes(const TileCall &inside, int64_t size)
+    static int64_t whole_row_bytes(const TileLoops &inside, int64_t size)
     {
         return segment_bytes(inside, size) * row_counts(inside).copies;
     }
@@ -275,31 +264,31 @@ class Permutation {
 #else
 class Permutation {
   public:
-    Permutation(const TileCall &, int64_t) {}
-    static bool fits(const TileCall &, int64_t) { return false; }
+    Permutation(const TileLoops &, int64_t) {}
+    static bool fits(const TileLoops &, int64_t) { return false; }
     void fill(char *, const char *, int64_t, int64_t, int64_t) const {}
 };
 #endif
 
 // How many rows of the output, from row `i` on, repeat consecutive rows of data; of the data, how many have consecutive
 // copies.
-int64_t consecutive_rows(const TileCall &call, int64_t i)
+int64_t consecutive_rows(const TileLoops &loops, int64_t i)
 {
-    if (call.loops < 2)
+    if (loops.count < 2)
         return 1;
-    const int64_t size = call.size[call.loops - 2];
+    const int64_t size = loops.size[loops.count - 2];
     return size - i % size;
 }
 
 // Rows of a loop whose segments are too long to be permuted, or too few.
-void repeat_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+void repeat_segments(const char *from, char *to, const TileLoops &loops, int64_t rows, int64_t segment)
 {
-    const int64_t row_bytes = segment * call.repeats[call.loops - 1];
-    parallel_for(rows, 2 * row_bytes, [=, &call](int64_t begin, int64_t end) {
+    const int64_t row_bytes = segment * loops.repeats[loops.count - 1];
+    parallel_for(rows, 2 * row_bytes, [=, &loops](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end;) {
-            const int64_t left = end - row, consecutive = consecutive_rows(call, row);
+            const int64_t left = end - row, consecutive = consecutive_rows(loops, row);
             const int64_t run = consecutive < left ? consecutive : left;
-            const char *start = from + origin(call, row) * segment;
+            const char *start = from + origin(loops, row) * segment;
             for (int64_t done = 0; done < run; ++done)
                 repeat(to + (row + done) * row_bytes, start + done * segment, segment, row_bytes);
             row += run;
@@ -308,14 +297,14 @@ void repeat_segments(const char *from, char *to, const TileCall &call, int64_t r
 }
 
 // Rows of loops that are seen as one.
-void permute_segments(const char *from, char *to, const SplitCall &call, int64_t size)
+void permute_segments(const char *from, char *to, const SplitLoops &parts, int64_t size)
 {
-    const TileCall *outside = &call.outside;
-    const int64_t segment = outside->size[outside->loops - 1] * size;
-    const int64_t row_bytes = segment * outside->repeats[outside->loops - 1];
+    const TileLoops *outside = &parts.outside;
+    const int64_t segment = outside->size[outside->count - 1] * size;
+    const int64_t row_bytes = segment * outside->repeats[outside->count - 1];
     const RowCounts counts = row_counts(*outside);
     const int64_t data_bytes = counts.rows * segment;
-    const Permutation given(call.inside, size);
+    const Permutation given(parts.inside, size);
     const Permutation *permutation = &given;
     parallel_for(counts.rows * counts.copies, 2 * row_bytes, [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end;) {
@@ -328,58 +317,54 @@ void permute_segments(const char *from, char *to, const SplitCall &call, int64_t
     });
 }
 
-// A thread fills whole rows.
-void copy_short_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+// A thread fills whole rows. `size` is that of an element.
+void copy_short_segments(const char *from, char *to, const TileLoops &loops, int64_t rows, int64_t segment,
+                         int64_t size)
 {
-    const int64_t size = size_of(call.type);
-    const auto fits = [=](const TileCall &inside) { return Permutation::fits(inside, size); };
-    const SplitCall parts = split_to_fit(call, FEWEST_ROWS, fits);
+    const auto fits = [=](const TileLoops &inside) { return Permutation::fits(inside, size); };
+    const SplitLoops parts = split_to_fit(loops, FEWEST_ROWS, fits);
     if (row_counts(parts.outside).rows >= FEWEST_ROWS && fits(parts.inside))
         permute_segments(from, to, parts, size);
     else
-        repeat_segments(from, to, call, rows, segment);
+        repeat_segments(from, to, loops, rows, segment);
 }
 
 // A thread copies pieces of segments, so that a tensor of one row is shared by all threads too.
-void copy_long_segments(const char *from, char *to, const TileCall &call, int64_t rows, int64_t segment)
+void copy_long_segments(const char *from, char *to, const TileLoops &loops, int64_t rows, int64_t segment)
 {
-    const int64_t repeats = call.repeats[call.loops - 1];
+    const int64_t repeats = loops.repeats[loops.count - 1];
     const int64_t pieces = (segment + PIECE_BYTES - 1) / PIECE_BYTES;
     const bool streaming = rows * repeats * segment >= STREAMING_MIN_BYTES;
 
-    parallel_for(rows * repeats * pieces, 2 * segment / pieces, [=, &call](int64_t begin, int64_t end) {
+    parallel_for(rows * repeats * pieces, 2 * segment / pieces, [=, &loops](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t copy = i / pieces, row = copy / repeats;
             const int64_t start = i % pieces * PIECE_BYTES;
             const int64_t bytes = segment - start < PIECE_BYTES ? segment - start : PIECE_BYTES;
-            const char *piece = from + origin(call, row) * segment + start;
+            const char *piece = from + origin(loops, row) * segment + start;
             copy_bytes(to + copy * segment + start, piece, bytes, streaming);
         }
         store_fence();
     });
 }
 
-void copy(const TileCall &call)
+template <typename T>
+void forward(const TileArgs<T> &args)
 {
-    const int last = call.loops - 1;
-    const int64_t segment = call.size[last] * size_of(call.type);
-    const RowCounts counts = row_counts(call);
+    const TileLoops &loops = args.loops;
+    const int last = loops.count - 1;
+    const int64_t size = sizeof(T), segment = loops.size[last] * size;
+    const RowCounts counts = row_counts(loops);
     const int64_t rows = counts.rows * counts.copies;
     if (rows == 0 || segment == 0)
         return;
 
-    const char *from = static_cast<const char *>(call.from);
-    char *to = static_cast<char *>(call.to);
+    const char *from = reinterpret_cast<const char *>(args.data);
+    char *to = reinterpret_cast<char *>(args.output);
     if (segment < LONG_SEGMENT)
-        copy_short_segments(from, to, call, rows, segment);
+        copy_short_segments(from, to, loops, rows, segment, size);
     else
-        copy_long_segments(from, to, call, rows, segment);
-}
-
-template <typename T>
-void forward(const TileCall &call)
-{
-    copy(call);
+        copy_long_segments(from, to, loops, rows, segment);
 }
 
 // Backward: every element is the sum of its copies, in an order that only the sizes determine.
@@ -481,29 +466,29 @@ const int64_t KNOWN_DISTANCES = 64;    // of copies, which are computed once
 
 // Rows that have a block or less: a thread sums blocks of rows whose copies are neighbours too.
 template <typename T>
-void sum_short_rows(const TileCall &call, const T *from, T *to, int64_t rows, int64_t copies)
+void sum_short_rows(const TileLoops &loops, const T *from, T *to, int64_t rows, int64_t copies)
 {
     typedef typename Sum<T>::Type A;
-    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1], items = size * repeats;
+    const int64_t size = loops.size[loops.count - 1], repeats = loops.repeats[loops.count - 1], items = size * repeats;
     const AddRows<T> add = add_rows_for<T>(size, repeats);
     int64_t distance_buffer[KNOWN_DISTANCES];
     for (int64_t c = 0; c < copies && c < KNOWN_DISTANCES; ++c)
-        distance_buffer[c] = distance(call, c);
+        distance_buffer[c] = distance(loops, c);
     const int64_t *distances = distance_buffer;
 
-    parallel_for(rows, (copies * items + size) * int64_t(sizeof(T)), [=, &call](int64_t begin, int64_t end) {
+    parallel_for(rows, (copies * items + size) * int64_t(sizeof(T)), [=, &loops](int64_t begin, int64_t end) {
         A sums[BLOCK];
         for (int64_t row = begin; row < end;) {
             int64_t run = BLOCK / size < end - row ? BLOCK / size : end - row;
             if (copies > 1) {
-                const int64_t consecutive = consecutive_rows(call, row);
+                const int64_t consecutive = consecutive_rows(loops, row);
                 run = consecutive < run ? consecutive : run;
             }
             for (int64_t x = 0; x < run * size; ++x)
                 sums[x] = 0;
-            const int64_t first = copies > 1 ? first_copy(call, row) : row;
+            const int64_t first = copies > 1 ? first_copy(loops, row) : row;
             for (int64_t c = 0; c < copies; ++c) {
-                const int64_t rows_behind = c < KNOWN_DISTANCES ? distances[c] : distance(call, c);
+                const int64_t rows_behind = c < KNOWN_DISTANCES ? distances[c] : distance(loops, c);
                 add(from + (first + rows_behind) * items, run, size, repeats, sums);
             }
             for (int64_t x = 0; x < run * size; ++x)
@@ -520,24 +505,24 @@ void sum_short_rows(const TileCall &call, const T *from, T *to, int64_t rows, in
 template <typename T>
 class ShortSums {
   public:
-    explicit ShortSums(const SplitCall &call)
-        : items(row_counts(call.inside).rows), row_items(items * row_counts(call.inside).copies),
-          rows_at_once((2 * LANES - span(call.inside)) / row_items + 1)
+    explicit ShortSums(const SplitLoops &parts)
+        : items(row_counts(parts.inside).rows), row_items(items * row_counts(parts.inside).copies),
+          rows_at_once((2 * LANES - span(parts.inside)) / row_items + 1)
     {
         if (rows_at_once > LANES / items)
             rows_at_once = LANES / items;
         for (int64_t i = 0; i < rows_at_once * items; ++i)
-            places[i] = Index(i / items * row_items + first_copy(call.inside, i % items));
+            places[i] = Index(i / items * row_items + first_copy(parts.inside, i % items));
         vectors = places[rows_at_once * items - 1] < LANES ? 1 : 2;
 
-        const int64_t outer = row_counts(call.outside).copies, inner = row_counts(call.inside).copies;
+        const int64_t outer = row_counts(parts.outside).copies, inner = row_counts(parts.inside).copies;
         for (int64_t c = 0; c < outer; ++c)
             for (int64_t k = 0; k < inner; ++k)
-                offsets[copies++] = distance(call.outside, c) * row_items + distance(call.inside, k);
+                offsets[copies++] = distance(parts.outside, c) * row_items + distance(parts.inside, k);
     }
 
     // Whether rows can be summed so; `copies` are those of an element.
-    static bool fits(const TileCall &inside, int64_t copies)
+    static bool fits(const TileLoops &inside, int64_t copies)
     {
         return row_counts(inside).rows <= LANES && span(inside) <= 2 * LANES && copies <= MOST_COPIES;
     }
@@ -564,7 +549,7 @@ class ShortSums {
     Index places[LANES] = {};   // of the elements of a copy
 
     // How many elements of the output a copy lies in.
-    static int64_t span(const TileCall &inside) { return first_copy(inside, row_counts(inside).rows - 1) + 1; }
+    static int64_t span(const TileLoops &inside) { return first_copy(inside, row_counts(inside).rows - 1) + 1; }
 
     // The members are copied: as far as the compiler knows, a sum could overwrite them.
     template <int VECTORS>
@@ -621,14 +606,14 @@ class ShortSums {
 
 // Rows of loops that are seen as one.
 template <typename T>
-void sum_split_rows(const SplitCall &call, const T *from, T *to)
+void sum_split_rows(const SplitLoops &parts, const T *from, T *to)
 {
-    const TileCall *outside = &call.outside;
-    const int last = outside->loops - 1;
+    const TileLoops *outside = &parts.outside;
+    const int last = outside->count - 1;
     const int64_t items = outside->size[last], row_items = items * outside->repeats[last];
     const RowCounts counts = row_counts(*outside);
     const int64_t from_items = counts.rows * counts.copies * row_items;
-    const ShortSums<T> given(call);
+    const ShortSums<T> given(parts);
     const ShortSums<T> *sums = &given;
     const int64_t row_bytes = (counts.copies * row_items + items) * int64_t(sizeof(T));
     parallel_for(counts.rows, row_bytes, [=](int64_t begin, int64_t end) {
@@ -646,12 +631,12 @@ void sum_split_rows(const SplitCall &call, const T *from, T *to)
 // Sums the rows as above if several loops can be seen as one. Returns whether it did. There are no vectors of sums of
 // single bytes.
 template <typename T>
-bool sum_short_loops(const TileCall &call, const T *from, T *to, int64_t copies)
+bool sum_short_loops(const TileLoops &loops, const T *from, T *to, int64_t copies)
 {
     if constexpr (sizeof(T) > 1) {
-        const auto fits = [=](const TileCall &inside) { return ShortSums<T>::fits(inside, copies); };
-        const SplitCall parts = split_to_fit(call, FEWEST_ROWS, fits);
-        if (parts.outside.loops == call.loops)
+        const auto fits = [=](const TileLoops &inside) { return ShortSums<T>::fits(inside, copies); };
+        const SplitLoops parts = split_to_fit(loops, FEWEST_ROWS, fits);
+        if (parts.outside.count == loops.count)
             return false;
         sum_split_rows(parts, from, to);
         return true;
@@ -660,7 +645,7 @@ bool sum_short_loops(const TileCall &call, const T *from, T *to, int64_t copies)
 }
 #else
 template <typename T>
-bool sum_short_loops(const TileCall &, const T *, T *, int64_t)
+bool sum_short_loops(const TileLoops &, const T *, T *, int64_t)
 {
     return false;
 }
@@ -668,13 +653,13 @@ bool sum_short_loops(const TileCall &, const T *, T *, int64_t)
 
 // Longer rows: a thread sums blocks of a row.
 template <typename T>
-void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int64_t copies)
+void sum_long_rows(const TileLoops &loops, const T *from, T *to, int64_t rows, int64_t copies)
 {
     typedef typename Sum<T>::Type A;
-    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1];
+    const int64_t size = loops.size[loops.count - 1], repeats = loops.repeats[loops.count - 1];
     const int64_t blocks = (size + BLOCK - 1) / BLOCK;
     const int64_t block_bytes = (size / blocks + 1) * (copies * repeats + 1) * int64_t(sizeof(T));
-    parallel_for(rows * blocks, block_bytes, [=, &call](int64_t begin, int64_t end) {
+    parallel_for(rows * blocks, block_bytes, [=, &loops](int64_t begin, int64_t end) {
         A sums[BLOCK];
         for (int64_t i = begin; i < end; ++i) {
             const int64_t row = i / blocks, start = i % blocks * BLOCK;
@@ -682,9 +667,9 @@ void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int
             for (int64_t x = 0; x < width; ++x)
                 sums[x] = 0;
 
-            const int64_t first = first_copy(call, row);
+            const int64_t first = first_copy(loops, row);
             for (int64_t c = 0; c < copies; ++c) {
-                const T *copy = from + (first + distance(call, c)) * size * repeats + start;
+                const T *copy = from + (first + distance(loops, c)) * size * repeats + start;
                 for (int64_t r = 0; r < repeats; ++r)
                     add_rows<0, 1>(copy + r * size, 1, width, 1, sums);
             }
@@ -696,23 +681,23 @@ void sum_long_rows(const TileCall &call, const T *from, T *to, int64_t rows, int
 }
 
 template <typename T>
-void backward(const TileCall &call)
+void backward(const TileArgs<T> &args)
 {
-    const int64_t size = call.size[call.loops - 1], repeats = call.repeats[call.loops - 1];
-    const RowCounts counts = row_counts(call);   // of a row, each copy has `repeats` copies of its elements
+    const TileLoops &loops = args.loops;
+    const int64_t size = loops.size[loops.count - 1], repeats = loops.repeats[loops.count - 1];
+    const RowCounts counts = row_counts(loops);   // of a row, each copy has `repeats` copies of its elements
     if (counts.rows == 0 || size == 0)
         return;
 
-    const T *from = static_cast<const T *>(call.from);
-    T *to = static_cast<T *>(call.to);
+    const T *from = args.output_grad;
+    T *to = args.data_grad;
     if (size > BLOCK)
-        sum_long_rows(call, from, to, counts.rows, counts.copies);
-    else if (adds_in_halves(size, repeats) || !sum_short_loops(call, from, to, counts.copies * repeats))
-        sum_short_rows(call, from, to, counts.rows, counts.copies);
+        sum_long_rows(loops, from, to, counts.rows, counts.copies);
+    else if (adds_in_halves(size, repeats) || !sum_short_loops(loops, from, to, counts.copies * repeats))
+        sum_short_rows(loops, from, to, counts.rows, counts.copies);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
 
 // One repeat count per output dimension.
@@ -730,35 +715,28 @@ inline std::vector<int64_t> tile_counts(const TileAttrs &attrs, int64_t ndim)
     return repeats;
 }
 
-// Writes the loops. A dimension that does not repeat joins the loop outside it: the two repeat as one block.
-inline void set_loops(TileCall &call, const std::vector<int64_t> &shape, const std::vector<int64_t> &repeats)
+// A dimension that does not repeat joins the loop outside it: the two repeat as one block.
+template <typename T>
+void derive(const TileAttrs &attrs, Arrays inputs, TileArgs<T> &args)
 {
+    const std::vector<int64_t> &shape = inputs[0].shape();
+    const std::vector<int64_t> repeats = tile_counts(attrs, int64_t(shape.size()));
     const size_t added = repeats.size() - shape.size();   // dimensions in front, which the data lacks
+    TileLoops &loops = args.loops;
     for (size_t i = 0; i < repeats.size(); ++i) {
         const int64_t size = i < added ? 1 : shape[i - added];
-        if (call.loops && repeats[i] == 1) {
-            call.size[call.loops - 1] *= size;
+        if (loops.count && repeats[i] == 1) {
+            loops.size[loops.count - 1] *= size;
         } else if (size != 1 || repeats[i] != 1) {
-            call.size[call.loops] = size;
-            call.repeats[call.loops] = repeats[i];
-            ++call.loops;
+            loops.size[loops.count] = size;
+            loops.repeats[loops.count] = repeats[i];
+            ++loops.count;
         }
     }
-    if (!call.loops) {
-        call.size[0] = call.repeats[0] = 1;
-        call.loops = 1;
+    if (!loops.count) {
+        loops.size[0] = loops.repeats[0] = 1;
+        loops.count = 1;
     }
-}
-
-inline TileCall adapt(const TileAttrs &attrs, const TileTensors &tensors, Workspace &)
-{
-    const std::vector<int64_t> &shape = tensors.data.shape();
-    TileCall call = {};
-    call.type = tensors.data.type;
-    call.from = tensors.backward ? tensors.output_grad.data : tensors.data.data;
-    call.to = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    set_loops(call, shape, tile_counts(attrs, int64_t(shape.size())));
-    return call;
 }
 
 }  // namespace gluonops
