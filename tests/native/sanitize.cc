@@ -289,8 +289,8 @@ std::vector<double> draw_anchors()
     return anchors;
 }
 
-// Attributes that every operator on a map has, and the shape of the map. A prediction has `numbers` channels in front of
-// the classes.
+// Attributes that every operator on a map has, and the shape of the map, whose predictions have `numbers` channels in
+// front of the classes.
 template <typename Attrs>
 std::vector<int64_t> draw_map(Attrs *attrs, int64_t numbers)
 {
