@@ -776,6 +776,9 @@ class Record:
         self.core = operator.core
         self.shapes = operator.shapes
         self.args = f"{operator.camel}Args<T>"
+        # `parts` is an output, and whether functions return it: no kernel asks for that.
+        tensors = [tensor.name for tensor in self.op.tensors]
+        self.attributes = [attribute for attribute in operator.attributes.values() if attribute.name not in tensors]
         self.dims = self._dims()
         self.number = NumberTranslator(operator)
         self.number.types.update(dict.fromkeys([*self.dims, *self.op.constants], "int64"))
@@ -843,7 +846,7 @@ class Record:
 
     def _attributes(self) -> list[str]:
         return [f"{self._attribute_type(attribute)} {attribute.name};   // {attribute.doc}"
-                for attribute in self.operator.attributes.values()]
+                for attribute in self.attributes]
 
     def _attribute_type(self, attribute: Attribute) -> str:
         if attribute.name in self.op.counts:
@@ -873,7 +876,7 @@ class Record:
     def filling(self) -> list[str]:
         """The function that sets what follows from the attributes and the shapes."""
         body = [f"{self.args} args = {{}};", *self._set_sizes()]
-        body += [f"args.{name} = {self._attribute(attribute)};" for name, attribute in self.operator.attributes.items()]
+        body += [f"args.{attribute.name} = {self._attribute(attribute)};" for attribute in self.attributes]
         for name, (dtype, value) in self.derived.items():
             if value:
                 body.append(f"args.{name} = {f'A({value})' if dtype == 'A' else value};")

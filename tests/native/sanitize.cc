@@ -277,12 +277,6 @@ void center_loss_round()
         require(found[size_t(j / features)] || centers_grad.get(j) == 0, "the centre of an absent class");
 }
 
-MapSizes draw_map(const std::vector<double> &anchors)
-{
-    return {draw(0, 4), int64_t(anchors.size() / 2), draw(0, 3) ? draw(1, 8) : draw(20, 90), draw(0, 9) ? draw(1, 9) : 0,
-            draw(0, 3) ? draw(1, 9) : draw(20, 60), draw(0, 1) == 1, anchors.data(), 5};
-}
-
 std::vector<double> draw_anchors()
 {
     std::vector<double> anchors(size_t(2 * draw(1, 6)));
@@ -291,18 +285,28 @@ std::vector<double> draw_anchors()
     return anchors;
 }
 
+// Attributes that every operator on a map has, and the shape of the map, whose predictions have `numbers` channels in
+// front of the classes.
+template <typename Attrs>
+std::vector<int64_t> draw_map(Attrs *attrs, int64_t numbers)
+{
+    attrs->anchors = draw_anchors();
+    attrs->classes = draw(0, 3) ? draw(1, 8) : draw(20, 90);
+    return {draw(0, 4), int64_t(attrs->anchors.size() / 2) * (numbers + attrs->classes), draw(0, 9) ? draw(1, 9) : 0,
+            draw(0, 3) ? draw(1, 9) : draw(20, 60)};
+}
+
 void region_decode_round()
 {
     const int type = real_type();
-    const std::vector<double> anchors = draw_anchors();
-    const MapSizes sizes = draw_map(anchors);
-    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells();
-    const Array data(type, items), output(type, items), head(type, items), grad(type, items);
-    RegionDecodeCall call = {type, sizes, draw(0, 1) == 1, data.data(), nullptr, output.data()};
-    region_decode_forward(call);
-    call.output_grad = head.data();
-    call.result = grad.data();
-    region_decode_backward(call);
+    RegionDecodeAttrs attrs;
+    const std::vector<int64_t> shape = draw_map(&attrs, 5);
+    attrs.softmax = draw(0, 1) == 1;
+    attrs.layout = RegionDecodeLayout::Value(draw(0, 1));
+    const Array data(type, shape), output(type, shape), head(type, shape), grad(type, shape);
+    const View inputs[] = {data.view()}, outputs[] = {output.view()}, heads[] = {head.view()}, grads[] = {grad.view()};
+    region_decode_forward(attrs, inputs, outputs);
+    region_decode_backward(attrs, heads, inputs, outputs, grads);
 }
 
 // Rows of padding, boxes, and now and then a row that is none.
@@ -317,88 +321,83 @@ void draw_boxes(Array *truth, int64_t classes)
     }
 }
 
-// The tensors of a loss of maps.
-struct MapLossTensors {
+bool has_invalid_box(const Array &truth, int64_t truths, int64_t image, int64_t classes)
+{
+    for (int64_t row = image * truths; row < (image + 1) * truths; ++row) {
+        const auto number = [&](int64_t i) { return truth.get(5 * row + i); };
+        if (validate_box(number(0), number(1), number(2), number(3), number(4), classes) == INVALID_BOX)
+            return true;
+    }
+    return false;
+}
+
+// Only region_loss reads the third input.
+template <typename Attrs>
+void map_loss_round(const Attrs &attrs, const std::vector<int64_t> &shape,
+                    void (*forward)(const Attrs &, Arrays, Arrays),
+                    void (*backward)(const Attrs &, Arrays, Arrays, Arrays, Arrays))
+{
     const int type = real_type(), wide = type == FLOAT64 ? FLOAT64 : FLOAT32;
-    const MapSizes sizes;
-    const int64_t items = sizes.batch * sizes.anchors * sizes.channels() * sizes.cells(), truths = draw(0, 12);
-    const Array data{type, items}, output{type, sizes.batch}, parts{wide, sizes.batch * PARTS}, gradient{wide, items};
-    const Array head{type, sizes.batch}, grad{type, items};
-    Array truth{type, sizes.batch * truths * 5};
-    std::vector<int64_t> count;
-    std::vector<double> partial;
-
-    explicit MapLossTensors(const MapSizes &sizes)
-        : sizes(sizes), count(size_t(sizes.batch)), partial(size_t(sizes.batch * sizes.anchors * PARTS))
-    {
-        draw_boxes(&truth, sizes.classes);
+    const int64_t batch = shape[0], truths = draw(0, 12);
+    const Array data(type, shape), seen(any_type(), 1), output(type, batch), parts(wide, {batch, PARTS});
+    const Array gradient(wide, shape), head(type, batch), grad(type, shape);
+    Array truth(type, {batch, truths, 5});
+    draw_boxes(&truth, attrs.classes);
+    const View inputs[] = {data.view(), truth.view(), seen.view()}, heads[] = {head.view()};
+    const View outputs[] = {output.view(), parts.view(), gradient.view()}, grads[] = {grad.view(), {}, {}};
+    forward(attrs, inputs, outputs);
+    backward(attrs, heads, inputs, outputs, grads);
+    for (int64_t b = 0; b < batch && data.items(); ++b) {
+        const double first = gradient.get(b * (data.items() / batch));
+        require(!has_invalid_box(truth, truths, b, attrs.classes) || (output.get(b) != output.get(b) && first != first),
+                "an image with a row that is no box");
     }
-
-    MapLossCall call()
-    {
-        return {type, sizes, truths, data.data(), truth.data(), output.data(), parts.data(), gradient.data(),
-                count.data(), partial.data(), head.data(), grad.data()};
-    }
-
-    void check() const
-    {
-        for (int64_t b = 0; b < sizes.batch && sizes.cells(); ++b) {
-            const double first = gradient.get(b * (items / sizes.batch));
-            require(count[size_t(b)] >= 0 || (output.get(b) != output.get(b) && first != first),
-                    "an image with a row that is no box");
-        }
-    }
-};
+}
 
 void region_loss_round()
 {
-    const int seen_type = any_type();
-    const std::vector<double> anchors = draw_anchors();
-    MapLossTensors tensors(draw_map(anchors));
-    const Array seen(seen_type, 1);
-    std::vector<GroundTruth> assigned(size_t(tensors.sizes.batch * tensors.truths));
-    const RegionLossCall call = {tensors.call(), 5, 1, 1, 1, 0.6, draw(0, 1) == 1, draw(0, 1) == 1, draw(0, 20),
-                                 draw(0, 1) == 1, {seen.data(), seen_type}, assigned.data()};
-    region_loss_forward(call);
-    region_loss_backward(call);
-    tensors.check();
+    RegionLossAttrs attrs;
+    const std::vector<int64_t> shape = draw_map(&attrs, 5);
+    attrs.rescore = draw(0, 1) == 1;
+    attrs.bias_match = draw(0, 1) == 1;
+    attrs.softmax = draw(0, 1) == 1;
+    attrs.warmup_images = draw(0, 20);
+    attrs.box_loss = RegionLossBoxLoss::Value(draw(0, 1));
+    map_loss_round(attrs, shape, region_loss_forward, region_loss_backward);
 }
 
-// Of a head with `numbers` channels in front of the classes; the sizes of other heads' anchors follow its own.
-template <typename Call>
-void yolo_round(int64_t numbers, Call call, void (*forward)(const Call &), void (*backward)(const Call &))
+// Attributes that both losses have, and the shape of the map.
+template <typename Attrs>
+std::vector<int64_t> draw_yolo(Attrs *attrs, int64_t numbers)
 {
-    std::vector<double> anchors = draw_anchors();
-    MapSizes sizes = draw_map(anchors);
-    sizes.numbers = numbers;
-    const std::vector<double> others = draw_anchors();
-    anchors.insert(anchors.end(), others.begin(), others.end());
-    sizes.anchor_sizes = anchors.data();
-    MapLossTensors tensors(sizes);
-    std::vector<MatchedBox> matched(size_t(sizes.batch * tensors.truths));
-    static_cast<YoloCall &>(call) = {tensors.call(), int64_t(anchors.size() / 2), draw(0, 1) == 1, int(draw(0, 4)),
-                                     0.5, draw(0, 1) ? 0.6 : 1.0, draw(0, 1) ? 0.3 : 1.0, 1, 1, double(draw(0, 1)),
-                                     1.1, 0.1, anchors.data(), matched.data()};
-    forward(call);
-    backward(call);
-    tensors.check();
+    if (draw(0, 3))
+        attrs->other_anchors = draw_anchors();
+    attrs->objectness_smooth = draw(0, 1) == 1;
+    attrs->box_loss = decltype(attrs->box_loss)(draw(0, 4));
+    attrs->truth_thresh = draw(0, 1) ? 0.6 : 1.0;
+    attrs->iou_thresh = draw(0, 1) ? 0.3 : 1.0;
+    attrs->max_delta = double(draw(0, 1));
+    attrs->scale_x_y = 1.1;
+    attrs->label_smooth_eps = 0.1;
+    return draw_map(attrs, numbers);
 }
 
 void yolo_loss_round()
 {
-    YoloLossCall call = {};
-    call.alexeyab = draw(0, 1) == 1;
-    call.new_coords = draw(0, 1) == 1;
-    call.focal_loss = draw(0, 1) == 1;
-    yolo_round(5, call, yolo_loss_forward, yolo_loss_backward);
+    YoloLossAttrs attrs;
+    const std::vector<int64_t> shape = draw_yolo(&attrs, 5);
+    attrs.dialect = YoloLossDialect::Value(draw(0, 1));
+    attrs.new_coords = draw(0, 1) == 1;
+    attrs.focal_loss = draw(0, 1) == 1;
+    map_loss_round(attrs, shape, yolo_loss_forward, yolo_loss_backward);
 }
 
 void gaussian_yolo_loss_round()
 {
-    GaussianYoloLossCall call = {};
-    call.uc_normalizer = 1;
-    call.shift = double(draw(-1, 1)) / 2;
-    yolo_round(9, call, gaussian_yolo_loss_forward, gaussian_yolo_loss_backward);
+    GaussianYoloLossAttrs attrs;
+    const std::vector<int64_t> shape = draw_yolo(&attrs, 9);
+    attrs.point = GaussianYoloLossPoint::Value(draw(0, 2));
+    map_loss_round(attrs, shape, gaussian_yolo_loss_forward, gaussian_yolo_loss_backward);
 }
 
 // Every float16 there and back, and rounding half to even in between.

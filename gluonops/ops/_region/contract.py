@@ -9,7 +9,8 @@ ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS, "anchor sizes in cells, (w0, h0,
 CLASSES = Attr("classes", Int(1), 20, "number of classes")
 SOFTMAX = Attr("softmax", Bool(), True, "true: softmax over the classes; false: one sigmoid per class")
 
-MAP = "batch, anchors * (5 + classes), height, width"
+CHANNELS = "5 + classes"   # of an anchor
+MAP = f"batch, anchors * ({CHANNELS}), height, width"
 
 
 def count(attrs) -> int:

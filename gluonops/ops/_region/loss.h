@@ -1,4 +1,4 @@
-// What the losses of YOLO's maps share on the CPU. An operator supplies an Image<T>, made from a call and an image's number:
+// What the losses of YOLO's maps share on the CPU. An operator supplies image_of(index), whose result has
 //
 //     int64_t match_truths() const                              assigns its ground truth; see match_truths() below
 //     void anchor_loss(int64_t anchor, double *parts) const     an anchor's planes of the gradient, and its parts
@@ -11,45 +11,7 @@ namespace gluonops {
 
 #include "parts.cuh"
 
-// A ground-truth box, and the anchor and cell that it is assigned to.
-struct MatchedBox {
-    double x, y, w, h;
-    int64_t class_id, anchor, cell;
-};
-
 const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
-
-struct MapLossCall {
-    int type;
-    MapSizes sizes;
-    int64_t truths;
-    const void *data, *truth;
-    void *output, *parts, *gradient;   // backward reads gradient
-    int64_t *count;                    // (batch,), scratch memory: the boxes of each image, or INVALID_IMAGE
-    double *partial;                   // (batch, anchors, PARTS), scratch memory
-    const void *output_grad;           // backward
-    void *data_grad;
-};
-
-// Fills in what the operators share.
-template <typename Tensors>
-void adapt_map(MapLossCall &call, const MapSizes &sizes, const Tensors &tensors, Workspace &memory)
-{
-    call.type = tensors.data.type;
-    call.sizes = sizes;
-    call.truths = tensors.truth.shape()[1];
-    call.data = tensors.data.data;
-    call.truth = tensors.truth.data;
-    call.output = tensors.output.data;
-    call.parts = tensors.parts.data;
-    call.gradient = tensors.gradient.data;
-    call.output_grad = tensors.output_grad.data;
-    call.data_grad = tensors.data_grad.data;
-    if (tensors.backward)
-        return;
-    call.count = memory.zeros<int64_t>(sizes.batch);
-    call.partial = memory.zeros<double>(sizes.batch * sizes.anchors * PARTS);
-}
 
 namespace GLUONOPS_TARGET {
 
@@ -63,8 +25,8 @@ GLUONOPS_INLINE int64_t cell_of(A place, int64_t cells)
 
 // Assigns the boxes of an image to the cells of a point, and to the anchors that best_anchor(w, h, cell) names. The point
 // lies `shift` boxes up and to the left of the centre. Returns the number of boxes, or INVALID_IMAGE.
-template <typename T, typename Matched, typename BestAnchor>
-int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Matched *boxes,
+template <typename T, typename BestAnchor>
+int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, MatchedBox *boxes,
                      const BestAnchor &best_anchor, typename Simd<T>::Scalar shift = 0)
 {
     typedef typename Simd<T>::Scalar A;
@@ -80,7 +42,7 @@ int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Match
             continue;
         const int64_t column = cell_of(A(x - shift * w), sizes.width), line = cell_of(A(y - shift * h), sizes.height);
         const int64_t cell = line * sizes.width + column;
-        static_cast<MatchedBox &>(boxes[count++]) = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell};
+        boxes[count++] = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell, false};
     }
     return count;
 }
@@ -101,8 +63,8 @@ bool begin_share(int64_t count, A *gradient, int64_t elements, double *parts)
 }
 
 // The largest IoU of each of a vector of boxes with one of the ground truth.
-template <typename T, typename V, typename Matched>
-GLUONOPS_INLINE V largest_iou(V x, V y, V w, V h, const Matched *truths, int64_t count)
+template <typename T, typename V>
+GLUONOPS_INLINE V largest_iou(V x, V y, V w, V h, const MatchedBox *truths, int64_t count)
 {
     typedef typename Simd<T>::Scalar A;
     const V left = x - w / 2, right = x + w / 2, top = y - h / 2, bottom = y + h / 2;
@@ -123,48 +85,47 @@ GLUONOPS_INLINE V largest_iou(V x, V y, V w, V h, const Matched *truths, int64_t
 }
 
 // The loss and the parts of an image from its anchors' shares.
-template <typename T, typename Call>
-void sum_parts(const Call &call, int64_t image)
+template <template <typename> class Args, typename T>
+void sum_parts(const Args<T> &args, int64_t anchors, int64_t image)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t anchors = call.sizes.anchors;
     double total[PARTS] = {};
     for (int64_t i = image * anchors; i < (image + 1) * anchors; ++i)
         for (int p = 0; p < PARTS; ++p)
-            total[p] += call.partial[i * PARTS + p];
+            total[p] += args.partial[i * PARTS + p];
 
-    A *parts = static_cast<A *>(call.parts) + image * PARTS;
+    A *parts = args.parts + image * PARTS;
     for (int p = 0; p < PARTS; ++p)
         parts[p] = A(total[p]);
     const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASS_PART];
-    store_scalar(static_cast<T *>(call.output) + image, A(loss));
+    store_scalar(args.output + image, A(loss));
 }
 
 // Each ground truth is compared with `compared_anchors` sizes.
-template <template <typename> class Image, typename T, typename Call>
-void map_loss_forward(const Call &call, int64_t compared_anchors)
+template <typename Args, typename ImageOf>
+void map_loss_forward(const Args &args, int64_t compared_anchors, const ImageOf &image_of)
 {
-    const int64_t batch = call.sizes.batch, anchors = call.sizes.anchors, cells = call.sizes.cells();
-    parallel_for(batch, call.truths * 64 * (1 + compared_anchors), [&](int64_t begin, int64_t end) {
+    const MapSizes sizes = map_sizes(args);
+    const int64_t batch = sizes.batch, anchors = sizes.anchors, cells = sizes.cells();
+    parallel_for(batch, args.truths * 64 * (1 + compared_anchors), [&](int64_t begin, int64_t end) {
         for (int64_t image = begin; image < end; ++image)
-            call.count[image] = Image<T>(call, image).match_truths();
+            args.count[image] = image_of(image).match_truths();
     });
     // The work per anchor takes as much time as moving so many bytes.
-    const int64_t bytes = cells * (8 * call.truths + 4 * call.sizes.channels() + 64);
+    const int64_t bytes = cells * (8 * args.truths + 4 * sizes.channels + 64);
     parallel_for(batch * anchors, bytes, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-            Image<T>(call, i / anchors).anchor_loss(i % anchors, call.partial + i * PARTS);
+            image_of(i / anchors).anchor_loss(i % anchors, args.partial + i * PARTS);
     });
     for (int64_t image = 0; image < batch; ++image)
-        sum_parts<T>(call, image);
+        sum_parts(args, anchors, image);
 }
 
 // The stored gradients of the images' losses, times the head gradients.
-template <typename T, typename Call>
-void map_loss_backward(const Call &call)
+template <typename Args>
+void map_loss_backward(const Args &args)
 {
-    scale_gradient(call.sizes, static_cast<const T *>(call.output_grad), call.gradient,
-                   static_cast<T *>(call.data_grad));
+    scale_gradient(map_sizes(args), args.output_grad, args.gradient, args.data_grad);
 }
 
 }  // namespace GLUONOPS_TARGET

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, Arg, Attr, Bool, Out, Rows, Steps
+from ...core.contract import BLOCK, Arg, Array, Attr, Bool, Out, Rows, Steps
 from .contract import count
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
@@ -24,6 +24,9 @@ TRUTH = Arg("truth", "T", "ground truth, (batch, truths, 5): centre x, centre y,
 OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))
+SCRATCH = (Array("count", "int64", "batch", "forward"),   # the boxes of each image, or INVALID_IMAGE
+           Array("partial", "float64", f"batch * (len(anchors) // 2) * {len(PARTS)}", "forward"),
+           Array("matched", "MatchedBox", "batch * truths", "forward"))
 WITH_PARTS = Attr("parts", Bool(), False, "whether to return the parts of the loss as well")
 
 

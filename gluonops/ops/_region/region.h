@@ -3,29 +3,17 @@
 #ifndef GLUONOPS_OPS_REGION_H_
 #define GLUONOPS_OPS_REGION_H_
 
-#include <vector>
-
 #include "../../native/kernel.h"
 #include "../_boxes/boxes.h"
 
 namespace gluonops {
 
 struct MapSizes {
-    int64_t batch, anchors, classes, height, width;
-    bool softmax;
+    int64_t batch, anchors, classes, channels, height, width;   // channels of an anchor
     const double *anchor_sizes;   // w0, h0, w1, h1, ... in cells
-    int64_t numbers;              // channels in front of the classes
 
     GLUONOPS_INLINE int64_t cells() const { return height * width; }
-    GLUONOPS_INLINE int64_t channels() const { return numbers + classes; }
 };
-
-// The anchors have to outlive the result.
-inline MapSizes map_sizes(const std::vector<int64_t> &shape, const std::vector<double> &anchors, int64_t classes,
-                          bool softmax, int64_t numbers = 5)
-{
-    return {shape[0], int64_t(anchors.size() / 2), classes, shape[2], shape[3], softmax, anchors.data(), numbers};
-}
 
 // What a row of ground truth holds. A row of zeros is padding.
 enum BoxStatus { PADDING, VALID_BOX, INVALID_BOX };
@@ -42,6 +30,13 @@ GLUONOPS_INLINE BoxStatus validate_box(double x, double y, double w, double h, d
 }
 
 namespace GLUONOPS_TARGET {
+
+template <typename Args>
+MapSizes map_sizes(const Args &args)
+{
+    return {args.batch, args.anchors.count / 2, args.classes, args.channels, args.height, args.width,
+            args.anchors.values};
+}
 
 // exp(x) for any x, as the square of exp(x / 2): infinite where the result is too large, 0 where it is too small.
 GLUONOPS_INLINE Floats full_range_exponential(Floats x)
@@ -162,12 +157,10 @@ struct ClassLogits {
 };
 
 // The gradient of a map: that of each image's loss, in the accumulator's type, times the head gradient of the image.
-template <typename T>
-void scale_gradient(const MapSizes &sizes, const T *heads, const void *image_gradients, T *results)
+template <typename T, typename A>
+void scale_gradient(const MapSizes &sizes, const T *heads, const A *gradients, T *results)
 {
-    typedef typename Simd<T>::Scalar A;
-    const int64_t channels = sizes.anchors * sizes.channels(), cells = sizes.cells();
-    const A *gradients = static_cast<const A *>(image_gradients);
+    const int64_t channels = sizes.anchors * sizes.channels, cells = sizes.cells();
     parallel_for(sizes.batch * channels, cells * int64_t(sizeof(T) + sizeof(A)), [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;

@@ -10,42 +10,6 @@
 
 namespace gluonops {
 
-// The sizes of the head's anchors come first; those of other heads follow.
-struct YoloCall : MapLossCall {
-    int64_t all_anchors;
-    bool objectness_smooth;
-    int box_loss;   // as in boxes.cuh; 4: of the numbers
-    double ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y;
-    double label_smooth_eps;
-    double *anchor_sizes;   // scratch memory: the head's, then the others'
-    MatchedBox *matched;    // (batch, truths), scratch memory; an anchor of another head is one beyond its own
-};
-
-// Fills a call in. `numbers` are the channels of a prediction in front of its classes.
-template <typename Attrs, typename Tensors>
-void adapt_yolo(YoloCall &call, const Attrs &attrs, const Tensors &tensors, Workspace &memory, int64_t numbers)
-{
-    adapt_map(call, map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, false, numbers), tensors, memory);
-    call.all_anchors = call.sizes.anchors + int64_t(attrs.other_anchors.size() / 2);
-    call.objectness_smooth = attrs.objectness_smooth;
-    call.box_loss = int(attrs.box_loss);
-    call.ignore_thresh = attrs.ignore_thresh;
-    call.truth_thresh = attrs.truth_thresh;
-    call.iou_thresh = attrs.iou_thresh;
-    call.iou_normalizer = attrs.iou_normalizer;
-    call.obj_normalizer = attrs.obj_normalizer;
-    call.max_delta = attrs.max_delta;
-    call.scale_x_y = attrs.scale_x_y;
-    call.label_smooth_eps = attrs.label_smooth_eps;
-    if (tensors.backward)
-        return;
-    call.anchor_sizes = memory.zeros<double>(2 * call.all_anchors);
-    std::copy(attrs.anchors.begin(), attrs.anchors.end(), call.anchor_sizes);
-    std::copy(attrs.other_anchors.begin(), attrs.other_anchors.end(), call.anchor_sizes + attrs.anchors.size());
-    call.sizes.anchor_sizes = call.anchor_sizes;
-    call.matched = memory.zeros<MatchedBox>(call.sizes.batch * call.truths);
-}
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -60,20 +24,20 @@ template <typename A> struct YoloMath {
 const double UNLIMITED = __builtin_inf();
 
 // Sets what all heads have.
-template <typename A>
-void set_loss(YoloLoss<A> &loss, const YoloCall &call)
+template <typename Args, typename A>
+void set_loss(YoloLoss<A> &loss, const Args &args)
 {
-    loss.objectness_smooth = call.objectness_smooth;
-    loss.several_anchors = call.iou_thresh < 1;
-    loss.box_loss = call.box_loss;
-    loss.ignore_thresh = A(call.ignore_thresh);
-    loss.truth_thresh = A(call.truth_thresh < 1 ? call.truth_thresh : UNLIMITED);
-    loss.iou_thresh = A(call.iou_thresh);
-    loss.iou_normalizer = A(call.iou_normalizer);
-    loss.obj_normalizer = A(call.obj_normalizer);
-    loss.max_delta = A(call.max_delta > 0 ? call.max_delta : UNLIMITED);
-    loss.scale_x_y = A(call.scale_x_y);
-    loss.label_smooth_eps = A(call.label_smooth_eps);
+    loss.objectness_smooth = args.objectness_smooth;
+    loss.several_anchors = args.iou_thresh < 1;
+    loss.box_loss = int(args.box_loss);
+    loss.ignore_thresh = A(args.ignore_thresh);
+    loss.truth_thresh = A(args.truth_thresh < 1 ? args.truth_thresh : UNLIMITED);
+    loss.iou_thresh = A(args.iou_thresh);
+    loss.iou_normalizer = A(args.iou_normalizer);
+    loss.obj_normalizer = A(args.obj_normalizer);
+    loss.max_delta = A(args.max_delta > 0 ? args.max_delta : UNLIMITED);
+    loss.scale_x_y = A(args.scale_x_y);
+    loss.label_smooth_eps = A(args.label_smooth_eps);
 }
 
 // A prediction, and where its gradient goes.
@@ -103,7 +67,13 @@ struct Place {
     void keep_best(const Best &) const {}
 };
 
-// The boxes of an image.
+template <typename Args>
+int64_t all_anchors(const Args &args)
+{
+    return (args.anchors.count + args.other_anchors.count) / 2;
+}
+
+// The boxes of an image. An anchor of another head is one beyond its own.
 template <typename Loss>
 struct Truths {
     typedef typename Loss::Scalar A;
@@ -149,30 +119,38 @@ struct Truths {
     }
 };
 
-template <typename T, typename Loss>
+template <typename T, typename Args, typename Loss>
 struct YoloImage {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     enum { OBJECT = Loss::OBJECT };
-    const YoloCall &call;
-    const MapSizes &sizes;
+    const Args &args;
+    const MapSizes sizes;
     const Loss loss;
     int64_t cells, planes, index, count;
     const Truths<Loss> truths;
 
-    YoloImage(const YoloCall &call, const Loss &loss, int64_t index)
-        : call(call), sizes(call.sizes), loss(loss), cells(sizes.cells()),
-          planes(sizes.channels() * cells), index(index), count(call.count[index]),
-          truths{this->loss, sizes, call.matched + index * call.truths, count} {}
+    YoloImage(const Args &args, const Loss &loss, int64_t index)
+        : args(args), sizes(map_sizes(args)), loss(loss), cells(sizes.cells()), planes(sizes.channels * cells),
+          index(index), count(args.count[index]),
+          truths{this->loss, sizes, args.matched + index * args.truths, count} {}
+    YoloImage(const YoloImage &) = delete;   // `truths` refers to members
+
+    // Those of other heads follow the head's own.
+    const double *anchor_size(int64_t anchor) const
+    {
+        return anchor < sizes.anchors ? sizes.anchor_sizes + 2 * anchor
+                                      : args.other_anchors.values + 2 * (anchor - sizes.anchors);
+    }
 
     // The anchor of any head whose size has the largest IoU with a box of size (w, h).
     int64_t best_anchor(A w, A h) const
     {
         int64_t best = 0;
         A max_iou = 0;
-        for (int64_t anchor = 0; anchor < call.all_anchors; ++anchor) {
-            const Box<A> size = {0, 0, A(sizes.anchor_sizes[2 * anchor]) / A(sizes.width),
-                                 A(sizes.anchor_sizes[2 * anchor + 1]) / A(sizes.height)};
+        for (int64_t anchor = 0; anchor < all_anchors(args); ++anchor) {
+            const double *of_anchor = anchor_size(anchor);
+            const Box<A> size = {0, 0, A(of_anchor[0]) / A(sizes.width), A(of_anchor[1]) / A(sizes.height)};
             const A iou = iou_of(size, {0, 0, w, h});
             if (iou > max_iou) {
                 max_iou = iou;
@@ -184,10 +162,10 @@ struct YoloImage {
 
     int64_t match_truths() const
     {
-        const T *rows = static_cast<const T *>(call.truth) + index * call.truths * 5;
+        const T *rows = args.truth + index * args.truths * 5;
         const auto best = [this](A w, A h, int64_t) { return best_anchor(w, h); };
-        MatchedBox *boxes = call.matched + index * call.truths;
-        return gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, call.truths, boxes, best,
+        MatchedBox *boxes = args.matched + index * args.truths;
+        return gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, args.truths, boxes, best,
                                                          loss.point_shift());
     }
 
@@ -195,8 +173,8 @@ struct YoloImage {
     void anchor_loss(int64_t anchor, double *parts) const
     {
         const int64_t first = (index * sizes.anchors + anchor) * planes;
-        const T *data = static_cast<const T *>(call.data) + first;
-        A *gradient = static_cast<A *>(call.gradient) + first;
+        const T *data = args.data + first;
+        A *gradient = args.gradient + first;
         if (!begin_share<T>(count, gradient, planes, parts))
             return;
         memset(gradient, 0, size_t(planes * int64_t(sizeof(A))));
@@ -271,6 +249,14 @@ struct YoloImage {
         return double(loss.obj_normalizer) * logarithm(product) + double(reduce_sum(weight * positive));
     }
 };
+
+template <template <typename> class Args, typename T, typename Loss>
+void yolo_forward(const Args<T> &args, const Loss &loss)
+{
+    map_loss_forward(args, all_anchors(args), [&](int64_t index) {
+        return YoloImage<T, Args<T>, Loss>(args, loss, index);
+    });
+}
 
 }  // namespace
 }  // namespace GLUONOPS_TARGET

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from ...core.contract import FLOATS, Attr, Choice, Cuda, Float, Op, Shapes
 from .._region import yolo
-from .._region.loss import OUTPUTS, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
+from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
 
-MAP = "batch, anchors * (9 + classes), height, width"
+CHANNELS = "9 + classes"   # of an anchor
+MAP = f"batch, anchors * ({CHANNELS}), height, width"
 SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # of the centre against the point, in boxes
+SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFTS.items()) + "0.0"
 
 
 def scalars(attrs, known: dict) -> dict:
@@ -38,5 +40,7 @@ OP = Op(
     backward=("output_grad", "gradient"),
     cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,
+    derived={"channels": CHANNELS, "shift": SHIFT},
+    scratch=SCRATCH,
     returned="2 if parts else 1",
 )

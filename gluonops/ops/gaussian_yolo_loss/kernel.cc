@@ -4,69 +4,36 @@
 
 namespace gluonops {
 
-struct GaussianYoloLossCall : YoloCall {
-    double uc_normalizer, shift;   // as in gaussian.cuh
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
 #include "../_region/gaussian.cuh"
 
-template <typename A>
-GaussianLoss<A> loss_of(const GaussianYoloLossCall &call)
+template <typename T, typename A = typename Simd<T>::Scalar>
+GaussianLoss<A> loss_of(const GaussianYoloLossArgs<T> &args)
 {
     GaussianLoss<A> loss;
-    set_loss(loss, call);
+    set_loss(loss, args);
     loss.alexeyab = true;
     loss.new_coords = false;
     loss.focal_loss = false;
-    loss.uc_normalizer = A(call.uc_normalizer);
-    loss.shift = A(call.shift);
+    loss.uc_normalizer = A(args.uc_normalizer);
+    loss.shift = args.shift;
     return loss;
 }
 
 template <typename T>
-struct GaussianImage : YoloImage<T, GaussianLoss<typename Simd<T>::Scalar>> {
-    typedef typename Simd<T>::Scalar A;
-
-    GaussianImage(const GaussianYoloLossCall &call, int64_t index)
-        : YoloImage<T, GaussianLoss<A>>(call, loss_of<A>(call), index) {}
-};
-
-template <typename T>
-void forward(const GaussianYoloLossCall &call)
+void forward(const GaussianYoloLossArgs<T> &args)
 {
-    map_loss_forward<GaussianImage, T>(call, call.all_anchors);
+    yolo_forward(args, loss_of(args));
 }
 
 template <typename T>
-void backward(const GaussianYoloLossCall &call)
+void backward(const GaussianYoloLossArgs<T> &args)
 {
-    map_loss_backward<T>(call);
+    map_loss_backward(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline double shift_of(GaussianYoloLossAttrs::Point point)
-{
-    switch (point) {
-    case GaussianYoloLossAttrs::Point::LeftTop: return 0.5;
-    case GaussianYoloLossAttrs::Point::RightBottom: return -0.5;
-    default: return 0;
-    }
-}
-
-inline GaussianYoloLossCall adapt(const GaussianYoloLossAttrs &attrs, const GaussianYoloLossTensors &tensors,
-                                  Workspace &memory)
-{
-    GaussianYoloLossCall call = {};
-    adapt_yolo(call, attrs, tensors, memory, 9);
-    call.uc_normalizer = attrs.uc_normalizer;
-    call.shift = shift_of(attrs.point);
-    return call;
-}
-
 }  // namespace gluonops

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
-from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, count, map_sizes
+from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX, count, map_sizes
 
 LAYOUTS = ("boxes", "map")
 
@@ -36,9 +36,10 @@ OP = Op(
     types={"T": FLOATS},
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
-        Shapes(data=MAP, output="batch, anchors, height, width, 5 + classes"),
+        Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),
     ),
     backward=("output_grad", "data"),
     cuda=Cuda(scalars=scalars, forward=work, backward=work),
     accumulate_fp32=True,
+    derived={"channels": CHANNELS},
 )

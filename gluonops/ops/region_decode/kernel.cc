@@ -5,15 +5,6 @@
 
 namespace gluonops {
 
-struct RegionDecodeCall {
-    int type;
-    MapSizes sizes;
-    bool boxes;                // a row per box; else the layout of the map
-    const void *data;
-    const void *output_grad;   // backward
-    void *result;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -26,8 +17,7 @@ struct ChannelAccess {
     int64_t stride;   // between channels in the map; 0 for rows of boxes
     int64_t channels;
 
-    explicit ChannelAccess(const RegionDecodeCall &call)
-        : stride(call.boxes ? 0 : call.sizes.cells()), channels(call.sizes.channels()) {}
+    ChannelAccess(const MapSizes &sizes, bool boxes) : stride(boxes ? 0 : sizes.cells()), channels(sizes.channels) {}
 
     GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, FullMask mask) const
     {
@@ -74,11 +64,10 @@ struct ChannelAccess {
 // Calls visit(anchor, w, h, cell, mask) for each vector of cells of every anchor of the batch, on several threads; w
 // and h are the anchor's size as a fraction of the map's.
 template <typename T, typename Visit>
-GLUONOPS_INLINE void parallel_anchors(const RegionDecodeCall &call, const Visit &visit)
+GLUONOPS_INLINE void parallel_anchors(const MapSizes &sizes, const Visit &visit)
 {
     typedef typename Simd<T>::Scalar A;
-    const MapSizes &sizes = call.sizes;
-    const int64_t bytes = 4 * sizes.channels() * sizes.cells() * int64_t(sizeof(T));
+    const int64_t bytes = 4 * sizes.channels * sizes.cells() * int64_t(sizeof(T));
     parallel_for(sizes.batch * sizes.anchors, bytes, [&](int64_t begin, int64_t end) {
         for (int64_t anchor = begin; anchor < end; ++anchor) {
             const double *size = sizes.anchor_sizes + anchor % sizes.anchors * 2;
@@ -91,16 +80,16 @@ GLUONOPS_INLINE void parallel_anchors(const RegionDecodeCall &call, const Visit 
 }
 
 template <typename T>
-void forward(const RegionDecodeCall &call)
+void forward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const MapSizes sizes = call.sizes;
-    const int64_t cells = sizes.cells(), stride = sizes.channels() * cells;
-    const T *data = static_cast<const T *>(call.data);
-    T *result = static_cast<T *>(call.result);
-    const ChannelAccess<T> output(call);
-    const bool boxes = call.boxes;
-    parallel_anchors<T>(call, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
+    const MapSizes sizes = map_sizes(args);
+    const int64_t cells = sizes.cells(), stride = sizes.channels * cells;
+    const T *data = args.data;
+    T *result = args.output;
+    const bool boxes = args.layout == RegionDecodeLayout::Boxes, softmax = args.softmax;
+    const ChannelAccess<T> output(sizes, boxes);
+    parallel_anchors<T>(sizes, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
         const T *from = data + anchor * stride + cell, *logits = from + 5 * cells;
         T *to = result + anchor * stride;
         auto x = sigmoid(load(from, mask, A(0))), y = sigmoid(load(from + cells, mask, A(0)));
@@ -118,7 +107,7 @@ void forward(const RegionDecodeCall &call)
         output.write(to, 3, cell, h, mask);
         output.write(to, 4, cell, sigmoid(load(from + 4 * cells, mask, A(0))), mask);
 
-        if (!sizes.softmax) {
+        if (!softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k)
                 output.write(to, 5 + k, cell, sigmoid(load(logits + k * cells, mask, A(0))), mask);
             return;
@@ -133,17 +122,17 @@ void forward(const RegionDecodeCall &call)
 }
 
 template <typename T>
-void backward(const RegionDecodeCall &call)
+void backward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    const MapSizes sizes = call.sizes;
-    const int64_t cells = sizes.cells(), stride = sizes.channels() * cells;
-    const T *data = static_cast<const T *>(call.data), *heads = static_cast<const T *>(call.output_grad);
-    T *result = static_cast<T *>(call.result);
-    const ChannelAccess<T> output_grad(call);
-    const bool boxes = call.boxes;
-    parallel_anchors<T>(call, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
+    const MapSizes sizes = map_sizes(args);
+    const int64_t cells = sizes.cells(), stride = sizes.channels * cells;
+    const T *data = args.data, *heads = args.output_grad;
+    T *result = args.data_grad;
+    const bool boxes = args.layout == RegionDecodeLayout::Boxes, softmax = args.softmax;
+    const ChannelAccess<T> output_grad(sizes, boxes);
+    parallel_anchors<T>(sizes, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
         const T *from = data + anchor * stride + cell, *logits = from + 5 * cells, *head = heads + anchor * stride;
         T *grad = result + anchor * stride + cell;
         const A scale_x = boxes ? A(1) / A(sizes.width) : A(1), scale_y = boxes ? A(1) / A(sizes.height) : A(1);
@@ -162,7 +151,7 @@ void backward(const RegionDecodeCall &call)
         }
 
         T *class_grad = grad + 5 * cells;
-        if (!sizes.softmax) {
+        if (!softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k) {
                 const V p = sigmoid(load(logits + k * cells, mask, A(0)));
                 store(class_grad + k * cells, output_grad.read(head, 5 + k, cell, mask) * p * (1 - p), mask);
@@ -184,19 +173,5 @@ void backward(const RegionDecodeCall &call)
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline RegionDecodeCall adapt(const RegionDecodeAttrs &attrs, const RegionDecodeTensors &tensors, Workspace &)
-{
-    RegionDecodeCall call = {};
-    call.type = tensors.data.type;
-    call.sizes = map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax);
-    call.boxes = attrs.layout == RegionDecodeAttrs::Layout::Boxes;
-    call.data = tensors.data.data;
-    call.output_grad = tensors.output_grad.data;
-    call.result = tensors.backward ? tensors.data_grad.data : tensors.output.data;
-    return call;
-}
-
 }  // namespace gluonops

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Shapes
-from .._region.contract import ANCHORS, CLASSES, MAP, SOFTMAX, map_sizes
-from .._region.loss import OUTPUTS, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
+from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX, map_sizes
+from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
 
 BOX_LOSSES = ("mse", "giou")
 
@@ -56,5 +56,7 @@ OP = Op(
     backward=("output_grad", "gradient"),
     cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,
+    derived={"channels": CHANNELS},
+    scratch=SCRATCH,
     returned="2 if parts else 1",
 )

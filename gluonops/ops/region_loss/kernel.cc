@@ -7,19 +7,6 @@
 
 namespace gluonops {
 
-struct GroundTruth : MatchedBox {
-    bool last;   // no later box has the same anchor and cell
-};
-
-struct RegionLossCall : MapLossCall {
-    double object_scale, noobject_scale, coord_scale, class_scale, thresh;
-    bool rescore, bias_match;
-    int64_t warmup_images;
-    bool giou;   // the loss of boxes; else Darknet's
-    AnyArray seen;
-    GroundTruth *assigned;   // (batch, truths), scratch memory
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
@@ -29,23 +16,23 @@ template <typename T>
 struct Image {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    const RegionLossCall &call;
-    const MapSizes &sizes;
+    const RegionLossArgs<T> &args;
+    const MapSizes sizes;
     int64_t cells, planes, index;
-    const GroundTruth *truths;
+    const MatchedBox *truths;
     int64_t count;
 
-    Image(const RegionLossCall &call, int64_t index)
-        : call(call), sizes(call.sizes), cells(sizes.cells()), planes(sizes.channels() * cells), index(index),
-          truths(call.assigned + index * call.truths), count(call.count[index]) {}
+    Image(const RegionLossArgs<T> &args, int64_t index)
+        : args(args), sizes(map_sizes(args)), cells(sizes.cells()), planes(sizes.channels * cells), index(index),
+          truths(args.matched + index * args.truths), count(args.count[index]) {}
 
     const T *anchor_data(int64_t anchor) const
     {
-        return static_cast<const T *>(call.data) + (index * sizes.anchors + anchor) * planes;
+        return args.data + (index * sizes.anchors + anchor) * planes;
     }
     A *anchor_gradient(int64_t anchor) const
     {
-        return static_cast<A *>(call.gradient) + (index * sizes.anchors + anchor) * planes;
+        return args.gradient + (index * sizes.anchors + anchor) * planes;
     }
     A anchor_w(int64_t anchor) const { return A(sizes.anchor_sizes[2 * anchor]); }
     A anchor_h(int64_t anchor) const { return A(sizes.anchor_sizes[2 * anchor + 1]); }
@@ -66,7 +53,7 @@ struct Image {
         A max_iou = 0;
         for (int64_t anchor = 0; anchor < sizes.anchors; ++anchor) {
             Box<A> size = {0, 0, anchor_w(anchor) / A(sizes.width), anchor_h(anchor) / A(sizes.height)};
-            if (!call.bias_match) {
+            if (!args.bias_match) {
                 size = predicted_box(anchor, cell);
                 size.x = size.y = 0;
             }
@@ -81,10 +68,10 @@ struct Image {
 
     int64_t match_truths() const
     {
-        const T *rows = static_cast<const T *>(call.truth) + index * call.truths * 5;
-        GroundTruth *boxes = call.assigned + index * call.truths;
+        const T *rows = args.truth + index * args.truths * 5;
+        MatchedBox *boxes = args.matched + index * args.truths;
         const auto best = [this](A w, A h, int64_t cell) { return best_anchor(w, h, cell); };
-        const int64_t box_count = gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, call.truths, boxes, best);
+        const int64_t box_count = gluonops::GLUONOPS_TARGET::match_truths(sizes, rows, args.truths, boxes, best);
         for (int64_t t = 0; t < box_count; ++t) {
             boxes[t].last = true;
             for (int64_t later = t + 1; later < box_count && boxes[t].last; ++later)
@@ -93,7 +80,7 @@ struct Image {
         return box_count;
     }
 
-    static bool same_place(const GroundTruth &a, const GroundTruth &b)
+    static bool same_place(const MatchedBox &a, const MatchedBox &b)
     {
         return a.cell == b.cell && a.anchor == b.anchor;
     }
@@ -111,7 +98,7 @@ struct Image {
             if (truths[t].anchor == anchor)
                 is_assigned[truths[t].cell] = 1;
 
-        if (value_at(call.seen, 0) < double(call.warmup_images))
+        if (value_at(args.seen, 0) < double(args.warmup_images))
             unassigned_cells<true>(anchor, gradient, parts);
         else
             unassigned_cells<false>(anchor, gradient, parts);
@@ -127,7 +114,7 @@ struct Image {
         const T *data = anchor_data(anchor);
         const A width = A(sizes.width), height = A(sizes.height);
         const A prior_w = anchor_w(anchor) / width, prior_h = anchor_h(anchor) / height;
-        const A weight = A(call.noobject_scale), thresh = A(call.thresh);
+        const A weight = A(args.noobject_scale), thresh = A(args.thresh);
         for_each_cell_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             const T *from = data + cell;
             A *to = gradient + cell;
@@ -169,30 +156,30 @@ struct Image {
     }
 
     // The cell of one box. Every box counts in the statistics; the last one of a cell gives the loss and the gradient.
-    void assigned_cell(const GroundTruth &truth, int64_t anchor, A *gradient, double *parts) const
+    void assigned_cell(const MatchedBox &truth, int64_t anchor, A *gradient, double *parts) const
     {
         const T *from = anchor_data(anchor) + truth.cell;
         A *to = gradient + truth.cell;
         const Box<A> truth_box = {A(truth.x), A(truth.y), A(truth.w), A(truth.h)};
         const Box<A> predicted = predicted_box(anchor, truth.cell);
         const A iou = iou_of(predicted, truth_box);
-        const ClassLogits<T> logits(from + 5 * cells, sizes.classes, cells, sizes.softmax);
+        const ClassLogits<T> logits(from + 5 * cells, sizes.classes, cells, args.softmax);
         parts[IOU] += iou;
         parts[RECALL] += iou > A(0.5);
         parts[PROBABILITY] += logits.probability(truth.class_id);
         parts[TRUTHS] += 1;
         if (!truth.last)
             return;
-        if (call.giou)
+        if (args.box_loss == RegionLossBoxLoss::Giou)
             giou_loss(truth_box, predicted, from, to, parts);
         else
             squared_errors(truth, truth_box, anchor, from, to, parts);
-        objectness_loss(call.rescore ? iou : A(1), from, to, parts);
+        objectness_loss(args.rescore ? iou : A(1), from, to, parts);
         class_loss(truth, logits, to + 5 * cells, parts);
     }
 
     // The stages of assigned_cell are expanded in it. Called as functions, they make the forward pass 1 % slower.
-    GLUONOPS_INLINE void squared_errors(const GroundTruth &truth, const Box<A> &truth_box, int64_t anchor,
+    GLUONOPS_INLINE void squared_errors(const MatchedBox &truth, const Box<A> &truth_box, int64_t anchor,
                                         const T *from, A *to, double *parts) const
     {
         const A width = A(sizes.width), height = A(sizes.height);
@@ -202,7 +189,7 @@ struct Image {
                             truth_box.y * height - A(truth.cell / sizes.width),
                             logarithm(truth_box.w * width / anchor_w(anchor)),
                             logarithm(truth_box.h * height / anchor_h(anchor))};
-        const A scale = A(call.coord_scale) * (2 - truth_box.w * truth_box.h);
+        const A scale = A(args.coord_scale) * (2 - truth_box.w * truth_box.h);
         for (int c = 0; c < 4; ++c) {
             const A error = predicted[c] - target[c], weighted_error = scale * error;
             parts[COORDINATES] += 0.5 * double(weighted_error) * double(error);
@@ -213,7 +200,7 @@ struct Image {
 
     void giou_loss(const Box<A> &truth_box, const Box<A> &predicted, const T *from, A *to, double *parts) const
     {
-        const A scale = A(call.coord_scale), x = scalar_sigmoid(load_scalar(from));
+        const A scale = A(args.coord_scale), x = scalar_sigmoid(load_scalar(from));
         const A y = scalar_sigmoid(load_scalar(from + cells));
         const A eps = 0;
         const BoxPair<A> pair(sides_of(predicted), sides_of(truth_box), eps);
@@ -231,20 +218,20 @@ struct Image {
     GLUONOPS_INLINE void objectness_loss(A target, const T *from, A *to, double *parts) const
     {
         const A objectness = scalar_sigmoid(load_scalar(from + 4 * cells));
-        const A error = objectness - target, weighted_error = A(call.object_scale) * error;
+        const A error = objectness - target, weighted_error = A(args.object_scale) * error;
         parts[OBJECTNESS] += 0.5 * double(weighted_error) * double(error);
         parts[COST] += double(weighted_error) * double(weighted_error);
         to[4 * cells] = weighted_error * objectness * (1 - objectness);
     }
 
-    GLUONOPS_INLINE void class_loss(const GroundTruth &truth, const ClassLogits<T> &logits, A *to,
+    GLUONOPS_INLINE void class_loss(const MatchedBox &truth, const ClassLogits<T> &logits, A *to,
                                     double *parts) const
     {
         mark_classes(truth, to, logits.probability(0));
         for (int64_t k = 0; k < sizes.classes; ++k) {
             const A target = to[k * cells];
-            const A weighted_error = A(call.class_scale) * (logits.probability(k) - target);
-            parts[CLASS_PART] += call.class_scale * double(logits.nll(k, target));
+            const A weighted_error = A(args.class_scale) * (logits.probability(k) - target);
+            parts[CLASS_PART] += args.class_scale * double(logits.nll(k, target));
             parts[COST] += double(weighted_error) * double(weighted_error);
             to[k * cells] = weighted_error;
         }
@@ -253,10 +240,10 @@ struct Image {
     // Writes the class targets, 1 and 0, into a cell of the gradient. With a softmax only the class of the last box
     // counts. With sigmoids the boxes of a cell add up their classes, back to where the error of class 0 was exactly
     // 0: there Darknet starts anew.
-    void mark_classes(const GroundTruth &last, A *to, A first_probability) const
+    void mark_classes(const MatchedBox &last, A *to, A first_probability) const
     {
         bool first = true;
-        for (const GroundTruth *truth = sizes.softmax ? &last : truths; truth <= &last; ++truth) {
+        for (const MatchedBox *truth = args.softmax ? &last : truths; truth <= &last; ++truth) {
             if (!same_place(*truth, last))
                 continue;
             if (first || *to == first_probability)
@@ -269,38 +256,18 @@ struct Image {
 };
 
 template <typename T>
-void forward(const RegionLossCall &call)
+void forward(const RegionLossArgs<T> &args)
 {
-    map_loss_forward<Image, T>(call, call.sizes.anchors);
+    const auto image_of = [&](int64_t index) { return Image<T>(args, index); };
+    map_loss_forward(args, args.anchors.count / 2, image_of);
 }
 
 template <typename T>
-void backward(const RegionLossCall &call)
+void backward(const RegionLossArgs<T> &args)
 {
-    map_loss_backward<T>(call);
+    map_loss_backward(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline RegionLossCall adapt(const RegionLossAttrs &attrs, const RegionLossTensors &tensors, Workspace &memory)
-{
-    RegionLossCall call = {};
-    adapt_map(call, map_sizes(tensors.data.shape(), attrs.anchors, attrs.classes, attrs.softmax), tensors, memory);
-    call.object_scale = attrs.object_scale;
-    call.noobject_scale = attrs.noobject_scale;
-    call.coord_scale = attrs.coord_scale;
-    call.class_scale = attrs.class_scale;
-    call.thresh = attrs.thresh;
-    call.rescore = attrs.rescore;
-    call.bias_match = attrs.bias_match;
-    call.warmup_images = attrs.warmup_images;
-    call.giou = attrs.box_loss == RegionLossAttrs::BoxLoss::Giou;
-    call.seen = {tensors.seen.data, tensors.seen.type};
-    if (!tensors.backward)
-        call.assigned = memory.zeros<GroundTruth>(call.sizes.batch * call.truths);
-    return call;
-}
-
 }  // namespace gluonops

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...core.contract import FLOATS, Attr, Bool, Choice, Cuda, Op, Refused, Shapes
 from .._region import yolo
-from .._region.contract import MAP
-from .._region.loss import OUTPUTS, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
+from .._region.contract import CHANNELS, MAP
+from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
 
 DIALECTS = ("pjreddie", "alexeyab")
 
@@ -47,5 +47,7 @@ OP = Op(
     backward=("output_grad", "gradient"),
     cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
     accumulate_fp32=True,
+    derived={"channels": CHANNELS},
+    scratch=SCRATCH,
     returned="2 if parts else 1",
 )

@@ -4,55 +4,32 @@
 
 namespace gluonops {
 
-struct YoloLossCall : YoloCall {
-    bool alexeyab, new_coords, focal_loss;
-};
-
 namespace GLUONOPS_TARGET {
 namespace {
 
-template <typename A>
-YoloLoss<A> loss_of(const YoloLossCall &call)
+template <typename T, typename A = typename Simd<T>::Scalar>
+YoloLoss<A> loss_of(const YoloLossArgs<T> &args)
 {
     YoloLoss<A> loss;
-    set_loss(loss, call);
-    loss.alexeyab = call.alexeyab;
-    loss.new_coords = call.new_coords;
-    loss.focal_loss = call.focal_loss;
+    set_loss(loss, args);
+    loss.alexeyab = args.dialect == YoloLossDialect::Alexeyab;
+    loss.new_coords = args.new_coords;
+    loss.focal_loss = args.focal_loss;
     return loss;
 }
 
 template <typename T>
-struct YoloLossImage : YoloImage<T, YoloLoss<typename Simd<T>::Scalar>> {
-    typedef typename Simd<T>::Scalar A;
-
-    YoloLossImage(const YoloLossCall &call, int64_t index) : YoloImage<T, YoloLoss<A>>(call, loss_of<A>(call), index) {}
-};
-
-template <typename T>
-void forward(const YoloLossCall &call)
+void forward(const YoloLossArgs<T> &args)
 {
-    map_loss_forward<YoloLossImage, T>(call, call.all_anchors);
+    yolo_forward(args, loss_of(args));
 }
 
 template <typename T>
-void backward(const YoloLossCall &call)
+void backward(const YoloLossArgs<T> &args)
 {
-    map_loss_backward<T>(call);
+    map_loss_backward(args);
 }
 
 }  // namespace
-
 }  // namespace GLUONOPS_TARGET
-
-inline YoloLossCall adapt(const YoloLossAttrs &attrs, const YoloLossTensors &tensors, Workspace &memory)
-{
-    YoloLossCall call = {};
-    adapt_yolo(call, attrs, tensors, memory, 5);
-    call.alexeyab = attrs.dialect == YoloLossAttrs::Dialect::Alexeyab;
-    call.new_coords = attrs.new_coords;
-    call.focal_loss = attrs.focal_loss;
-    return call;
-}
-
 }  // namespace gluonops
