@@ -69,8 +69,7 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE,
         kernel = package / "ops" / op.name / "kernel.cc"
         if not kernel.is_file() or (names is not None and op.name not in names):
             continue
-        adapts = " adapt(" in kernel.read_text(encoding="utf-8")
-        operator = (AdaptedOperator if adapts else Operator)(op, loaded)
+        operator = Operator(op, loaded)
         operator.has_structs = kernel.with_name("record.inl").is_file()
         operators.append(operator)
     texts = {"operators.cc": registrations(operators)}
@@ -973,72 +972,6 @@ class Record:
     @staticmethod
     def _value(view: str, dtype: str, const: str) -> str:
         return f"{view}.as<{const}{dtype}>()" if dtype in ("T", "A") else f"{view}.any()"
-
-
-class AdaptedOperator(Operator):
-    """An operator whose kernel.cc has a struct of its own with the arguments, and an ``adapt`` that fills it."""
-
-    def header(self) -> str:
-        choices = [attribute for attribute in self.attributes.values() if attribute.type == "Choice"]
-        typedefs = [f"typedef {choice.words}::Value {camel(choice.name)};" for choice in choices]
-        opening = f"struct {self.camel}Attrs {{\n"
-        return super().header().replace(opening, opening + "".join(f"{INDENT}{line}\n" for line in typedefs))
-
-    def _arguments(self) -> list[str]:
-        lines = ["// The tensors of a pass. What it does not read has a shape and no address.",
-                 f"struct {self.camel}Tensors {{", f"{INDENT}bool backward = false;   // which pass"]
-        lines += indented([f"View {tensor.name};   // {tensor.doc}" for tensor in self.op.tensors])
-        heads = [name for name in self.op.backward if name.endswith("_grad")]
-        lines += indented([f"View {name};   // backward reads it" for name in heads])
-        lines += indented([f"View {arg.name}_grad;   // backward writes it" for arg in self.op.inputs if arg.gradient])
-        return [*lines, "};", "", f"{self._entry('forward')};", f"{self._entry('backward')};"]
-
-    def _dispatch(self) -> list[str]:
-        """The functions that choose the kernel for a dtype and for the processor."""
-        lines = ["// The kernels for the type of the data.", "namespace GLUONOPS_TARGET {", ""]
-        for direction in ("forward", "backward"):
-            lines += [*self._type_dispatch(direction), ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY",
-                  "// The kernels for the best instruction set that this processor has.", "#ifdef GLUONOPS_ALL_TARGETS"]
-        for target in ("avx2", "avx512"):
-            for direction in ("forward", "backward"):
-                lines.append(f"namespace {target} {{ {self._signature(direction)}; }}")
-        return [*lines, "#endif", "", *self._adapting_forward(), "", *self._adapting_backward(), "#endif"]
-
-    def _signature(self, direction: str) -> str:
-        return f"void {self.op.name}_{direction}(const {self.camel}Call &call)"
-
-    def _type_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernel of a dtype."""
-        labels = {name: label for label, name in self._c_types()}
-        cases = [f"case {labels[line]}: return {direction}<{line}>(call);" if line in labels else line
-                 for line in self._per_type("{}")]
-        return function(self._signature(direction), ["switch (call.type) {", *cases, "}"])
-
-    def _adapting_forward(self) -> list[str]:
-        views = [f"tensors.{arg.name} = inputs[{i}];" for i, arg in enumerate(self.op.inputs)]
-        views += [f"tensors.{out.name} = outputs[{i}];" for i, out in enumerate(self.op.outputs)]
-        return function(self._entry("forward"), [f"{self.camel}Tensors tensors;", *views, *self._run("forward")])
-
-    def _run(self, direction: str) -> list[str]:
-        call = f"{self.op.name}_{direction}(call)"
-        return ["Workspace memory;", f"const {self.camel}Call call = adapt(attrs, tensors, memory);",
-                "#ifdef GLUONOPS_ALL_TARGETS", "if (call.type == FLOAT32 && target() == AVX512)",
-                f"{INDENT}return avx512::{call};", "if (target() != BASE)", f"{INDENT}return avx2::{call};", "#endif",
-                f"GLUONOPS_TARGET::{call};"]
-
-    def _adapting_backward(self) -> list[str]:
-        op = self.op
-        read = set(op.backward)
-        views = [f"tensors.{out.name}_grad = grads[{i}];" for i, out in enumerate(op.outputs)
-                 if f"{out.name}_grad" in read]
-        for source, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
-            for i, tensor in enumerate(tensors):
-                given = f"{source}[{i}]" if tensor.name in read else f"shape_of({source}[{i}])"
-                views.append(f"tensors.{tensor.name} = {given};")
-        views += [f"tensors.{arg.name}_grad = results[{i}];" for i, arg in enumerate(op.inputs) if arg.gradient]
-        return function(self._entry("backward"), [
-            f"{self.camel}Tensors tensors;", "tensors.backward = true;", *views, *self._run("backward")])
 
 
 def _itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:

@@ -15,7 +15,7 @@
 
 namespace gluonops {
 
-// A tensor. Without an address where the pass may not read it, as the contract says: then it has a shape alone.
+// A tensor.
 struct View {
     void *data = nullptr;
     int type = -1;
@@ -47,14 +47,6 @@ struct View {
 };
 
 typedef const View *Arrays;
-
-// A tensor without its address: this pass does not read it.
-inline View shape_of(const View &array)
-{
-    View result = array;
-    result.data = nullptr;
-    return result;
-}
 
 // An attribute that is an integer or a tuple of integers; an integer is values[0].
 struct Integers {
