@@ -68,10 +68,10 @@ def _needed_inputs(net: mx.gluon.HybridBlock) -> list[str]:
     base = mx.gluon.HybridBlock
     if type(net).__call__ is not base.__call__:
         function = net.__call__   # such as that of gluon's LSTM, whose states are optional
-    elif type(net).hybrid_forward is not base.hybrid_forward:
-        function = functools.partial(net.hybrid_forward, mx.sym)
+    elif type(net).forward is not base.forward:
+        function = net.forward
     else:
-        return []   # it overrides forward, which may take anything
+        function = functools.partial(net.hybrid_forward, mx.sym)
     names = []
     for parameter in inspect.signature(function).parameters.values():
         is_needed = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty

@@ -130,7 +130,7 @@ def _old_names() -> dict[str, object]:
         "msort": functools.partial(numpy.sort, axis=0), "compat": types.SimpleNamespace(basestring=str),
     }
     missing = {name: value for name, value in old.items() if name not in vars(numpy)}
-    if hasattr(numpy, "_core"):   # NumPy 2.0 and later, where these warn as long as they are there
+    if hasattr(numpy, "trapezoid"):   # NumPy 2.0 and later, where these warn as long as they are there
         missing.update(core=numpy._core, in1d=_in1d, trapz=numpy.trapezoid)
     return missing
 

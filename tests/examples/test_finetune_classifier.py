@@ -90,7 +90,7 @@ def test_other_losses(train, loss, capsys):
     found = results(folder)
     assert found["held_out_accuracy"] > 0.9 and found["verification"]["classes"] == list("23456789")
     assert 0.5 < found["verification"]["area"] < 1
-    assert "Of pairs of 2, 3, 4, 5, 6, 7, 8, 9 it tells 0." in capsys.readouterr().out
+    assert "Of pairs of 2, 3, 4, 5, 6, 7, 8, 9 it compares 0." in capsys.readouterr().out
     has_bias = content(folder)["param:net.output.bias"].any()
     assert has_bias == (loss in ("center", "focal", "smoothing"))
 

@@ -408,7 +408,7 @@ def test_the_command_on_files_of_others(photos, capsys):
 
     mx.model.save_checkpoint("foreign", 0, *mx.model.load_checkpoint("net", 0))
     assert cli.main(["export", "foreign", "out", *options]) == 1
-    assert "note how images become the net's input. Pass it, such as --preprocessing '{" in capsys.readouterr().err
+    assert "prepared for the net. Pass it, such as --preprocessing '{" in capsys.readouterr().err
     of_bytes = "--preprocessing", '{"range": [0, 255]}'
     assert largest_value("foreign", "--preprocessing", "{}") == largest_value("net") <= 1
     assert largest_value("foreign", *of_bytes) == largest_value("net", *of_bytes) > 250
@@ -439,7 +439,7 @@ def test_images_are_preprocessed_as_noted(photos):
     pixels = read_image("4.png", "test").astype(np.float64).transpose(2, 0, 1)[::-1]
     expected = (pixels - np.reshape([1, 2, 3], (3, 1, 1))) / np.reshape([4, 5, 6], (3, 1, 1))
     np.testing.assert_allclose(found[4], expected, rtol=1e-4, atol=1e-4)
-    for wrong, message in ((None, "does not note how images become the net's input"),
+    for wrong, message in ((None, "does not say how images are prepared for the net"),
                            ({"resize": "squash"}, "has resize 'squash'; expected letterbox, stretch or crop")):
         with pytest.raises(gops.OpError, match=message):
             calibration.images(".", (1, 3, 12, 20), wrong)

@@ -67,7 +67,7 @@ def test_files_that_are_refused(start, tmp_path):
     refused("list.params is not a file of named arrays", train.read_checkpoint, tmp_path / "list.params")
     other = gops.models.classifier("mlp", ["1"], SHAPE, embedding=2)
     refused("lacks embed.2.weight; expected (2, ", load, other, start)
-    refused("--pretrained-names names beside x.checkpoint", load, other, "x.checkpoint", "names")
+    refused("--pretrained-names is names and --pretrained is x.checkpoint", load, other, "x.checkpoint", "names")
 
 
 @pytest.mark.parametrize("header", [b'{"epoch": 1}', b"[1]", b"cut", b'{"format": 3}', None])
