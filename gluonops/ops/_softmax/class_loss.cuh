@@ -68,7 +68,6 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
                                    const RowLabels<typename Accumulator<T>::type> &labels, const Formula &formula)
 {
     typedef typename Accumulator<T>::type A;
-    const Scratch<A> scratch(partial, count);
     if (step == 0) {
         clear_counts(partial, count);
         return;
@@ -89,7 +88,7 @@ __device__ void class_loss_forward(const T *data, const L *label, T *output, typ
         // What the end of the row computes again is not held in registers.
         const bool reads = at.exists && (!labels.ignores || labels.class_id(label, at.row) != IGNORED);
         SoftmaxSums<A> sums;
-        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, scratch, sums);
+        const bool has_sums = sum_row_once<A>(logits, at, rows.start(at.row), reads, partial, count, sums);
         if (has_sums && at.is_first_in_block())
             losses.write(at.row, rows.start(at.row), sums);
     }

@@ -612,15 +612,16 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
     }
 }
 
-// The sums of this block's part become those of the row, if it is the last block of the row. Whether it is.
+// The sums of this block's part become those of the row, if it is the last block of the row. Whether it is. `partial` is
+// the scratch memory of so many `rows`.
 template <typename A, typename Sums>
-__device__ bool gather(const RowLoop &at, const Scratch<A> &scratch, Sums &sums, Sums none)
+__device__ bool gather(const RowLoop &at, double *partial, int64_t rows, Sums &sums, Sums none)
 {
-    volatile A *const of_row = scratch.partial + at.row * gridDim.y * Sums::NUMBERS;
+    const Scratch<A> scratch(partial, rows);
     if (threadIdx.x == 0)
 #pragma unroll
         for (int i = 0; i < Sums::NUMBERS; ++i)
-            of_row[at.part * Sums::NUMBERS + i] = sums.number(i);
+            scratch.partial[(at.row * gridDim.y + at.part) * Sums::NUMBERS + i] = sums.number(i);
     if (!scratch.is_last_block(at.row, gridDim.y))
         return false;
     sums = none;
@@ -628,7 +629,7 @@ __device__ bool gather(const RowLoop &at, const Scratch<A> &scratch, Sums &sums,
         Sums other = none;
 #pragma unroll
         for (int i = 0; i < Sums::NUMBERS; ++i)
-            other.number(i) = of_row[part * Sums::NUMBERS + i];
+            other.number(i) = scratch.partial[(at.row * gridDim.y + part) * Sums::NUMBERS + i];
         sums.add(other);
     }
     reduce_sums<A>(sums);
@@ -636,14 +637,14 @@ __device__ bool gather(const RowLoop &at, const Scratch<A> &scratch, Sums &sums,
 }
 
 // As sum_row, where one block of a row needs the sums: whether it is this one.
-template <typename Source, typename A>
-__device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads,
-                             const Scratch<A> &scratch, typename Source::Sums &sums)
+template <typename A, typename Source>
+__device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads, double *partial,
+                             int64_t rows, typename Source::Sums &sums)
 {
     typename Source::Held held;
     sums = source.sum(start, at.part, reads, held);
     reduce_sums<A>(sums);
-    return gridDim.y == 1 || gather(at, scratch, sums, source.none());
+    return gridDim.y == 1 || gather<A>(at, partial, rows, sums, source.none());
 }
 
 // The logits of a softmax. They are held as exponentials.
@@ -667,7 +668,6 @@ struct SoftmaxSource {
     __device__ Sums sum(int64_t start, int number, bool reads, Held &held) const
     {
         Sums sums = none();
-#pragma unroll 1
         for (RowPart left = rows.part_from(start, number, reads); left.length > 0;
              left.skip(held.x.length(), rows.inner)) {
             held.x.read(data, rows, left, 0, -infinity<A>());
@@ -701,7 +701,6 @@ __device__ void softmax_rows(const T *data, T *output, double *partial, int requ
         const bool is_held = part.length <= x.length();
         const Exponential<T> exponentials(sums.max, scale);
         const Product<A> normalized = {(is_held ? exponential((held.max - sums.max) * scale) : 1) / sums.exponentials};
-#pragma unroll 1
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (!is_held) {
                 x.read(data, rows, part, i, 0);

@@ -75,7 +75,6 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
                                      double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
 {
     typedef typename Accumulator<T>::type A;
-    const Scratch<A> scratch(partial, count);
     if (step == 0) {
         clear_counts(partial, count);
         return;
@@ -89,7 +88,7 @@ margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__rest
         const MarginSource<T> source(data, rows, row_label, A(scale));
         SoftmaxSums<A> sums;
         const bool reads = at.exists && has_class;
-        const bool has_sums = sum_row_once(source, at, rows.start(at.row), reads, scratch, sums);
+        const bool has_sums = sum_row_once<A>(source, at, rows.start(at.row), reads, partial, count, sums);
         if (!has_sums || !at.is_first_in_block())
             continue;
 

@@ -235,7 +235,6 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
 {
     typedef typename Accumulator<T>::type A;
     const int64_t count = outer * inner;
-    const Scratch<A> scratch(partial, count);
     if (step == 0) {
         clear_counts(partial, count);
         return;
@@ -263,8 +262,9 @@ softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ 
                                          || class_of(label, at.row, classes, ignores, ignore_label) != IGNORED);
         TargetSums<A> sums;
         const bool has_sums = is_dense || uniform > 0
-                              ? sum_row_once(with_targets, at, rows.start(at.row), reads, scratch, sums)
-                              : sum_row_once(logits, at, rows.start(at.row), reads, scratch, softmax_sums(sums));
+                              ? sum_row_once<A>(with_targets, at, rows.start(at.row), reads, partial, count, sums)
+                              : sum_row_once<A>(logits, at, rows.start(at.row), reads, partial, count,
+                                                softmax_sums(sums));
         if (!has_sums || !at.is_first_in_block())
             continue;
 

@@ -36,7 +36,7 @@ struct Focal {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
+__global__ void __launch_bounds__(256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2)
 softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
                            typename Accumulator<T>::type *__restrict__ max,
                            typename Accumulator<T>::type *__restrict__ log_sum, double *__restrict__ partial,
