@@ -128,5 +128,7 @@ $(DEMO): setup.py pyproject.toml
 
 $(STAMP): $(DEMO)
 	$(PIP) -e '.[$(MXNET),examples,test,dev,docs]'
+	@# gluoncv wants opencv-python, which needs libraries of a desktop. The other build has the same files without them.
+	$(PIP) --no-deps --force-reinstall opencv-python-headless==$$($(BIN)/python -m pip show opencv-python | sed -n 's/^Version: //p')
 	-$(BIN)/python -m gluonops.native.build
 	@touch $@
