@@ -35,7 +35,7 @@ class DistanceSuppression(HybridBlock):
         - **images**: (B, C, H, W), for its height and width.
 
     Outputs:
-        - **out**: (B, N, 6), with -1 in place of what is dropped.
+        - **out**: (B, N, 6), with -1 where a detection is dropped.
     """
 
     def __init__(self, threshold: float, power: float, **kwargs):

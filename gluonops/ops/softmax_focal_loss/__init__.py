@@ -14,7 +14,7 @@ is a weight for each class. It is part of the graph, and has no gradient.
 
 Sources
 -------
-Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equation 5, with a softmax in place of
+Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017), equation 5, with a softmax instead of
 the sigmoid. :func:`gluonops.ops.sigmoid_focal_loss` is the paper's own.
 
 Notes
