@@ -387,8 +387,8 @@ GLUONOPS_INLINE Doubles arctangent(Doubles x)
 GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }
 GLUONOPS_INLINE double logarithm(double x) { return __builtin_log(x); }
 
-// A product that a sum does not fuse with: where either of two could be fused, compilers choose by the code around it, and
-// a column would depend on its neighbours.
+// A product that a sum does not fuse with: where either of two could be fused, a compiler chooses by the code around it,
+// and a column would depend on its neighbours.
 template <typename V>
 GLUONOPS_INLINE V rounded(V product)
 {
