@@ -387,18 +387,6 @@ GLUONOPS_INLINE Doubles arctangent(Doubles x)
 GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }
 GLUONOPS_INLINE double logarithm(double x) { return __builtin_log(x); }
 
-// A product that a sum does not fuse with: where either of two could be fused, a compiler chooses by the code around it,
-// and a column would depend on its neighbours.
-template <typename V>
-GLUONOPS_INLINE V rounded(V product)
-{
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-    return __builtin_assoc_barrier(product);
-#else
-    return product;
-#endif
-}
-
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
 
 // The lowest finite number: unlike -infinity it can be subtracted from itself.

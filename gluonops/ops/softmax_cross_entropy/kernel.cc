@@ -334,7 +334,7 @@ void backward_columns(const SoftmaxCrossEntropyArgs<T> &given)
                 const auto scaled = load(target_sum + j, FullMask()) * exponential(log_p);
                 if (!args.sparse_label) {
                     const auto target = args.label_weight * load(dense + line + j, mask, A(0)) + args.uniform;
-                    return load(head + j, FullMask()) * (scaled - rounded(target * weight));
+                    return load(head + j, FullMask()) * (scaled - target * weight);
                 }
                 typename Simd<T>::Indices class_id;
                 memcpy(&class_id, class_ids + j, WIDTH);
