@@ -75,8 +75,8 @@ def _session(path, where):
         # It would try again, and print that, for errors of some classes.
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:   # onnxruntime raises several classes
-        raise OpError(where, f"onnxruntime cannot read {path}: {str(error).splitlines()[0]}",
-                      "Export the net again") from error
+        reason, *_ = str(error).splitlines() or [type(error).__name__]   # some have no message
+        raise OpError(where, f"onnxruntime cannot read {path}: {reason}", "Export the net again") from error
 
 
 def _value(text: str) -> Any:
