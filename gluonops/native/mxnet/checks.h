@@ -26,13 +26,6 @@ inline bool checking_values()
 // One number of a tensor of any type.
 inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
 
-// The size along an axis that may count from the back.
-inline int64_t size_along(const View &tensor, int64_t axis)
-{
-    const int64_t ndim = int64_t(tensor.shape().size());
-    return tensor.shape()[size_t(axis < 0 ? axis + ndim : axis)];
-}
-
 // An element's place in a shape: "1, 0".
 inline std::string position_text(int64_t i, const std::vector<int64_t> &shape)
 {
